@@ -1,0 +1,12 @@
+# Warnings and sanitizers, the same for every target of the project.
+add_library(tiermap_compiler_options INTERFACE)
+target_compile_options(tiermap_compiler_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor -Woverloaded-virtual
+  -Wcast-align -Wformat=2 -Wimplicit-fallthrough)
+if(TIERMAP_WARNINGS_AS_ERRORS)
+  target_compile_options(tiermap_compiler_options INTERFACE -Werror)
+endif()
+if(TIERMAP_SANITIZERS)
+  target_compile_options(tiermap_compiler_options INTERFACE -fsanitize=${TIERMAP_SANITIZERS} -fno-omit-frame-pointer)
+  target_link_options(tiermap_compiler_options INTERFACE -fsanitize=${TIERMAP_SANITIZERS})
+endif()

@@ -1,0 +1,103 @@
+// A Region: bytes of a store as an address range. Loads and stores just work; the rest of this header says what is coming
+// and what must last.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tiermap/options.hpp"
+#include "tiermap/statistics.hpp"
+
+namespace tiermap {
+
+/// A piece of a region, in bytes from its start.
+struct ByteRange {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// Completion of a prefetch. Copies refer to the same prefetch. Thread-safe.
+class Prefetch {
+ public:
+  Prefetch() = default;
+  /// Waits until every page was fetched or given up (a page whose read failed, or for which no memory was free, is given
+  /// up: touching it tells the error). Returns how many pages are in memory because of it or were already.
+  std::uint64_t wait() const;
+  /// Whether wait() would return at once.
+  bool done() const noexcept;
+
+ private:
+  friend class RegionImplementation;
+  std::shared_ptr<class PrefetchState> state_;
+};
+
+/// An address range served by a Cache. Movable, not copyable; unmaps when destroyed, writing back what is dirty first
+/// (without the promise of sync(); errors are lost there, so call sync() or unmap()). Members may be called from any
+/// thread at once, but for unmap(), resize() and destruction. Ranges are in bytes from the region's start; they are
+/// rounded out to whole pages, and a range that leaves the region throws OptionError (ERANGE).
+class Region {
+ public:
+  Region() = default;
+  Region(Region&&) noexcept;
+  Region& operator=(Region&&) noexcept;
+  ~Region();
+
+  std::byte* data() const noexcept;     ///< First byte; nullptr if nothing is mapped.
+  std::uint64_t size() const noexcept;  ///< Bytes mapped.
+  std::uint64_t page_size_bytes() const noexcept;
+  explicit operator bool() const noexcept { return implementation_ != nullptr; }
+
+  /// The region as an array of T, as many as fit.
+  template <typename T>
+  std::span<T> as_span() const noexcept {
+    return {reinterpret_cast<T*>(data()), static_cast<std::size_t>(size() / sizeof(T))};
+  }
+
+  /// Fetches pages in the background, contiguous or not, in the order given; gives up rather than evict pages that this
+  /// same call fetched.
+  Prefetch prefetch(std::span<const ByteRange> ranges);
+  Prefetch prefetch(ByteRange range) { return prefetch(std::span<const ByteRange>(&range, 1)); }
+
+  /// Fetches the range and keeps it in memory until as many unpin() calls. Throws Error with ENOMEM, and pins nothing, if
+  /// the budget cannot hold it beside what is pinned already; with EIO and the like if the store fails.
+  void pin(ByteRange range);
+  /// Undoes one pin() of the same range. Throws OptionError if some page of it is not pinned.
+  void unpin(ByteRange range);
+
+  /// Says what will be done with the range; never changes what the bytes are.
+  void advise(Advice advice, ByteRange range);
+  void advise(Advice advice) { advise(advice, {0, size()}); }
+
+  /// Writes back what is dirty in the range and makes it durable. What other threads write meanwhile may or may not be
+  /// included. Throws Error with the store's errno if something could not be written: it stays dirty and is tried again.
+  void sync(ByteRange range);
+  void sync() { sync({0, size()}); }
+
+  /// Starts writing back what is dirty in the range, without waiting and without durability.
+  void flush(ByteRange range);
+  void flush() { flush({0, size()}); }
+
+  /// Drops the range from memory, dirty pages unwritten: the next access reads what the store has. Pinned pages are
+  /// read again in place. Throws Error with EBUSY if a page cannot be dropped now.
+  void discard(ByteRange range);
+
+  /// Changes the length, without moving: growing needs address space (RegionOptions::reserve_bytes; without it the
+  /// neighbouring addresses must be free, else Error with ENOMEM). Shrinking writes back what it cuts off first and then frees it; the
+  /// store keeps its size. No other thread may use the part that goes.
+  void resize(std::uint64_t length);
+
+  /// sync() without durability, then unmaps. Throws like sync() and then stays mapped. Idempotent.
+  void unmap();
+
+  Statistics statistics() const;
+
+ private:
+  friend class Cache;
+  explicit Region(std::shared_ptr<class RegionImplementation> implementation) noexcept;
+  std::shared_ptr<class RegionImplementation> implementation_;
+};
+
+}  // namespace tiermap

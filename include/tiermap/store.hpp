@@ -1,0 +1,89 @@
+// A Store knows where bytes live. Derive from it to page anything that can be read at an offset; docs/how-to/own-store.md
+// works an example. open_store() makes the built-in ones from a URL.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace tiermap {
+
+/// Where a piece of a store can be reached without calling the store.
+struct Extent {
+  int file_descriptor = -1;  ///< Opened with O_DIRECT where the file system allows it.
+  std::uint64_t offset = 0;  ///< The piece's first byte in that file.
+  std::uint64_t bytes = 0;   ///< How far the piece goes, at most what was asked; never 0 on success.
+  bool hole = false;         ///< The piece reads as zeros; there is no file descriptor.
+};
+
+/// A backing store. The engine calls it from several threads at once, never twice at once for overlapping ranges of
+/// which one is a write. Functions report failure by a negative errno value (`-EIO`); an exception that leaves one is
+/// taken as -EIO.
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  /// Current size in bytes. Thread-safe, never blocks.
+  virtual std::uint64_t size_bytes() const = 0;
+
+  /// Whether write() can succeed at all.
+  virtual bool writable() const { return false; }
+
+  /// Whether a write beyond size_bytes() makes the store larger (as with a file) rather than failing.
+  virtual bool growable() const { return false; }
+
+  /// Copies up to `bytes` bytes from `offset` into `buffer`. Returns how many, fewer only where the store ends (the
+  /// engine takes what is missing as zeros) or after an interruption (the engine asks again for the rest; 0 means the
+  /// end), or a negative errno value.
+  virtual std::int64_t read(void* buffer, std::size_t bytes, std::uint64_t offset) = 0;
+
+  /// Copies `bytes` bytes to `offset`. Returns how many (the engine asks again for the rest), or a negative errno value.
+  virtual std::int64_t write(const void* buffer, std::size_t bytes, std::uint64_t offset);
+
+  /// Makes everything written so far durable. Returns 0 or a negative errno value.
+  virtual int flush() { return 0; }
+
+  /// Changes the size; what is cut off is lost, what is added reads as zero. Returns 0 or a negative errno value.
+  virtual int resize(std::uint64_t bytes);
+
+  /// Where [offset, offset + bytes) can be read without calling read(), or false: then read() is called. An extent may
+  /// cover only the first part. Thread-safe; called from signal handlers: it must not allocate, lock or throw.
+  /// Offsets and lengths of what it returns, but for the last bytes of the store, are multiples of direct_alignment().
+  virtual bool locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& extent) const noexcept;
+
+  /// The same for writing. May allocate and block (a sparse store makes its segment here); a failure it can name is
+  /// left to write() to report.
+  virtual bool locate_write(std::uint64_t offset, std::uint64_t bytes, Extent& extent) noexcept;
+
+  /// What offset, length and buffer address of direct reads and writes must be multiples of; a power of two, at most 4096.
+  virtual std::uint32_t direct_alignment() const { return 1; }
+
+  /// Whether read() neither blocks for long, nor allocates, locks or throws, so that a faulting thread may call it in
+  /// its signal handler (a copy from memory is; anything with a mutex is not).
+  virtual bool reads_in_signal_handler() const { return false; }
+
+  /// How many reads, and how many writes, the store likes to have in flight at once; 0 means no cap.
+  virtual std::uint32_t max_reads_in_flight() const { return 0; }
+  virtual std::uint32_t max_writes_in_flight() const { return 0; }
+
+  /// What messages call it, such as its URL.
+  virtual std::string name() const { return "store"; }
+};
+
+/// How open_store() opens.
+enum class OpenMode : std::uint8_t {
+  read_only,       ///< Must exist.
+  read_write,      ///< Must exist.
+  create,          ///< Must not exist yet.
+  open_or_create,  ///< Either.
+};
+
+/// Opens the store that a URL names: `file:///p` (or a plain path), `sparse:///dir?segment=256MiB&capacity=1TiB`,
+/// `concat:///a,/b` (`/a@offset+length` for a part), globs `file:///d/*.bin` (a read-only or read-write concat in name
+/// order), `memory:1GiB`. Throws StoreError, which names the URL and the remedy. `create_bytes` is the size of what is
+/// created. Thread-safe.
+std::unique_ptr<Store> open_store(std::string_view url, OpenMode mode, std::uint64_t create_bytes = 0);
+
+}  // namespace tiermap

@@ -1,0 +1,57 @@
+// An array of which only the touched parts cost memory: anonymous pages, zero until written. For tables as large as an
+// address range may need, made before a signal handler could want them.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+namespace tiermap {
+
+template <typename T>
+class LazyArray {
+  static_assert(std::is_trivially_destructible_v<T>, "elements are never destroyed");
+
+ public:
+  LazyArray() = default;
+  explicit LazyArray(std::size_t size) : size_(size) {
+    if (size == 0) {
+      return;
+    }
+    void* memory = ::mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+      throw std::system_error(errno, std::generic_category(), "reserving address space for a table");
+    }
+    // Huge pages would make one touched element cost 2 MiB.
+    ::madvise(memory, bytes(), MADV_NOHUGEPAGE);
+    elements_ = static_cast<T*>(memory);
+  }
+  LazyArray(LazyArray&& other) noexcept
+      : elements_(std::exchange(other.elements_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  LazyArray& operator=(LazyArray&& other) noexcept {
+    std::swap(elements_, other.elements_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~LazyArray() {
+    if (elements_ != nullptr) {
+      ::munmap(elements_, bytes());
+    }
+  }
+
+  T& operator[](std::size_t index) noexcept { return elements_[index]; }
+  const T& operator[](std::size_t index) const noexcept { return elements_[index]; }
+  T* data() noexcept { return elements_; }
+  std::size_t size() const noexcept { return size_; }
+
+ private:
+  std::size_t bytes() const noexcept { return size_ * sizeof(T); }
+  T* elements_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace tiermap
