@@ -1,0 +1,34 @@
+// How much memory this process may still take: the machine's, its control group's (version 1 and 2), and how hard the
+// kernel is pressed for it.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+
+namespace tiermap {
+
+/// A look at the machine. All sizes in bytes.
+struct MachineMemory {
+  static constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
+
+  std::uint64_t total = 0;      ///< MemTotal.
+  std::uint64_t available = 0;  ///< MemAvailable: free, or freed without swapping.
+  /// Of the control group, ours or one above, that leaves least; unlimited if none limits.
+  std::uint64_t cgroup_limit = unlimited;
+  /// What that group uses, less its file cache, which the kernel drops before it refuses memory.
+  std::uint64_t cgroup_usage = 0;
+  /// Share of the last 10 seconds, in percent, in which some task waited for memory: the larger of the machine's and
+  /// our control group's. Nothing if the kernel does not say.
+  std::optional<double> pressure_some_avg10;
+
+  /// What may still be taken: the smaller of what the machine has available and what the control group leaves.
+  std::uint64_t usable_bytes() const noexcept;
+};
+
+/// Reads /proc and /sys below `root`, which tests point at a tree of their own. What cannot be read keeps its default;
+/// never throws for it. Thread-safe.
+MachineMemory read_machine_memory(const std::string& root = "/");
+
+}  // namespace tiermap
