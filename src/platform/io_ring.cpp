@@ -1,0 +1,104 @@
+#include "platform/io_ring.hpp"
+
+#include <liburing.h>
+
+#include <cerrno>
+
+namespace tiermap {
+
+struct IoRing::Kernel {
+  io_uring ring{};
+};
+
+IoRing::IoRing(unsigned depth) : kernel_(std::make_unique<Kernel>()), depth_(depth) {
+  // COOP_TASKRUN spares the interrupt that would otherwise force each completion into this thread.
+  if (io_uring_queue_init(depth, &kernel_->ring, IORING_SETUP_COOP_TASKRUN) != 0 &&
+      io_uring_queue_init(depth, &kernel_->ring, 0) != 0) {
+    kernel_.reset();
+  }
+  completions_.reserve(depth);
+  reaped_.reserve(depth);
+}
+
+IoRing::~IoRing() {
+  if (kernel_ != nullptr) {
+    // Buffers of requests in flight belong to the caller: none may be left to the kernel.
+    while (in_flight_ > 0) {
+      reap(1);
+    }
+    io_uring_queue_exit(&kernel_->ring);
+  }
+}
+
+bool IoRing::asynchronous() const noexcept {
+  return kernel_ != nullptr;
+}
+
+int IoRing::file_descriptor() const noexcept {
+  return kernel_ == nullptr ? -1 : kernel_->ring.ring_fd;
+}
+
+void IoRing::perform(bool writing, int file_descriptor, std::span<const iovec> vectors, std::uint64_t offset,
+                     std::uint64_t token) {
+  const auto count = static_cast<int>(vectors.size());
+  const auto position = static_cast<off_t>(offset);
+  ssize_t result = 0;
+  do {
+    result = writing ? ::pwritev(file_descriptor, vectors.data(), count, position)
+                     : ::preadv(file_descriptor, vectors.data(), count, position);
+  } while (result < 0 && errno == EINTR);
+  completions_.push_back({token, result < 0 ? -errno : result});
+}
+
+void IoRing::read(int file_descriptor, std::span<const iovec> vectors, std::uint64_t offset, std::uint64_t token) {
+  ++in_flight_;
+  io_uring_sqe* entry = kernel_ == nullptr ? nullptr : io_uring_get_sqe(&kernel_->ring);
+  if (entry == nullptr) {
+    return perform(false, file_descriptor, vectors, offset, token);
+  }
+  io_uring_prep_readv(entry, file_descriptor, vectors.data(), static_cast<unsigned>(vectors.size()), offset);
+  io_uring_sqe_set_data64(entry, token);
+}
+
+void IoRing::write(int file_descriptor, std::span<const iovec> vectors, std::uint64_t offset, std::uint64_t token) {
+  ++in_flight_;
+  io_uring_sqe* entry = kernel_ == nullptr ? nullptr : io_uring_get_sqe(&kernel_->ring);
+  if (entry == nullptr) {
+    return perform(true, file_descriptor, vectors, offset, token);
+  }
+  io_uring_prep_writev(entry, file_descriptor, vectors.data(), static_cast<unsigned>(vectors.size()), offset);
+  io_uring_sqe_set_data64(entry, token);
+}
+
+void IoRing::submit() {
+  if (kernel_ != nullptr && io_uring_sq_ready(&kernel_->ring) > 0) {
+    io_uring_submit(&kernel_->ring);
+  }
+}
+
+void IoRing::drain() {
+  io_uring_cqe* entry = nullptr;
+  while (io_uring_peek_cqe(&kernel_->ring, &entry) == 0) {
+    reaped_.push_back({io_uring_cqe_get_data64(entry), entry->res});
+    io_uring_cqe_seen(&kernel_->ring, entry);
+  }
+}
+
+std::span<const IoRing::Completion> IoRing::reap(unsigned least) {
+  submit();
+  reaped_.clear();
+  reaped_.swap(completions_);
+  if (kernel_ != nullptr) {
+    drain();
+    const unsigned wanted = least < in_flight_ ? least : in_flight_;
+    while (reaped_.size() < wanted) {
+      io_uring_cqe* entry = nullptr;
+      io_uring_wait_cqe(&kernel_->ring, &entry);
+      drain();
+    }
+  }
+  in_flight_ -= static_cast<unsigned>(reaped_.size());
+  return reaped_;
+}
+
+}  // namespace tiermap

@@ -1,0 +1,238 @@
+#include "platform/userfaultfd.hpp"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <utility>
+
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+int negative_errno(int result) noexcept {
+  return result == 0 ? 0 : -errno;
+}
+
+int open_device() {
+  const int device = ::open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+  if (device < 0) {
+    return -errno;
+  }
+  const int descriptor = ::ioctl(device, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
+  const int error_number = errno;
+  ::close(device);
+  return descriptor < 0 ? -error_number : descriptor;
+}
+
+int open_by_system_call(int flags) {
+  const long descriptor = ::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | flags);
+  return descriptor < 0 ? -errno : static_cast<int>(descriptor);
+}
+
+std::string device_remedy(int error_number) {
+  if (error_number == ENOENT) {
+    return "Linux 6.1 and later have the device; older kernels need the system call";
+  }
+  return "give the user read and write permission on /dev/userfaultfd (a udev rule, or setfacl -m u:NAME:rw)";
+}
+
+std::string system_call_remedy(int error_number) {
+  if (error_number == ENOSYS) {
+    return "use a kernel with CONFIG_USERFAULTFD, or a container profile that allows userfaultfd";
+  }
+  return "set sysctl vm.unprivileged_userfaultfd=1, or grant CAP_SYS_PTRACE; in a container, allow userfaultfd in the "
+         "seccomp profile";
+}
+
+struct Opened {
+  int descriptor = -1;
+  bool user_mode_only = false;
+  std::vector<UserfaultfdAttempt> attempts;
+};
+
+Opened try_all_ways() {
+  struct Way {
+    const char* name;
+    std::function<int()> open;
+    std::function<std::string(int)> remedy;
+  };
+  const Way ways[] = {
+      {"/dev/userfaultfd", open_device, device_remedy},
+      {"userfaultfd system call", [] { return open_by_system_call(0); }, system_call_remedy},
+      {"user-mode-only system call", [] { return open_by_system_call(UFFD_USER_MODE_ONLY); }, system_call_remedy},
+  };
+  Opened opened;
+  for (const Way& way : ways) {
+    const int descriptor = way.open();
+    if (descriptor >= 0) {
+      opened.attempts.push_back({way.name, 0, ""});
+      opened.descriptor = descriptor;
+      opened.user_mode_only = &way == &ways[2];
+      break;
+    }
+    opened.attempts.push_back({way.name, -descriptor, way.remedy(-descriptor)});
+  }
+  return opened;
+}
+
+int negotiate(int descriptor, std::uint64_t wanted, std::uint64_t& offered) {
+  uffdio_api api{};
+  api.api = UFFD_API;
+  api.features = wanted;
+  const int result = negative_errno(::ioctl(descriptor, UFFDIO_API, &api));
+  offered = api.features;
+  return result;
+}
+
+}  // namespace
+
+UserfaultfdProbe probe_userfaultfd() {
+  Opened opened = try_all_ways();
+  UserfaultfdProbe probe;
+  probe.attempts = std::move(opened.attempts);
+  if (opened.descriptor >= 0) {
+    probe.available = negotiate(opened.descriptor, 0, probe.features) == 0;
+    probe.user_mode_only = opened.user_mode_only;
+    ::close(opened.descriptor);
+  }
+  return probe;
+}
+
+Userfaultfd Userfaultfd::open(std::uint64_t features) {
+  Opened opened = try_all_ways();
+  if (opened.descriptor < 0) {
+    std::string message = "userfaultfd is refused:";
+    for (const UserfaultfdAttempt& attempt : opened.attempts) {
+      message += " " + attempt.way + " (" + std::strerror(attempt.error_number) + "): " + attempt.remedy + ";";
+    }
+    message += " or use fault mode kernel";
+    throw PlatformError(opened.attempts.back().error_number, message);
+  }
+  Userfaultfd result(opened.descriptor);
+  std::uint64_t offered = 0;
+  if (const int error = negotiate(opened.descriptor, features, offered); error != 0) {
+    throw PlatformError(
+        -error, "this kernel's userfaultfd lacks a feature asked for: use Linux 5.11 or later, or fault mode kernel");
+  }
+  return result;
+}
+
+Userfaultfd::Userfaultfd(Userfaultfd&& other) noexcept : file_descriptor_(std::exchange(other.file_descriptor_, -1)) {}
+
+Userfaultfd::~Userfaultfd() {
+  if (file_descriptor_ >= 0) {
+    ::close(file_descriptor_);
+  }
+}
+
+int Userfaultfd::register_range(void* start, std::size_t bytes, std::uint64_t mode) const noexcept {
+  uffdio_register request{};
+  request.range = {reinterpret_cast<std::uint64_t>(start), bytes};
+  request.mode = mode;
+  return negative_errno(::ioctl(file_descriptor_, UFFDIO_REGISTER, &request));
+}
+
+int Userfaultfd::unregister_range(void* start, std::size_t bytes) const noexcept {
+  uffdio_range range{reinterpret_cast<std::uint64_t>(start), bytes};
+  return negative_errno(::ioctl(file_descriptor_, UFFDIO_UNREGISTER, &range));
+}
+
+int Userfaultfd::move(void* destination, void* source, std::size_t bytes, std::size_t& moved_bytes,
+                      std::uint64_t& retries) const noexcept {
+  // A page that O_DIRECT has just filled can stay pinned for some microseconds after the completion was reported; a
+  // long-term pin (the application's own asynchronous I/O) lasts, and is the caller's to wait for.
+  constexpr int most_busy_retries = 200;
+  int busy_retries = 0;
+  moved_bytes = 0;
+  while (moved_bytes < bytes) {
+    uffdio_move request{};
+    request.dst = reinterpret_cast<std::uint64_t>(destination) + moved_bytes;
+    request.src = reinterpret_cast<std::uint64_t>(source) + moved_bytes;
+    request.len = bytes - moved_bytes;
+    request.mode = UFFDIO_MOVE_MODE_ALLOW_SRC_HOLES;
+    if (::ioctl(file_descriptor_, UFFDIO_MOVE, &request) == 0) {
+      return moved_bytes = bytes, 0;
+    }
+    const int error_number = errno;
+    if (request.move > 0) {
+      moved_bytes += static_cast<std::size_t>(request.move);
+    }
+    if (error_number == EBUSY && ++busy_retries <= most_busy_retries) {
+      ::sched_yield();
+    } else if (error_number != EAGAIN) {
+      return -error_number;
+    }
+    ++retries;
+  }
+  return 0;
+}
+
+int Userfaultfd::copy(void* destination, const void* source, std::size_t bytes, bool write_protected) const noexcept {
+  std::size_t done = 0;
+  while (done < bytes) {
+    uffdio_copy request{};
+    request.dst = reinterpret_cast<std::uint64_t>(destination) + done;
+    request.src = reinterpret_cast<std::uint64_t>(source) + done;
+    request.len = bytes - done;
+    request.mode = write_protected ? UFFDIO_COPY_MODE_WP : 0;
+    if (::ioctl(file_descriptor_, UFFDIO_COPY, &request) == 0) {
+      return 0;
+    }
+    const int error_number = errno;
+    if (request.copy > 0) {
+      done += static_cast<std::size_t>(request.copy);
+    }
+    if (error_number != EAGAIN) {
+      return -error_number;
+    }
+  }
+  return 0;
+}
+
+int Userfaultfd::protect(void* start, std::size_t bytes) const noexcept {
+  uffdio_writeprotect request{};
+  request.range = {reinterpret_cast<std::uint64_t>(start), bytes};
+  request.mode = UFFDIO_WRITEPROTECT_MODE_WP;
+  int result = 0;
+  do {
+    result = negative_errno(::ioctl(file_descriptor_, UFFDIO_WRITEPROTECT, &request));
+  } while (result == -EAGAIN);
+  return result;
+}
+
+int Userfaultfd::unprotect(void* start, std::size_t bytes) const noexcept {
+  uffdio_writeprotect request{};
+  request.range = {reinterpret_cast<std::uint64_t>(start), bytes};
+  int result = 0;
+  do {
+    result = negative_errno(::ioctl(file_descriptor_, UFFDIO_WRITEPROTECT, &request));
+  } while (result == -EAGAIN);
+  return result;
+}
+
+int Userfaultfd::poison(void* start, std::size_t bytes) const noexcept {
+  uffdio_poison request{};
+  request.range = {reinterpret_cast<std::uint64_t>(start), bytes};
+  return negative_errno(::ioctl(file_descriptor_, UFFDIO_POISON, &request));
+}
+
+int Userfaultfd::wake(void* start, std::size_t bytes) const noexcept {
+  uffdio_range range{reinterpret_cast<std::uint64_t>(start), bytes};
+  return negative_errno(::ioctl(file_descriptor_, UFFDIO_WAKE, &range));
+}
+
+std::int64_t Userfaultfd::read_messages(std::span<uffd_msg> messages) const noexcept {
+  ssize_t bytes = 0;
+  do {
+    bytes = ::read(file_descriptor_, messages.data(), messages.size_bytes());
+  } while (bytes < 0 && errno == EINTR);
+  return bytes < 0 ? -errno : bytes / static_cast<ssize_t>(sizeof(uffd_msg));
+}
+
+}  // namespace tiermap
