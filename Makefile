@@ -1,0 +1,88 @@
+# Thin: each target calls CMake, CTest or one script. `make help` lists the targets.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+DESTDIR ?=
+# Debian's own interpreter: python3-matplotlib belongs to it.
+PYTHON ?= /usr/bin/python3
+export JOBS PYTHON
+
+# ccache is used if it is there, and never required.
+ifneq ($(shell command -v ccache 2>/dev/null),)
+export CMAKE_C_COMPILER_LAUNCHER ?= ccache
+export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
+endif
+
+.PHONY: help setup build demo test test-quick test-asan test-tsan fuzz bench bench-quick format check-format tidy \
+        install package clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
+
+setup: ## Install the Debian packages that are missing (build, test, demo, bench)
+	@scripts/setup.sh build test demo bench
+
+build: ## Build the library, the programs and the tests into build/release
+	@scripts/setup.sh build test
+	@scripts/build.sh release
+
+demo: ## Real jobs larger than memory against mmap: a table and build/demo/demo.png, within 5 minutes
+	@scripts/setup.sh build demo
+	@scripts/build.sh release programs
+	@$(PYTHON) bench/demo.py --bin build/release/bin --output build/demo
+
+test: ## Everything that must hold before a change lands: 15 to 40 minutes on 2 cores
+	@scripts/setup.sh build test
+	@scripts/test.sh all
+
+test-quick: ## The release build and all its tests
+	@scripts/setup.sh build test
+	@scripts/test.sh format release
+
+test-asan: ## Tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@scripts/setup.sh build test
+	@scripts/test.sh asan
+
+test-tsan: ## Tests under ThreadSanitizer
+	@scripts/setup.sh build test
+	@scripts/test.sh tsan
+
+fuzz: ## Run every fuzz target for FUZZ_SECONDS (default 60) each
+	@scripts/setup.sh build test
+	@FUZZ_SECONDS=$${FUZZ_SECONDS:-60} scripts/test.sh fuzz
+
+bench: ## Measure everything again and rewrite docs/benchmarks.md (an hour or two, an idle machine)
+	@scripts/setup.sh build demo bench
+	@scripts/build.sh release programs benchmarks
+	@$(PYTHON) bench/run.py --bin build/release/bin
+
+bench-quick: ## The same on small sizes, into build/bench: shows that it runs, not how fast
+	@scripts/setup.sh build demo bench
+	@scripts/build.sh release programs benchmarks
+	@$(PYTHON) bench/run.py --bin build/release/bin --quick
+
+format: ## Format every source with clang-format-19
+	@scripts/setup.sh test
+	@scripts/format.sh
+
+check-format: ## Fail if a source is not formatted
+	@scripts/setup.sh test
+	@scripts/format.sh --check
+
+tidy: ## Run clang-tidy-19 on the library and the programs
+	@scripts/setup.sh build test
+	@scripts/test.sh tidy
+
+install: ## Install under PREFIX (default /usr/local), below DESTDIR if set
+	@scripts/setup.sh build
+	@scripts/build.sh package
+	@DESTDIR="$(DESTDIR)" cmake --install build/package --prefix "$(PREFIX)"
+
+package: ## Make a Debian package in build/package
+	@scripts/setup.sh build package
+	@scripts/build.sh package
+	@cd build/package && cpack -G DEB
+
+clean: ## Remove build/
+	@rm -rf build

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Formats every C and C++ source, or with --check fails and names those that are not formatted.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mapfile -t files < <(find include src apps tools bench tests docs -type f \
+  \( -name '*.h' -o -name '*.hpp' -o -name '*.c' -o -name '*.cpp' \) | sort)
+if [[ ${1:-} == --check ]]; then
+  clang-format-19 --dry-run --Werror "${files[@]}"
+  echo "format: ${#files[@]} files as clang-format-19 writes them"
+else
+  clang-format-19 -i "${files[@]}"
+fi

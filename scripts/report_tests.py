@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Sums up CTest's JUnit reports: report_tests.py NAME=FILE...
+
+Prints a line for each report, every skipped test with its reason, and the total as "N passed, N failed, N skipped".
+"""
+import re
+import sys
+import xml.etree.ElementTree as ElementTree
+
+
+def skip_reason(output):
+    """What the test itself said before it was skipped: the line that GTEST_SKIP() or a script printed."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    for index, line in enumerate(lines):
+        if re.search(r": Skipped$", line) and index + 1 < len(lines):
+            return lines[index + 1]
+        if line.lower().startswith("skipped: "):
+            return line[len("skipped: "):]
+    return "no reason given"
+
+
+def read_report(path):
+    """Counts of (passed, failed) and the list of (name, reason) that were skipped."""
+    passed, failed, skipped = 0, 0, []
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        if case.find("failure") is not None:
+            failed += 1
+        elif case.find("skipped") is not None:
+            skipped.append((case.get("name"), skip_reason(case.findtext("system-out") or "")))
+        else:
+            passed += 1
+    return passed, failed, skipped
+
+
+def main(arguments):
+    total_passed, total_failed, total_skipped = 0, 0, 0
+    for argument in arguments:
+        name, _, path = argument.partition("=")
+        passed, failed, skipped = read_report(path)
+        print(f"{name}: {passed} passed, {failed} failed, {len(skipped)} skipped")
+        for test, reason in skipped:
+            print(f"  skipped: {test}: {reason}")
+        total_passed += passed
+        total_failed += failed
+        total_skipped += len(skipped)
+    print(f"{total_passed} passed, {total_failed} failed, {total_skipped} skipped")
+    return 1 if total_failed or total_passed == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# The steps of `make test`: scripts/test.sh all, or some of: format release clang tidy asan tsan fuzz. Quick ones first;
+# the first failure ends it. The last lines say what ran and name what was skipped, with the reason.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+readonly all_steps=(format release clang tidy asan tsan fuzz)
+readonly jobs=${JOBS:-$(nproc)}
+reports=()
+summary=()
+
+# Which tests run under a sanitizer: all but those of the project's own files, and those that measure or take long.
+readonly sanitizer_exclude='^(project|install|long)$'
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1}
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1:halt_on_error=1}
+export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1:history_size=4}
+
+# run_tests PRESET [ctest arguments]: runs what was built and keeps the report for the end.
+run_tests() {
+  local preset=$1
+  shift
+  local report=$PWD/build/$preset/report.xml
+  rm -f "$report"
+  local -a without_randomisation=()
+  # GCC's ThreadSanitizer cannot live with the wide address randomisation of newer kernels.
+  if [[ $preset == tsan ]] && setarch "$(uname -m)" -R true 2>/dev/null; then
+    without_randomisation=(setarch "$(uname -m)" -R)
+  fi
+  # Each failing test's output is printed; the rest only counted.
+  "${without_randomisation[@]}" ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure --progress \
+    --no-tests=error --timeout 300 --output-junit "$report" "$@" </dev/null
+  reports+=("$preset=$report")
+}
+
+step_format() {
+  scripts/format.sh --check
+}
+
+step_release() {
+  scripts/build.sh release
+  # The quick and telling ones first, so that a mistake shows in seconds.
+  run_tests release
+}
+
+# The other compiler, and the shared library: nothing but the library and the programs that link it.
+step_clang() {
+  scripts/build.sh clang tiermap
+  run_tests clang -L '^install$'
+}
+
+step_tidy() {
+  [[ -f build/release/compile_commands.json ]] || scripts/build.sh release tiermap
+  local -a sources
+  mapfile -t sources < <(find src apps tools -name '*.cpp' | sort)
+  printf '%s\n' "${sources[@]}" |
+    timeout 900 xargs -P "$jobs" -n 2 clang-tidy-19 --quiet -p build/release --extra-arg=-Wno-unknown-warning-option \
+      2> >(grep -vE 'warnings? generated|Suppressed|Use -(header|system)' >&2 || true)
+  summary+=("clang-tidy: ${#sources[@]} sources, no findings")
+}
+
+step_asan() {
+  scripts/build.sh asan
+  run_tests asan -LE "$sanitizer_exclude"
+}
+
+step_tsan() {
+  scripts/build.sh tsan
+  run_tests tsan -LE "$sanitizer_exclude"
+}
+
+step_fuzz() {
+  local seconds=${FUZZ_SECONDS:-10}
+  scripts/build.sh fuzz fuzzers
+  local target name corpus count=0
+  for target in build/fuzz/bin/fuzz-*; do
+    name=${target##*/fuzz-}
+    corpus=build/fuzz/corpus/$name
+    mkdir -p "$corpus"
+    local -a seeds=()
+    [[ -d tests/fuzz/corpus/$name ]] && seeds=("tests/fuzz/corpus/$name")
+    echo "fuzz: $name for $seconds seconds"
+    if ! "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+      -artifact_prefix="build/fuzz/$name-" "$corpus" "${seeds[@]}" >"build/fuzz/$name.log" 2>&1; then
+      tail -60 "build/fuzz/$name.log"
+      return 1
+    fi
+    grep -E 'number_of_executed_units' "build/fuzz/$name.log"
+    count=$((count + 1))
+  done
+  summary+=("fuzz: $count targets, $seconds seconds each, no findings")
+}
+
+steps=("$@")
+[[ $# -gt 0 && $1 != all ]] || steps=("${all_steps[@]}")
+for step in "${steps[@]}"; do
+  if ! declare -F "step_$step" >/dev/null; then
+    echo "test.sh: unknown step $step: choose from all ${all_steps[*]}" >&2
+    exit 2
+  fi
+done
+for step in "${steps[@]}"; do
+  started=$SECONDS
+  echo "=== $step"
+  # Not in a condition: `set -e` has to hold inside the step.
+  "step_$step"
+  echo "=== $step: done in $((SECONDS - started)) s"
+done
+echo "=== all steps done in $SECONDS s: ${steps[*]}"
+[[ ${#summary[@]} -eq 0 ]] || printf '%s\n' "${summary[@]}"
+[[ ${#reports[@]} -eq 0 ]] || python3 scripts/report_tests.py "${reports[@]}"
