@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,12 +47,14 @@ ResolvedRegionOptions resolve(const RegionOptions& options);
 
 /// One option as `tiermap config` prints it.
 struct OptionReport {
-  std::string name;         ///< As in YAML: page_size.
-  std::string environment;  ///< TIERMAP_PAGE_SIZE.
-  std::string value;        ///< As it would be written: 64KiB.
-  std::string origin;       ///< "default", "environment", "file /path:line".
-  std::string meaning;      ///< One sentence, with unit and range; docs/reference.md is made from it.
+  std::string name;                     ///< As in YAML: page_size.
+  std::string environment;              ///< TIERMAP_PAGE_SIZE.
+  std::string value;                    ///< As it would be written: 64KiB.
+  std::string origin;                   ///< "default", "environment", "file /path:line".
+  std::string meaning;                  ///< One sentence, with unit and range.
+  std::optional<std::uint64_t> number;  ///< The value as a number, for all but words: the bytes that 50% mean now.
 };
+/// Every option as environment and file leave it. Throws like resolve().
 std::vector<OptionReport> report_options();
 
 }  // namespace tiermap

@@ -4,7 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -35,31 +35,50 @@ class Publication {
   Publication(const Publication&) = delete;
   Publication& operator=(const Publication&) = delete;
 
+  /// The numbers of the cache as a whole; live as long as this object.
   CounterBlock& cache_counters() noexcept;
-  /// A slot for a region's numbers, all zero; nullptr when all are taken (the region then keeps its own).
+  /// A slot for a region's numbers, all zero; nullptr when all are taken or memory for it is short (the region then
+  /// keeps its own). Thread-safe.
   PublishedRegion* add_region(const std::string& store_name, std::uint64_t length_bytes, std::uint64_t page_size_bytes);
+  /// Gives the slot back; nothing for nullptr. Thread-safe.
   void remove_region(PublishedRegion* region) noexcept;
 
+  /// The shared file; empty if the numbers live in plain memory.
+  const std::string& path() const noexcept { return path_; }
+
  private:
+  bool make_file();
+  bool reserve(std::uint64_t end_bytes) noexcept;
+
   PublishedCache* memory_ = nullptr;
   std::string path_;
+  int file_descriptor_ = -1;  ///< Kept open: its lock says that the file is in use.
+  pid_t owner_ = 0;           ///< A forked child must not remove its parent's file.
+  std::mutex mutex_;          ///< Guards the taking and giving back of slots.
 };
 
-/// What `tiermap top` reads of each live cache of this user; files left by processes that died are removed.
+/// What `tiermap top` reads of a region.
 struct ObservedRegion {
+  std::uint32_t slot = 0;  ///< Tells the regions of a cache apart from one look to the next.
   std::string name;
-  std::uint64_t length_bytes;
-  std::uint64_t page_size_bytes;
+  std::uint64_t length_bytes = 0;
+  std::uint64_t page_size_bytes = 0;
   Statistics statistics;
 };
+
+/// What `tiermap top` reads of a cache.
 struct ObservedCache {
-  pid_t process;
+  pid_t process = 0;
+  std::uint32_t instance = 0;  ///< Tells the caches of a process apart.
   std::string name;
   std::string policy;
   std::string fault_mode;
   Statistics statistics;
   std::vector<ObservedRegion> regions;
 };
-std::vector<ObservedCache> observe_caches();
+
+/// Each live cache of this user, by process and instance. Files left by processes that died are removed; what is
+/// foreign, truncated, of another version or no publication at all is passed over. Never throws for what a file holds.
+std::vector<ObservedCache> observe_caches(const std::string& folder = "/dev/shm");
 
 }  // namespace tiermap
