@@ -1,0 +1,25 @@
+// Which 4 KiB blocks of a page differ from what the store holds, told by a strong checksum taken when the page was filled.
+//
+// XXH3-128 keyed with a seed of the process: two different blocks look equal with a chance of 2^-128, far under that of the
+// memory itself flipping the same bits. It costs a read of the block at memory speed; a write-protection fault for each
+// block costs some 2 us and would come on the path of every first write.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "cache/frame_pool.hpp"
+
+namespace tiermap {
+
+/// Hashes `bytes` (rounded up to whole blocks by zeros never being read: the last block may be short) from `data`.
+void hash_blocks(const void* data, std::uint64_t bytes, BlockHash* hashes) noexcept;
+
+/// Whether any block differs from its hash.
+bool blocks_differ(const void* data, std::uint64_t bytes, const BlockHash* hashes) noexcept;
+
+/// Hashes one block.
+BlockHash hash_block(const void* data, std::uint64_t bytes) noexcept;
+
+}  // namespace tiermap

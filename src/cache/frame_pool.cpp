@@ -1,0 +1,210 @@
+#include "cache/frame_pool.hpp"
+
+#include <sys/mman.h>
+
+#include <bit>
+#include <mutex>
+
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr std::uint64_t huge_page_bytes = 2 << 20;
+
+}  // namespace
+
+FramePool::FramePool(std::uint64_t budget_bytes, std::uint64_t most_budget_bytes, unsigned shards)
+    : budget_bytes_(budget_bytes),
+      most_budget_bytes_(most_budget_bytes),
+      // The sum over sizes 4 KiB, 8 KiB, ... of the slots each arena has is under twice that of the smallest.
+      records_(static_cast<std::size_t>(most_budget_bytes / block_bytes + 16) * 2 * shards) {
+  arenas_.reserve(most_arenas);  // Readers index it without a lock: it must never move.
+}
+
+FrameArena& FramePool::add_arena(std::uint64_t frame_bytes, unsigned shard) {
+  auto made = std::make_unique<FrameArena>();
+  const std::uint64_t slots = most_budget_bytes_ / frame_bytes + 1;
+  const std::uint64_t bytes = slots * frame_bytes;
+  const std::uint64_t alignment = frame_bytes < huge_page_bytes ? huge_page_bytes : frame_bytes;
+  made->memory = AddressRange::reserve(bytes, alignment, PROT_READ | PROT_WRITE);
+  // Huge pages move as one page-table entry, but only between ranges that both ask for them. Smaller frames must not get
+  // them: a frame of 64 KiB that the kernel backs with 2 MiB would break the budget.
+  ::madvise(made->memory.data(), bytes, frame_bytes >= huge_page_bytes ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  made->frame_bytes = frame_bytes;
+  made->frame_shift = static_cast<unsigned>(std::countr_zero(frame_bytes));
+  made->first_frame = next_first_frame_;
+  made->slots = static_cast<FrameId>(slots);
+  made->shard = shard;
+  made->hashes = LazyArray<BlockHash>(bytes / block_bytes);
+  if (std::uint64_t{next_first_frame_} + slots > records_.size()) {
+    throw PlatformError(ENOMEM, "out of frame names: use a smaller budget or fewer page sizes in one cache");
+  }
+  next_first_frame_ += made->slots;
+  arenas_.push_back(std::move(made));
+  return *arenas_.back();
+}
+
+FrameArena& FramePool::arena_of(FrameId frame) noexcept {
+  const std::size_t count = arena_count_.load(std::memory_order_acquire);
+  for (std::size_t index = 0; index < count; ++index) {
+    FrameArena& candidate = *arenas_[index];
+    if (frame - candidate.first_frame < candidate.slots) {
+      return candidate;
+    }
+  }
+  __builtin_unreachable();
+}
+
+std::byte* FramePool::address(FrameId frame) noexcept {
+  FrameArena& arena = arena_of(frame);
+  return arena.memory.data() + (std::uint64_t{frame - arena.first_frame} << arena.frame_shift);
+}
+
+BlockHash* FramePool::hashes(FrameId frame) noexcept {
+  FrameArena& arena = arena_of(frame);
+  return arena.hashes.data() + std::uint64_t{frame - arena.first_frame} * (arena.frame_bytes / block_bytes);
+}
+
+void FramePool::push(FrameId& list, FrameId frame) noexcept {
+  records_[frame].next_free = list;
+  list = frame;
+}
+
+FrameId FramePool::pop(FrameId& list) noexcept {
+  const FrameId frame = list;
+  if (frame != no_frame) {
+    list = records_[frame].next_free;
+  }
+  return frame;
+}
+
+FrameId FramePool::pop_hole(FrameArena& arena) noexcept {
+  const FrameId used_before = pop(arena.hole_list);
+  if (used_before != no_frame) {
+    return used_before;
+  }
+  return arena.fresh_slots < arena.slots ? arena.first_frame + arena.fresh_slots++ : no_frame;
+}
+
+FrameId FramePool::pop_free_of_other(const FrameArena& arena) noexcept {
+  const std::size_t count = arena_count_.load(std::memory_order_relaxed);
+  for (std::size_t index = 0; index < count; ++index) {
+    if (arenas_[index].get() != &arena && arenas_[index]->free_list != no_frame) {
+      return pop(arenas_[index]->free_list);
+    }
+  }
+  return no_frame;
+}
+
+// Takes a free frame with memory, or else a hole if the budget has room; or else names in `to_drop` a free frame of another
+// arena whose memory has to go first.
+FrameId FramePool::take_locked(FrameArena& arena, FrameId& to_drop) noexcept {
+  to_drop = no_frame;
+  const std::uint64_t wanted = cost(arena.frame_bytes);
+  if (const FrameId frame = pop(arena.free_list); frame != no_frame) {
+    free_bytes_.fetch_sub(wanted, std::memory_order_relaxed);
+    return frame;
+  }
+  if (committed_bytes() + wanted <= budget_bytes()) {
+    const FrameId frame = pop_hole(arena);
+    if (frame != no_frame) {
+      records_[frame].populated = false;
+      committed_bytes_.fetch_add(wanted, std::memory_order_relaxed);
+    }
+    return frame;
+  }
+  to_drop = pop_free_of_other(arena);
+  if (to_drop != no_frame) {
+    free_bytes_.fetch_sub(cost(arena_of(to_drop).frame_bytes), std::memory_order_relaxed);
+  }
+  return no_frame;
+}
+
+FrameId FramePool::try_take(FrameArena& arena) noexcept {
+  while (true) {
+    FrameId to_drop = no_frame;
+    {
+      const std::lock_guard held(lock_);
+      const FrameId frame = take_locked(arena, to_drop);
+      if (frame != no_frame || to_drop == no_frame) {
+        return frame;
+      }
+    }
+    drop_memory(to_drop);
+  }
+}
+
+bool FramePool::try_take_two(FrameArena& arena, FrameId& first, FrameId& second) noexcept {
+  first = try_take(arena);
+  if (first == no_frame) {
+    return false;
+  }
+  second = try_take(arena);
+  if (second == no_frame) {
+    give_back(first, record(first).populated);
+    return false;
+  }
+  return true;
+}
+
+// The frame is held by the caller, in no list; its bytes stay committed until its memory is really gone.
+void FramePool::drop_memory(FrameId frame) noexcept {
+  FrameArena& arena = arena_of(frame);
+  ::madvise(address(frame), arena.frame_bytes, MADV_DONTNEED);
+  records_[frame].populated = false;
+  const std::lock_guard held(lock_);
+  committed_bytes_.fetch_sub(cost(arena.frame_bytes), std::memory_order_relaxed);
+  push(arena.hole_list, frame);
+}
+
+void FramePool::give_back(FrameId frame, bool populated) noexcept {
+  FrameArena& arena = arena_of(frame);
+  records_[frame].region = nullptr;
+  if (populated && committed_bytes() > budget_bytes()) {
+    return drop_memory(frame);
+  }
+  const std::lock_guard held(lock_);
+  records_[frame].populated = populated;
+  if (populated) {
+    free_bytes_.fetch_add(cost(arena.frame_bytes), std::memory_order_relaxed);
+    push(arena.free_list, frame);
+  } else {
+    committed_bytes_.fetch_sub(cost(arena.frame_bytes), std::memory_order_relaxed);
+    push(arena.hole_list, frame);
+  }
+}
+
+void FramePool::release(FrameId frame) noexcept {
+  records_[frame].region = nullptr;
+  drop_memory(frame);
+}
+
+void FramePool::set_budget_bytes(std::uint64_t bytes) noexcept {
+  budget_bytes_.store(bytes, std::memory_order_relaxed);
+  // Free frames go first: they hold nothing.
+  while (committed_bytes() > bytes) {
+    FrameId frame = no_frame;
+    {
+      const std::lock_guard held(lock_);
+      for (std::size_t index = 0; index < arena_count_.load(std::memory_order_relaxed) && frame == no_frame; ++index) {
+        frame = pop(arenas_[index]->free_list);
+      }
+      if (frame != no_frame) {
+        free_bytes_.fetch_sub(cost(arena_of(frame).frame_bytes), std::memory_order_relaxed);
+      }
+    }
+    if (frame == no_frame) {
+      return;
+    }
+    drop_memory(frame);
+  }
+}
+
+std::uint64_t FramePool::available_bytes() const noexcept {
+  const std::uint64_t budget = budget_bytes();
+  const std::uint64_t committed = committed_bytes();
+  return (budget > committed ? budget - committed : 0) + free_bytes_.load(std::memory_order_relaxed);
+}
+
+}  // namespace tiermap

@@ -1,0 +1,275 @@
+// Giving pages up.
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <mutex>
+
+#include "fault/pager.hpp"
+
+namespace tiermap {
+
+void Pager::refuse(FrameId frame) noexcept {
+  const std::lock_guard held(policy_lock_);
+  // Whoever owned the page meanwhile may have told the policy already.
+  if (frames_.record(frame).named) {
+    frames_.record(frame).named = false;
+    policy_.refused(frame);
+  }
+}
+
+std::size_t Pager::choose_victims(std::span<Victim> victims) noexcept {
+  std::array<FrameId, 64> chosen;
+  const std::lock_guard held(policy_lock_);
+  const std::size_t count = policy_.choose_to_unmap(std::span(chosen).first(std::min(victims.size(), chosen.size())));
+  for (std::size_t index = 0; index < count; ++index) {
+    FrameRecord& record = frames_.record(chosen[index]);
+    record.named = true;
+    // A region leaves the policy, under this lock, before it is freed: the record's pointer is good here.
+    record.region->users.fetch_add(1, std::memory_order_acq_rel);
+    victims[index] = {record.region, record.page, chosen[index]};
+  }
+  return count;
+}
+
+// From here the page counts as unmapped with the policy. Both change under the policy lock: whoever asks the policy for a
+// page to free finds it in the state that the policy says.
+void Pager::become_unmapped(PagedRegion& region, std::uint64_t page, PageWord word) noexcept {
+  bool waited_for = false;
+  {
+    const std::lock_guard held(policy_lock_);
+    frames_.record(word.frame()).named = false;
+    policy_.unmapped(word.frame());
+    unmapped_bytes_.fetch_add(region.page_bytes, std::memory_order_relaxed);
+    waited_for = region.table.publish(page, word.with_state(PageState::unmapped).with(PageWord::probation_bit));
+  }
+  if (waited_for) {
+    region.table.wake(page);
+    if (!settings_.self_serving) {
+      region.userfaultfd->wake(region.page_address(page), region.page_mapped(page));
+    }
+  }
+}
+
+Pager::Eviction Pager::evict(const Victim& victim) noexcept {
+  PagedRegion& region = *victim.region;
+  PageWord word = region.table.load(victim.page);
+  while (true) {
+    const PageState state = word.state();
+    const bool gone = word.frame() != victim.frame || state == PageState::absent || state == PageState::failed;
+    if (gone || word.owned()) {
+      refuse(victim.frame);
+      return Eviction::busy;
+    }
+    const bool dirty = state == PageState::dirty || state == PageState::unmapped_dirty;
+    if (word.pins() > 0 || (dirty && region.manual_flush)) {
+      refuse(victim.frame);
+      return Eviction::kept;
+    }
+    const PageState next = dirty ? PageState::writing : PageState::busy;
+    if (region.table.change(victim.page, word, word.with_state(next))) {
+      break;
+    }
+  }
+  if (word.state() == PageState::unmapped) {  // Prefetched and never touched, or unmapped by another evictor.
+    become_unmapped(region, victim.page, word);
+    return Eviction::unmapped;
+  }
+  if (word.state() == PageState::unmapped_dirty) {
+    return Eviction::write;
+  }
+  return evicts_by_copy(region) ? evict_by_copy(region, victim.page, word) : evict_mapped(region, victim.page, word);
+}
+
+Pager::Eviction Pager::evict_mapped(PagedRegion& region, std::uint64_t page, PageWord word) noexcept {
+  const bool dirty = word.state() == PageState::dirty;
+  PageState restored = word.state();
+  if (unmap(region, page, word.frame(), dirty, restored) != 0) {
+    if (restored == PageState::dirty && !dirty) {
+      page_dirtied(region);
+    }
+    refuse(word.frame());
+    settle(region, page, word.with_state(restored));
+    return Eviction::busy;
+  }
+  if (dirty) {
+    return Eviction::write;
+  }
+  become_unmapped(region, page, word);
+  return Eviction::unmapped;
+}
+
+// Without moves the page's memory is the mapping itself: protected and written from there if dirty, then dropped.
+Pager::Eviction Pager::evict_by_copy(PagedRegion& region, std::uint64_t page, PageWord word) noexcept {
+  if (word.state() == PageState::dirty) {
+    region.userfaultfd->protect(region.page_address(page), region.page_mapped(page));
+    return Eviction::write;
+  }
+  ::madvise(region.page_address(page), region.page_mapped(page), MADV_DONTNEED);
+  change_gauge(region, &CounterBlock::mapped_bytes, -static_cast<std::int64_t>(region.page_bytes));
+  count(region, Counter::unmaps);
+  forget(region, page, word, true);
+  frames_.give_back(word.frame(), false);
+  settle(region, page, PageWord{});
+  return Eviction::gone;
+}
+
+// The policy and the gauges forget a page that we own.
+void Pager::forget(PagedRegion& region, std::uint64_t page, PageWord word, bool evicted) noexcept {
+  static_cast<void>(page);
+  {
+    const std::lock_guard held(policy_lock_);
+    frames_.record(word.frame()).named = false;
+    policy_.removed(word.frame(), evicted);
+  }
+  if (word.probation()) {
+    unmapped_bytes_.fetch_sub(region.page_bytes, std::memory_order_relaxed);
+  }
+  change_gauge(region, &CounterBlock::resident_bytes, -static_cast<std::int64_t>(region.page_bytes));
+  if (evicted) {
+    count(region, Counter::evictions);
+    if (word.prefetched()) {
+      count(region, Counter::prefetch_wasted);
+    }
+  }
+}
+
+const std::byte* Pager::write_source(const PagedRegion& region, std::uint64_t page, FrameId frame) noexcept {
+  const bool in_place = !settings_.move || region.table.load(page).state() == PageState::cleaning;
+  return in_place ? region.page_address(page) : frames_.address(frame);
+}
+
+void Pager::finish_write(PagedRegion& region, std::uint64_t page, int error) noexcept {
+  const PageWord word = region.table.load(page);
+  if (error != 0) {
+    refuse(word.frame());
+    if (!settings_.move) {
+      region.userfaultfd->unprotect(region.page_address(page), region.page_mapped(page));
+    }
+    settle(region, page, word.with_state(settings_.move ? PageState::unmapped_dirty : PageState::dirty));
+    return;
+  }
+  page_cleaned(region);
+  if (settings_.move) {
+    become_unmapped(region, page, word);
+    return;
+  }
+  evict_by_copy(region, page, word);
+}
+
+bool Pager::begin_cleaning(PagedRegion& region, std::uint64_t page, PageWord word) noexcept {
+  if (word.state() == PageState::unmapped_dirty) {
+    return region.table.change(page, word, word.with_state(PageState::writing));
+  }
+  if (word.state() != PageState::dirty || !region.table.change(page, word, word.with_state(PageState::cleaning))) {
+    return false;
+  }
+  region.userfaultfd->protect(region.page_address(page), region.page_mapped(page));
+  return true;
+}
+
+void Pager::finish_cleaning(PagedRegion& region, std::uint64_t page, int error) noexcept {
+  const PageWord word = region.table.load(page);
+  if (word.state() == PageState::writing) {
+    // It was in no list of the policy's that we must mend: an unmapped page with unwritten bytes counts as mapped.
+    page_cleaned_if(region, error);
+    settle(region, page, word.with_state(error == 0 ? PageState::unmapped : PageState::unmapped_dirty));
+    return;
+  }
+  page_cleaned_if(region, error);
+  if (error != 0) {
+    region.userfaultfd->unprotect(region.page_address(page), region.page_mapped(page));
+  }
+  settle(region, page, word.with_state(error == 0 ? PageState::clean : PageState::dirty));
+}
+
+void Pager::page_cleaned_if(PagedRegion& region, int error) noexcept {
+  if (error == 0) {
+    page_cleaned(region);
+  }
+}
+
+int Pager::discard(PagedRegion& region, std::uint64_t page, bool drop_pins) noexcept {
+  PageWord word = region.table.load(page);
+  while (true) {
+    if (word.state() == PageState::absent || word.state() == PageState::failed) {
+      return 0;
+    }
+    if (word.owned()) {
+      region.table.wait(page, word);
+      word = region.table.load(page);
+      continue;
+    }
+    if (word.pins() > 0 && !drop_pins) {
+      return -EBUSY;
+    }
+    if (region.table.change(page, word, word.with_state(PageState::busy))) {
+      break;
+    }
+  }
+  if (word.state() == PageState::dirty || word.state() == PageState::unmapped_dirty) {
+    page_cleaned(region);
+  }
+  const bool was_mapped = word.mapped();
+  if (was_mapped) {
+    ::madvise(region.page_address(page), region.page_mapped(page), MADV_DONTNEED);
+    change_gauge(region, &CounterBlock::mapped_bytes, -static_cast<std::int64_t>(region.page_bytes));
+  }
+  forget(region, page, word, false);
+  give_back_frame_of(region, page, word.frame(), !was_mapped);
+  settle(region, page, PageWord{});
+  announce_supply();
+  return 0;
+}
+
+// The slot of a mapped page is empty, but for a last page shorter than its slot, whose rest may hold memory.
+void Pager::give_back_frame_of(PagedRegion& region, std::uint64_t page, FrameId frame, bool populated) noexcept {
+  if (!populated && region.page_mapped(page) != region.page_bytes) {
+    frames_.release(frame);
+  } else {
+    frames_.give_back(frame, populated);
+  }
+}
+
+// Takes one page out of the cache, but for its frame: state busy says that release_retired() has it still to give back.
+void Pager::retire(PagedRegion& region, std::uint64_t page) noexcept {
+  PageWord word = region.table.load(page);
+  while (word.state() != PageState::absent) {
+    if (word.owned()) {
+      region.table.wait(page, word);
+      word = region.table.load(page);
+      continue;
+    }
+    const bool failed = word.state() == PageState::failed;
+    if (!region.table.change(page, word, failed ? PageWord{} : word.with_state(PageState::busy))) {
+      continue;
+    }
+    if (failed) {
+      return;
+    }
+    if (word.state() == PageState::dirty || word.state() == PageState::unmapped_dirty) {
+      page_cleaned(region);
+    }
+    if (word.mapped()) {
+      change_gauge(region, &CounterBlock::mapped_bytes, -static_cast<std::int64_t>(region.page_bytes));
+    }
+    frames_.record(word.frame()).populated = !word.mapped();
+    forget(region, page, word, false);
+    return;
+  }
+}
+
+void Pager::retire_pages(PagedRegion& region, std::uint64_t first, std::uint64_t end) noexcept {
+  lift_failures(true, &region);
+  region.table.for_each_used(first, end, [&](std::uint64_t page) { retire(region, page); });
+}
+
+void Pager::release_retired(PagedRegion& region, std::uint64_t first, std::uint64_t end) noexcept {
+  region.table.for_each_used(first, end, [&](std::uint64_t page) {
+    const PageWord word = region.table.load(page);
+    give_back_frame_of(region, page, word.frame(), frames_.record(word.frame()).populated);
+    settle(region, page, PageWord{});
+  });
+  announce_supply();
+}
+
+}  // namespace tiermap

@@ -1,0 +1,239 @@
+#include "fault/fill_worker.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "platform/clock.hpp"
+
+namespace tiermap {
+namespace {
+
+/// Reads are joined up to this: the device gains little from more, and the first page of a run waits for its last.
+constexpr std::uint64_t most_run_bytes = 1 << 20;
+constexpr std::size_t most_run_pages = 64;
+
+}  // namespace
+
+FillWorker::FillWorker(Pager& pager, unsigned depth) : pager_(pager), ring_(depth), runs_(depth) {
+  for (std::uint32_t token = depth; token-- > 0;) {
+    free_tokens_.push_back(token);
+  }
+}
+
+FillWorker::~FillWorker() {
+  while (ring_.in_flight() > 0) {
+    reap(1);
+  }
+}
+
+void FillWorker::start(FillRequest request) {
+  if (request.kind == FillKind::fault) {
+    start_fault(request);
+  } else {
+    start_prefetch(request);
+  }
+}
+
+void FillWorker::start_fault(FillRequest& request) {
+  PagedRegion& region = *request.region;
+  const std::uint64_t taken = now_nanoseconds();
+  if (request.started_nanoseconds != 0) {
+    pager_.record(region, Stage::queue, taken - request.started_nanoseconds);
+  }
+  FillFrames frames;
+  while (!pager_.try_frames(region, frames)) {
+    // Our own reads hold frames: before waiting for the evictors, they must become pages that can be evicted.
+    if (ring_.in_flight() > 0) {
+      reap(1);
+    } else if (pager_.obtain_frames(region, frames)) {
+      break;
+    } else {
+      pager_.abandon_fill(region, request.first, {}, -ENOMEM);
+      if (request.completion) {
+        request.completion->settle(1, 0);
+      }
+      return;
+    }
+  }
+  pager_.record(region, Stage::frame, now_nanoseconds() - taken);
+  auto run = std::make_unique<Run>(
+      Run{.region = std::move(request.region),
+          .first = request.first,
+          .kind = request.kind,
+          .write = request.write,
+          .started_nanoseconds = request.started_nanoseconds == 0 ? taken : request.started_nanoseconds,
+          .completion = std::move(request.completion),
+          .frames = {frames},
+          .vectors = {}});
+  launch(std::move(run));
+}
+
+// Claims a page for prefetching. False if it is in memory (`resident`) or there is no memory for it.
+bool FillWorker::claim(PagedRegion& region, std::uint64_t page, FillFrames& frames, bool& resident) {
+  resident = false;
+  if (page >= region.page_count() || region.closing.load(std::memory_order_acquire)) {
+    return false;
+  }
+  const PageWord now = region.table.load(page);
+  if (now.state() != PageState::absent) {
+    resident = now.state() != PageState::failed;
+    return false;
+  }
+  if (!pager_.try_frames(region, frames)) {
+    return false;
+  }
+  PageWord expected = now;
+  if (!region.table.change(page, expected, expected.with_state(PageState::filling))) {
+    pager_.return_frames(frames);
+    resident = expected.state() != PageState::failed;
+    return false;
+  }
+  region.table.mark_used(page);
+  return true;
+}
+
+void FillWorker::start_prefetch(FillRequest& request) {
+  PagedRegion& region = *request.region;
+  std::unique_ptr<Run> run;
+  for (std::uint32_t index = 0; index < request.count; ++index) {
+    const std::uint64_t page =
+        request.first + static_cast<std::uint64_t>(request.step * static_cast<std::int64_t>(index));
+    FillFrames frames;
+    bool resident = false;
+    if (!claim(region, page, frames, resident)) {
+      if (request.completion) {
+        request.completion->settle(1, resident ? 1 : 0);
+      }
+      continue;
+    }
+    const bool joins = run != nullptr && page == run->first + run->frames.size() &&
+                       run->frames.size() < most_run_pages &&
+                       (run->frames.size() + 1) * region.page_bytes <= most_run_bytes;
+    if (!joins) {
+      if (run != nullptr) {
+        launch(std::move(run));
+      }
+      run = std::make_unique<Run>(Run{.region = RegionUse(region),
+                                      .first = page,
+                                      .kind = FillKind::prefetch,
+                                      .completion = request.completion,
+                                      .frames = {},
+                                      .vectors = {}});
+    }
+    run->frames.push_back(frames);
+  }
+  if (run != nullptr) {
+    launch(std::move(run));
+  }
+}
+
+// Hands the run to the kernel if one extent holds at least its first page whole; what is behind the extent is read at once.
+void FillWorker::launch(std::unique_ptr<Run> run) {
+  PagedRegion& region = *run->region;
+  run->read_nanoseconds = now_nanoseconds();
+  std::uint64_t wanted = 0;
+  for (std::size_t index = 0; index < run->frames.size(); ++index) {
+    wanted += region.page_mapped(run->first + index);
+  }
+  Extent extent;
+  std::size_t pages = 0;
+  if (ring_.asynchronous() && region.store->locate_read(region.page_offset(run->first), wanted, extent) &&
+      !extent.hole) {
+    while (pages < run->frames.size() && run->bytes + region.page_mapped(run->first + pages) <= extent.bytes) {
+      const std::uint64_t bytes = region.page_mapped(run->first + pages);
+      run->vectors.push_back({pager_.frames().address(run->frames[pages].data), bytes});
+      run->bytes += bytes;
+      ++pages;
+    }
+  }
+  if (pages < run->frames.size()) {
+    read_now(*run, pages);
+    run->frames.resize(pages);
+  }
+  if (pages == 0) {
+    return;
+  }
+  while (ring_.full() || !region.traffic->reads.try_enter()) {
+    if (ring_.in_flight() > 0) {
+      reap(1);
+    } else {
+      region.traffic->reads.enter();
+      break;
+    }
+  }
+  run->file_descriptor = extent.file_descriptor;
+  run->file_offset = extent.offset;
+  const std::uint32_t token = free_tokens_.back();
+  free_tokens_.pop_back();
+  ring_.read(run->file_descriptor, run->vectors, run->file_offset, token);
+  runs_[token] = std::move(run);
+}
+
+void FillWorker::read_now(Run& run, std::size_t from) {
+  PagedRegion& region = *run.region;
+  for (std::size_t index = from; index < run.frames.size(); ++index) {
+    region.traffic->reads.enter();
+    const int error =
+        pager_.read_page(region, run.first + index, pager_.frames().address(run.frames[index].data), false);
+    region.traffic->reads.leave();
+    settle(run, index, error);
+  }
+}
+
+void FillWorker::settle(Run& run, std::size_t index, int error) {
+  PagedRegion& region = *run.region;
+  const std::uint64_t page = run.first + index;
+  const std::uint64_t read_done = now_nanoseconds();
+  int result = error;
+  if (error == 0) {
+    result = pager_.finish_fill(region, page, run.frames[index], run.write, run.kind);
+  } else {
+    // Nobody faulted on a prefetched page: its error is for the first one who does.
+    pager_.abandon_fill(region, page, run.frames[index], run.kind == FillKind::fault ? error : 0);
+  }
+  if (run.kind == FillKind::fault) {
+    const std::uint64_t placed = now_nanoseconds();
+    pager_.record(region, Stage::read, read_done - run.read_nanoseconds);
+    pager_.record(region, Stage::place, placed - read_done);
+    pager_.record(region, Stage::total, placed - run.started_nanoseconds);
+  }
+  if (run.completion) {
+    run.completion->settle(1, result == 0 ? 1 : 0);
+  }
+}
+
+void FillWorker::finish(Run& run, std::int64_t result) {
+  PagedRegion& region = *run.region;
+  region.traffic->reads.leave();
+  std::uint64_t left = result < 0 ? 0 : static_cast<std::uint64_t>(result);
+  pager_.count(region, Counter::read_bytes, left);
+  for (std::size_t index = 0; index < run.frames.size(); ++index) {
+    const std::uint64_t bytes = region.page_mapped(run.first + index);
+    int error = 0;
+    if (left >= bytes) {
+      left -= bytes;
+    } else {
+      // Short, or refused: the plain path knows where the store ends, falls back to buffered reads, and names the error.
+      left = 0;
+      error = pager_.read_page(region, run.first + index, pager_.frames().address(run.frames[index].data), false);
+    }
+    settle(run, index, error);
+  }
+}
+
+void FillWorker::reap(unsigned least) {
+  std::vector<std::unique_ptr<Run>> finished;
+  std::vector<std::int64_t> results;
+  for (const IoRing::Completion& completion : ring_.reap(least)) {
+    const auto token = static_cast<std::uint32_t>(completion.token);
+    finished.push_back(std::move(runs_[token]));
+    results.push_back(completion.result);
+    free_tokens_.push_back(token);
+  }
+  for (std::size_t index = 0; index < finished.size(); ++index) {
+    finish(*finished[index], results[index]);
+  }
+}
+
+}  // namespace tiermap

@@ -1,0 +1,61 @@
+// Fills pages with many reads in flight from one thread. Managers and fillers each have one.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "fault/fill_queue.hpp"
+#include "fault/pager.hpp"
+#include "platform/io_ring.hpp"
+
+namespace tiermap {
+
+class FillWorker {
+ public:
+  FillWorker(Pager& pager, unsigned depth);
+  ~FillWorker();
+
+  /// Starts a request; what cannot be read through the ring is read at once.
+  void start(FillRequest request);
+  bool full() const noexcept { return ring_.full(); }
+  unsigned in_flight() const noexcept { return ring_.in_flight(); }
+  int file_descriptor() const noexcept { return ring_.file_descriptor(); }
+  void submit() { ring_.submit(); }
+  /// Finishes what the store has delivered, waiting for at least `least` reads (fewer if fewer are in flight).
+  void reap(unsigned least);
+
+ private:
+  /// Consecutive pages read by one request to the kernel.
+  struct Run {
+    RegionUse region;
+    std::uint64_t first = 0;
+    FillKind kind = FillKind::fault;
+    bool write = false;
+    std::uint64_t started_nanoseconds = 0;
+    std::uint64_t read_nanoseconds = 0;
+    std::shared_ptr<PrefetchState> completion;
+    std::vector<FillFrames> frames;
+    std::vector<iovec> vectors;
+    std::uint64_t bytes = 0;
+    std::uint64_t file_offset = 0;
+    int file_descriptor = -1;
+  };
+
+  void start_fault(FillRequest& request);
+  void start_prefetch(FillRequest& request);
+  bool claim(PagedRegion& region, std::uint64_t page, FillFrames& frames, bool& resident);
+  void launch(std::unique_ptr<Run> run);
+  void read_now(Run& run, std::size_t from);
+  void finish(Run& run, std::int64_t result);
+  void settle(Run& run, std::size_t index, int error);
+
+  Pager& pager_;
+  IoRing ring_;
+  std::vector<std::unique_ptr<Run>> runs_;  ///< By token.
+  std::vector<std::uint32_t> free_tokens_;
+};
+
+}  // namespace tiermap

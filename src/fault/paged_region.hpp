@@ -1,0 +1,135 @@
+// A region as the engine sees it: where it is mapped, the words of its pages, the store below.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "cache/frame_pool.hpp"
+#include "cache/page_word.hpp"
+#include "fault/stream_detector.hpp"
+#include "observe/counters.hpp"
+#include "platform/userfaultfd.hpp"
+#include "tiermap/options.hpp"
+#include "tiermap/store.hpp"
+
+namespace tiermap {
+
+class Pager;
+
+/// Keeps the requests to one store under the numbers it likes. Safe in signal handlers.
+class TrafficLimit {
+ public:
+  void set_most(std::uint32_t most) noexcept { most_ = most; }
+  bool try_enter() noexcept {
+    std::uint32_t now = in_flight_.load(std::memory_order_relaxed);
+    while (most_ == 0 || now < most_) {
+      if (in_flight_.compare_exchange_weak(now, now + 1, std::memory_order_acquire)) {
+        return true;
+      }
+    }
+    return false;
+  }
+  void enter() noexcept {
+    while (!try_enter()) {
+      futex_wait(&in_flight_, most_);
+    }
+  }
+  void leave() noexcept {
+    in_flight_.fetch_sub(1, std::memory_order_release);
+    if (most_ != 0) {
+      futex_wake_one(&in_flight_);
+    }
+  }
+
+ private:
+  std::atomic<std::uint32_t> in_flight_{0};
+  std::uint32_t most_ = 0;  ///< 0: no limit.
+};
+
+struct StoreTraffic {
+  TrafficLimit reads;
+  TrafficLimit writes;
+};
+
+struct PagedRegion {
+  std::uint32_t id = 0;
+  Pager* pager = nullptr;
+  std::shared_ptr<Store> store;
+  std::uint64_t store_offset = 0;
+  std::byte* memory = nullptr;
+  std::atomic<std::uint64_t> length{0};  ///< Bytes mapped; changed by resize() only.
+  std::uint64_t page_bytes = 0;
+  unsigned page_shift = 0;
+  bool writable = false;
+  bool manual_flush = false;
+  bool store_is_direct = false;  ///< The store gives extents: io_uring can read it.
+  bool reads_in_signal_handler = false;
+  unsigned shard = 0;
+  const Userfaultfd* userfaultfd = nullptr;
+  FrameArena* arena = nullptr;
+  PageTable table;
+  StreamDetector streams;
+  CounterBlock* counters = nullptr;
+
+  /// Somebody tried to write to this read-only region: it is PROT_READ now, and pages come by copy (see Pager).
+  std::atomic<bool> sealed{false};
+  /// Unmapping has begun: no new work is to be started for it.
+  std::atomic<bool> closing{false};
+  /// Threads at work on the region that do not own one of its pages at the moment; it is not freed before they leave.
+  std::atomic<std::uint32_t> users{0};
+  std::shared_ptr<StoreTraffic> traffic;  ///< Shared by the regions of one store.
+  std::atomic<int> last_write_error{0};
+  std::atomic<std::uint64_t> pinned_bytes{0};
+  /// Of the blocks of pages written back lately, the share that had changed, in 1/1024: what tracking them is worth.
+  std::atomic<std::uint32_t> changed_share{0};
+
+  std::uint64_t page_count() const noexcept {
+    return (length.load(std::memory_order_acquire) + page_bytes - 1) >> page_shift;
+  }
+  std::uint64_t page_of(const void* address) const noexcept {
+    return static_cast<std::uint64_t>(static_cast<const std::byte*>(address) - memory) >> page_shift;
+  }
+  std::byte* page_address(std::uint64_t page) const noexcept { return memory + (page << page_shift); }
+  std::uint64_t page_offset(std::uint64_t page) const noexcept { return store_offset + (page << page_shift); }
+  /// Bytes of the page that are part of the region: fewer than page_bytes for the last one.
+  std::uint64_t page_length(std::uint64_t page) const noexcept {
+    const std::uint64_t left = length.load(std::memory_order_acquire) - (page << page_shift);
+    return left < page_bytes ? left : page_bytes;
+  }
+  /// Bytes of the page that are mapped: whole blocks of 4 KiB.
+  std::uint64_t page_mapped(std::uint64_t page) const noexcept {
+    return (page_length(page) + block_bytes - 1) & ~(block_bytes - 1);
+  }
+  /// Dirtiness below the page is worth tracking only where a page is more than a few blocks.
+  bool tracks_blocks() const noexcept { return page_bytes >= 4 * block_bytes; }
+};
+
+/// Keeps a region from being freed.
+class RegionUse {
+ public:
+  explicit RegionUse(PagedRegion& region) noexcept : region_(&region) {
+    region.users.fetch_add(1, std::memory_order_acq_rel);
+  }
+  /// Takes over a use that was counted already.
+  static RegionUse adopt(PagedRegion* region) noexcept { return RegionUse(region, 0); }
+  RegionUse(RegionUse&& other) noexcept : region_(other.region_) { other.region_ = nullptr; }
+  RegionUse& operator=(RegionUse&&) = delete;
+  ~RegionUse() {
+    if (region_ != nullptr && region_->users.fetch_sub(1, std::memory_order_acq_rel) == 1 &&
+        region_->closing.load(std::memory_order_acquire)) {
+      futex_wake_all(&region_->users);
+    }
+  }
+  PagedRegion* get() const noexcept { return region_; }
+  PagedRegion& operator*() const noexcept { return *region_; }
+  PagedRegion* operator->() const noexcept { return region_; }
+  explicit operator bool() const noexcept { return region_ != nullptr; }
+
+ private:
+  RegionUse(PagedRegion* region, int) noexcept : region_(region) {}
+  PagedRegion* region_;
+};
+
+}  // namespace tiermap

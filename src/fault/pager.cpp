@@ -1,0 +1,286 @@
+// Resolving faults and filling pages.
+#include "fault/pager.hpp"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+
+namespace tiermap {
+
+Pager::Pager(FramePool& frames, EvictionPolicy& policy, CounterBlock& counters, const PagerSettings& settings)
+    : frames_(frames),
+      policy_(policy),
+      counters_(counters),
+      settings_(settings),
+      unmapped_share_percent_(settings.move ? policy.unmapped_share_percent() : 0) {}
+
+void Pager::change_gauge(PagedRegion& region, std::atomic<std::uint64_t> CounterBlock::* gauge,
+                         std::int64_t bytes) noexcept {
+  const auto delta = static_cast<std::uint64_t>(bytes);  // Wraps as subtraction should.
+  (region.counters->*gauge).fetch_add(delta, std::memory_order_relaxed);
+  (counters_.*gauge).fetch_add(delta, std::memory_order_relaxed);
+}
+
+void Pager::page_dirtied(PagedRegion& region) noexcept {
+  change_gauge(region, &CounterBlock::dirty_bytes, static_cast<std::int64_t>(region.page_bytes));
+}
+
+void Pager::page_cleaned(PagedRegion& region) noexcept {
+  change_gauge(region, &CounterBlock::dirty_bytes, -static_cast<std::int64_t>(region.page_bytes));
+}
+
+// Publishes the word and lets every kind of waiter try again: threads asleep on it, and faults whose messages were
+// dropped because somebody owned the page.
+void Pager::settle(PagedRegion& region, std::uint64_t page, PageWord desired) noexcept {
+  if (region.table.publish(page, desired)) {
+    region.table.wake(page);
+    if (!settings_.self_serving) {
+      region.userfaultfd->wake(region.page_address(page), region.page_mapped(page));
+    }
+  }
+}
+
+void Pager::seal(PagedRegion& region) noexcept {
+  // The kernel now checks the range's protection before it asks us: the access is tried again, and raises SIGSEGV at the
+  // right address, or EFAULT in a system call. Pages can no longer be moved (UFFDIO_MOVE wants writable ranges on both
+  // sides), so from here on they are copied in and dropped.
+  region.sealed.store(true, std::memory_order_release);
+  ::mprotect(region.memory, (region.length.load() + block_bytes - 1) & ~(block_bytes - 1), PROT_READ);
+}
+
+Resolution Pager::resolve(PagedRegion& region, std::uint64_t page, bool write, PageWord& word, int& error) noexcept {
+  if (write && !region.writable) {
+    seal(region);
+    return Resolution::done;
+  }
+  word = region.table.load(page);
+  while (true) {
+    switch (word.state()) {
+      case PageState::absent:
+        if (region.table.change(page, word, word.with_state(PageState::filling))) {
+          region.table.mark_used(page);
+          return Resolution::fill;
+        }
+        continue;
+      case PageState::filling:
+      case PageState::busy:
+      case PageState::writing:
+        return Resolution::wait;
+      case PageState::cleaning:
+        return write ? Resolution::wait : Resolution::done;
+      case PageState::dirty:
+        return Resolution::done;
+      case PageState::clean:
+        if (!write) {
+          return Resolution::done;
+        }
+        if (region.table.change(page, word, word.with_state(PageState::busy))) {
+          region.userfaultfd->unprotect(region.page_address(page), region.page_mapped(page));
+          page_dirtied(region);
+          count(region, Counter::protect_faults);
+          settle(region, page, word.with_state(PageState::dirty).without(PageWord::prefetched_bit));
+          return Resolution::done;
+        }
+        continue;
+      case PageState::unmapped:
+      case PageState::unmapped_dirty:
+        if (region.table.change(page, word, word.with_state(PageState::busy))) {
+          return rescue(region, page, write, word, error);
+        }
+        continue;
+      case PageState::failed:
+        error = -EIO;
+        return Resolution::failed;
+    }
+  }
+}
+
+// The page is in its frame and ours (busy); `word` is what it was.
+Resolution Pager::rescue(PagedRegion& region, std::uint64_t page, bool write, PageWord word, int& error) noexcept {
+  const bool dirty = word.state() == PageState::unmapped_dirty;
+  if (region.sealed.load(std::memory_order_acquire)) {
+    // A frame cannot be moved into a sealed region: read the page anew.
+    forget(region, page, word, true);
+    frames_.give_back(word.frame(), true);
+    settle(region, page, PageWord{});
+    return Resolution::done;
+  }
+  PageState state = PageState::clean;
+  error = place_by_move(region, page, word.frame(), write || dirty, state);
+  if (error != 0) {
+    settle(region, page, word);
+    return Resolution::failed;
+  }
+  if (word.probation()) {
+    unmapped_bytes_.fetch_sub(region.page_bytes, std::memory_order_relaxed);
+    const std::lock_guard held(policy_lock_);
+    frames_.record(word.frame()).named = false;
+    policy_.rescued(word.frame());
+  }
+  if (state == PageState::dirty && !dirty) {
+    page_dirtied(region);
+  }
+  if (word.prefetched()) {
+    count(region, Counter::prefetch_used);
+  }
+  count(region, Counter::rescues);
+  settle(region, page, word.with_state(state).without(PageWord::probation_bit | PageWord::prefetched_bit));
+  return Resolution::done;
+}
+
+int Pager::read_page(PagedRegion& region, std::uint64_t page, std::byte* buffer, bool in_signal_handler) noexcept {
+  Store& store = *region.store;
+  const std::uint64_t wanted = region.page_mapped(page);
+  const std::uint64_t start = region.page_offset(page);
+  std::uint64_t done = 0;
+  while (done < wanted) {
+    Extent extent;
+    std::int64_t result = 0;
+    if (store.locate_read(start + done, wanted - done, extent)) {
+      if (extent.hole) {
+        std::memset(buffer + done, 0, extent.bytes);
+        done += extent.bytes;
+        continue;
+      }
+      do {
+        result = ::pread(extent.file_descriptor, buffer + done, extent.bytes, static_cast<off_t>(extent.offset));
+      } while (result < 0 && errno == EINTR);
+      result = result < 0 ? -errno : result;
+    } else if (in_signal_handler && !region.reads_in_signal_handler) {
+      return -EAGAIN;
+    } else {
+      try {
+        result = store.read(buffer + done, wanted - done, start + done);
+      } catch (...) {
+        result = -EIO;
+      }
+    }
+    if (result < 0) {
+      count(region, Counter::read_errors);
+      return static_cast<int>(result);
+    }
+    if (result == 0) {
+      break;
+    }
+    done += static_cast<std::uint64_t>(result);
+  }
+  std::memset(buffer + done, 0, wanted - done);
+  count(region, Counter::read_bytes, done);
+  return 0;
+}
+
+int Pager::finish_fill(PagedRegion& region, std::uint64_t page, const FillFrames& frames, bool write,
+                       FillKind kind) noexcept {
+  const bool copies = evicts_by_copy(region);
+  const FrameId frame = copies ? frames.token : frames.data;
+  FrameRecord& record = frames_.record(frames.data);
+  record.hashed = false;
+  PageState state = PageState::unmapped;
+  if (kind == FillKind::fault || copies) {
+    const int error = place(region, page, frames, write, state);
+    if (error != 0) {
+      abandon_fill(region, page, frames, error);
+      return error;
+    }
+  }
+  frames_.record(frame).region = &region;
+  frames_.record(frame).page = page;
+  const std::uint64_t flags = kind == FillKind::prefetch ? PageWord::prefetched_bit : 0;
+  change_gauge(region, &CounterBlock::resident_bytes, static_cast<std::int64_t>(region.page_bytes));
+  if (state == PageState::dirty) {
+    page_dirtied(region);
+  }
+  count(region, Counter::fills);
+  if (kind == FillKind::prefetch) {
+    count(region, Counter::prefetched_pages);
+  }
+  {
+    const std::lock_guard held(policy_lock_);
+    frames_.record(frame).named = false;
+    policy_.filled(frame, {region.id, page}, static_cast<std::uint32_t>(region.page_bytes / block_bytes), kind);
+  }
+  fills_with_frames.fetch_sub(1, std::memory_order_release);
+  settle(region, page, PageWord{}.with_state(state).with_frame(frame).with(flags));
+  if (copies) {
+    frames_.give_back(frames.data, true);
+  }
+  return 0;
+}
+
+void Pager::abandon_fill(PagedRegion& region, std::uint64_t page, const FillFrames& frames, int error) noexcept {
+  if (frames.data != no_frame) {
+    return_frames(frames);
+  }
+  PageState state = PageState::absent;
+  if (error != 0 && !settings_.self_serving) {
+    // Every access to the page raises SIGBUS from now on; the evictors lift that after a while, for another try.
+    const int poisoned = region.userfaultfd->poison(region.page_address(page), region.page_mapped(page));
+    if (poisoned == 0) {
+      state = PageState::failed;
+      remember_failure(region, page);
+    } else {
+      ::kill(::getpid(), SIGBUS);  // Before Linux 6.6 there is no telling the one thread.
+    }
+  }
+  settle(region, page, PageWord{}.with_state(state));
+  // The faulting thread sleeps on a message that was taken: with nothing placed, only this lets it see the error.
+  if (!settings_.self_serving) {
+    region.userfaultfd->wake(region.page_address(page), region.page_mapped(page));
+  }
+}
+
+void Pager::remember_failure(PagedRegion& region, std::uint64_t page) noexcept {
+  const std::lock_guard held(failures_lock_);
+  for (Failure& failure : failures_) {
+    if (failure.region == nullptr) {
+      failure = {&region, page, housekeeping_tick_};
+      return;
+    }
+  }
+}
+
+void Pager::lift_failures(bool all_of_region, const PagedRegion* region) noexcept {
+  constexpr std::uint64_t ticks_to_wait = 2;
+  const std::lock_guard held(failures_lock_);
+  housekeeping_tick_ += all_of_region ? 0 : 1;
+  for (Failure& failure : failures_) {
+    const bool lift = failure.region != nullptr &&
+                      (all_of_region ? failure.region == region : housekeeping_tick_ - failure.tick >= ticks_to_wait);
+    if (!lift) {
+      continue;
+    }
+    PagedRegion& failed = *failure.region;
+    PageWord word = failed.table.load(failure.page);
+    if (word.state() == PageState::failed &&
+        failed.table.change(failure.page, word, word.with_state(PageState::busy))) {
+      ::madvise(failed.page_address(failure.page), failed.page_mapped(failure.page), MADV_DONTNEED);
+      settle(failed, failure.page, word.with_state(PageState::absent));
+    }
+    failure.region = nullptr;
+  }
+}
+
+void Pager::capacity_changed(std::uint64_t units) noexcept {
+  const std::lock_guard held(policy_lock_);
+  policy_.capacity_changed(units);
+  unmapped_share_percent_.store(settings_.move ? policy_.unmapped_share_percent() : 0, std::memory_order_relaxed);
+}
+
+void Pager::advise(PagedRegion& region, std::uint64_t page, Hotness hotness) noexcept {
+  const PageWord word = region.table.load(page);
+  if (word.state() != PageState::clean && word.state() != PageState::dirty) {
+    return;
+  }
+  const std::lock_guard held(policy_lock_);
+  // The frame may have gone to another page since: a wrong hint costs a little, and is no error.
+  const FrameRecord& record = frames_.record(word.frame());
+  if (record.region == &region && record.page == page && region.table.load(page).frame() == word.frame()) {
+    policy_.advised(word.frame(), hotness);
+  }
+}
+
+}  // namespace tiermap

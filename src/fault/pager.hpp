@@ -1,0 +1,198 @@
+// What can be done to a page: filled, placed where the program reaches it, protected, unmapped, given up. Every engine
+// (messages, self-serving, prefetch, evictors, sync) is made of these operations; which thread calls them is its business.
+//
+// Concurrency: the page words (cache/page_word.hpp) say who owns a page; the policy lock guards the eviction policy and the
+// frame records that lead from a frame to its region; FramePool has a lock of its own. Members marked "handler" may be called
+// in a signal handler.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "cache/eviction_policy.hpp"
+#include "cache/frame_pool.hpp"
+#include "fault/paged_region.hpp"
+#include "observe/counters.hpp"
+
+namespace tiermap {
+
+struct PagerSettings {
+  bool self_serving = false;
+  bool move = true;  ///< Place by UFFDIO_MOVE, else by UFFDIO_COPY.
+  std::uint32_t high_watermark_percent = 95;
+  std::uint32_t low_watermark_percent = 90;
+};
+
+/// What a fault needs.
+enum class Resolution : std::uint8_t {
+  done,    ///< The access can be tried again.
+  wait,    ///< Another thread owns the page; wait for its word to change from the one given.
+  fill,    ///< The caller owns the page in state filling, and must finish_fill() or abandon_fill() it.
+  failed,  ///< The access is an error (-errno in `error`).
+};
+
+/// The frames of a page being filled.
+struct FillFrames {
+  FrameId data = no_frame;   ///< Read into this one.
+  FrameId token = no_frame;  ///< Copying only: what the page's copy will be charged to.
+};
+
+class Pager {
+ public:
+  Pager(FramePool& frames, EvictionPolicy& policy, CounterBlock& counters, const PagerSettings& settings);
+
+  // --- A fault, or a wish for a page.
+
+  /// Does what needs no I/O (handler). `word` is what the page's word was when the answer is `wait`.
+  Resolution resolve(PagedRegion& region, std::uint64_t page, bool write, PageWord& word, int& error) noexcept;
+
+  /// Takes frames without waiting (handler): free ones, or those of unmapped clean pages.
+  bool try_frames(PagedRegion& region, FillFrames& frames) noexcept;
+  /// Takes frames, waiting for the evictors if need be (handler). False if memory is full of what cannot be evicted.
+  bool obtain_frames(PagedRegion& region, FillFrames& frames) noexcept;
+  void return_frames(const FillFrames& frames) noexcept;
+
+  /// Reads a page into memory with plain system calls; absent bytes become zeros. Returns 0 or a negative errno value;
+  /// -EAGAIN if `in_signal_handler` and the store cannot be read there (handler).
+  int read_page(PagedRegion& region, std::uint64_t page, std::byte* buffer, bool in_signal_handler) noexcept;
+
+  /// Ends a fill with the page's bytes in frames.data (handler). A prefetched page may stay unmapped until it is touched.
+  /// Returns 0 or a negative errno value.
+  int finish_fill(PagedRegion& region, std::uint64_t page, const FillFrames& frames, bool write,
+                  FillKind kind) noexcept;
+  /// Ends a fill that failed (handler). `error` 0 means given up, with no one to tell.
+  void abandon_fill(PagedRegion& region, std::uint64_t page, const FillFrames& frames, int error) noexcept;
+
+  /// Waits for an owned page to change (handler).
+  static void wait(PagedRegion& region, std::uint64_t page, PageWord word) noexcept { region.table.wait(page, word); }
+
+  // --- Eviction, for the evictor threads and for a fault that finds no free frame.
+
+  struct Victim {
+    PagedRegion* region;  ///< Its `users` is counted up.
+    std::uint64_t page;
+    FrameId frame;
+  };
+  enum class Eviction : std::uint8_t {
+    unmapped,  ///< Clean, in its frame, and free for the taking.
+    gone,      ///< The frame is free already (copying).
+    write,     ///< The caller owns the page in state writing, and must finish_write() it.
+    busy,      ///< Somebody else is at it.
+    kept,      ///< Pinned, or not to be written.
+  };
+  /// Asks the policy (handler).
+  std::size_t choose_victims(std::span<Victim> victims) noexcept;
+  /// Unmaps a victim if it may go (handler).
+  Eviction evict(const Victim& victim) noexcept;
+  /// The address a page being written is to be written from.
+  const std::byte* write_source(const PagedRegion& region, std::uint64_t page, FrameId frame) noexcept;
+  /// The write of a page in state writing ended.
+  void finish_write(PagedRegion& region, std::uint64_t page, int error) noexcept;
+
+  // --- Write-back in place, for sync and flush.
+
+  /// From dirty to cleaning (or from unmapped_dirty to writing): the caller owns it and must end it. False if it changed.
+  bool begin_cleaning(PagedRegion& region, std::uint64_t page, PageWord word) noexcept;
+  void finish_cleaning(PagedRegion& region, std::uint64_t page, int error) noexcept;
+
+  // --- Dropping.
+
+  /// Frees a page that is not owned, dirty or not; -EBUSY if pinned or unmovable. `drop_pins` also frees pinned ones.
+  int discard(PagedRegion& region, std::uint64_t page, bool drop_pins) noexcept;
+  /// Takes every page of [first, end) out of the cache; the caller unmaps the range before release_all() gives the frames back.
+  void retire_pages(PagedRegion& region, std::uint64_t first, std::uint64_t end) noexcept;
+  void release_retired(PagedRegion& region, std::uint64_t first, std::uint64_t end) noexcept;
+
+  /// Makes writes to a read-only region raise SIGSEGV in the kernel's own way (handler).
+  static void seal(PagedRegion& region) noexcept;
+
+  void advise(PagedRegion& region, std::uint64_t page, Hotness hotness) noexcept;
+
+  /// Lets pages whose read failed be tried again: those of some time ago, or all of one region's. Called by the evictors at
+  /// each of their ticks.
+  void lift_failures(bool all_of_region = false, const PagedRegion* region = nullptr) noexcept;
+
+  // --- Supply of frames.
+
+  bool evicts_by_copy(const PagedRegion& region) const noexcept {
+    return !settings_.move || region.sealed.load(std::memory_order_acquire);
+  }
+  /// Bytes the evictors should make available beyond what is; 0 if none. Evictors at work go on to the low watermark, at
+  /// rest they start at the high one.
+  std::uint64_t shortage_bytes(bool at_work) const noexcept;
+  /// Bytes of unmapped clean pages: gone at once when wanted.
+  std::uint64_t unmapped_bytes() const noexcept { return unmapped_bytes_.load(std::memory_order_relaxed); }
+  /// Gives up the oldest unmapped clean page; its frame is the caller's (handler). no_frame if there is none.
+  FrameId reclaim_unmapped() noexcept;
+
+  FramePool& frames() noexcept { return frames_; }
+  const PagerSettings& settings() const noexcept { return settings_; }
+  void count(PagedRegion& region, Counter counter, std::uint64_t amount = 1) noexcept {
+    region.counters->add(counter, amount);
+    counters_.add(counter, amount);
+  }
+  void record(PagedRegion& region, Stage stage, std::uint64_t nanoseconds) noexcept {
+    region.counters->record(stage, nanoseconds);
+    counters_.record(stage, nanoseconds);
+  }
+  CounterBlock& counters() noexcept { return counters_; }
+  void capacity_changed(std::uint64_t units) noexcept;
+
+  // --- The evictors' bell. Evictors sleep on `evictor_work`; those who wait for frames sleep on `supply`.
+  std::atomic<std::uint32_t> evictor_work{0};
+  std::atomic<std::uint32_t> supply{0};
+  std::atomic<std::uint32_t> waiting_for_frames{0};
+  std::atomic<std::uint64_t> demand_bytes{0};
+  std::atomic<std::uint32_t> exhausted_passes{0};   ///< Passes of the evictors that found nothing that could ever go.
+  std::atomic<std::uint32_t> fills_with_frames{0};  ///< Pages being filled: their frames will be evictable soon.
+  std::atomic<std::uint32_t> writable_regions{0};
+  void ring_evictors() noexcept;
+  void announce_supply() noexcept;
+
+ private:
+  int place(PagedRegion& region, std::uint64_t page, FillFrames frames, bool write, PageState& state) noexcept;
+  int place_by_move(PagedRegion& region, std::uint64_t page, FrameId frame, bool write, PageState& state) noexcept;
+  int place_by_copy(PagedRegion& region, std::uint64_t page, FillFrames frames, bool write, PageState& state) noexcept;
+  int move_in(PagedRegion& region, std::uint64_t page, FrameId frame) noexcept;
+  PageState protect_and_prove(PagedRegion& region, std::uint64_t page, FrameId frame) noexcept;
+  int unmap(PagedRegion& region, std::uint64_t page, FrameId frame, bool was_dirty, PageState& restored) noexcept;
+  Resolution rescue(PagedRegion& region, std::uint64_t page, bool write, PageWord word, int& error) noexcept;
+  Eviction evict_mapped(PagedRegion& region, std::uint64_t page, PageWord word) noexcept;
+  Eviction evict_by_copy(PagedRegion& region, std::uint64_t page, PageWord word) noexcept;
+  void become_unmapped(PagedRegion& region, std::uint64_t page, PageWord word) noexcept;
+  void settle(PagedRegion& region, std::uint64_t page, PageWord desired) noexcept;
+  void forget(PagedRegion& region, std::uint64_t page, PageWord word, bool evicted) noexcept;
+  void refuse(FrameId frame) noexcept;
+  void evict_directly() noexcept;
+  void hash_frame(PagedRegion& region, std::uint64_t page, FrameId frame) noexcept;
+  void retire(PagedRegion& region, std::uint64_t page) noexcept;
+  void give_back_frame_of(PagedRegion& region, std::uint64_t page, FrameId frame, bool populated) noexcept;
+  void remember_failure(PagedRegion& region, std::uint64_t page) noexcept;
+  void page_cleaned_if(PagedRegion& region, int error) noexcept;
+  void change_gauge(PagedRegion& region, std::atomic<std::uint64_t> CounterBlock::* gauge, std::int64_t bytes) noexcept;
+  void page_dirtied(PagedRegion& region) noexcept;
+  void page_cleaned(PagedRegion& region) noexcept;
+
+  FramePool& frames_;
+  EvictionPolicy& policy_;
+  CounterBlock& counters_;
+  PagerSettings settings_;
+  FutexLock policy_lock_;
+  std::atomic<std::uint64_t> unmapped_bytes_{0};
+  std::atomic<std::uint32_t> unmapped_share_percent_;
+
+  /// A page in state failed. When all places are taken further ones stay failed until their region is unmapped.
+  struct Failure {
+    PagedRegion* region = nullptr;
+    std::uint64_t page = 0;
+    std::uint64_t tick = 0;
+  };
+  FutexLock failures_lock_;
+  std::array<Failure, 256> failures_{};
+  std::uint64_t housekeeping_tick_ = 0;
+};
+
+}  // namespace tiermap

@@ -1,0 +1,160 @@
+// Putting a filled frame where the program reaches it, and taking it back.
+//
+// UFFDIO_MOVE hands over page-table entries, and cannot carry write-protection: a moved page arrives writable. Between the
+// move and the UFFDIO_WRITEPROTECT that follows, another thread can write to it and raise no fault. Where the page is to be
+// known as clean, a checksum of its blocks taken before the move is compared with one taken after the protection: equal
+// proves that nothing was written, and otherwise the page is dirty. Where the fault was a write, the page is dirty
+// anyway and no protection is needed. On a read-only region a difference means that the program wrote where it must not: the
+// region is sealed, and the page read anew.
+#include <sys/mman.h>
+#include <time.h>
+
+#include <cerrno>
+
+#include "cache/block_hash.hpp"
+#include "fault/pager.hpp"
+
+namespace tiermap {
+
+void Pager::hash_frame(PagedRegion& region, std::uint64_t page, FrameId frame) noexcept {
+  FrameRecord& record = frames_.record(frame);
+  if (!record.hashed) {
+    hash_blocks(frames_.address(frame), region.page_mapped(page), frames_.hashes(frame));
+    record.hashed = true;
+  }
+}
+
+int Pager::place(PagedRegion& region, std::uint64_t page, FillFrames frames, bool write, PageState& state) noexcept {
+  return evicts_by_copy(region) ? place_by_copy(region, page, frames, write, state)
+                                : place_by_move(region, page, frames.data, write, state);
+}
+
+// Moves, and waits out pins. On failure the page's bytes are all in the frame again.
+int Pager::move_in(PagedRegion& region, std::uint64_t page, FrameId frame) noexcept {
+  std::byte* destination = region.page_address(page);
+  std::byte* source = frames_.address(frame);
+  const std::uint64_t bytes = region.page_mapped(page);
+  std::uint64_t done = 0;
+  std::uint64_t retries = 0;
+  for (int attempt = 0;; ++attempt) {
+    std::size_t moved = 0;
+    const int error = region.userfaultfd->move(destination + done, source + done, bytes - done, moved, retries);
+    done += moved;
+    if (error == 0) {
+      break;
+    }
+    if (error == -EEXIST && attempt == 0) {
+      // We own the page and know it to be absent: whatever lies there (a lifted error's marker) is not ours to keep.
+      ::madvise(destination + done, bytes - done, MADV_DONTNEED);
+    } else if (error == -EBUSY && attempt < 5000) {
+      const timespec pause{0, 1'000'000};
+      ::nanosleep(&pause, nullptr);
+    } else {
+      std::size_t back = 0;
+      region.userfaultfd->move(source, destination, done, back, retries);
+      return error;
+    }
+  }
+  if (retries > 0) {
+    count(region, Counter::move_retries, retries);
+  }
+  count(region, Counter::moves);
+  return 0;
+}
+
+// After a move: write-protects the page, and tells by the frame's hashes whether somebody wrote to it before that.
+PageState Pager::protect_and_prove(PagedRegion& region, std::uint64_t page, FrameId frame) noexcept {
+  std::byte* address = region.page_address(page);
+  const std::uint64_t bytes = region.page_mapped(page);
+  if (region.userfaultfd->protect(address, bytes) != 0 || blocks_differ(address, bytes, frames_.hashes(frame))) {
+    region.userfaultfd->unprotect(address, bytes);
+    count(region, Counter::window_writes);
+    return PageState::dirty;
+  }
+  return PageState::clean;
+}
+
+int Pager::place_by_move(PagedRegion& region, std::uint64_t page, FrameId frame, bool write,
+                         PageState& state) noexcept {
+  if (!write || region.tracks_blocks()) {
+    hash_frame(region, page, frame);
+  }
+  if (const int error = move_in(region, page, frame); error != 0) {
+    return error;
+  }
+  state = write ? PageState::dirty : protect_and_prove(region, page, frame);
+  if (state == PageState::dirty && !region.writable) {
+    seal(region);
+    ::madvise(region.page_address(page), region.page_mapped(page), MADV_DONTNEED);
+    return -ESTALE;
+  }
+  change_gauge(region, &CounterBlock::mapped_bytes, static_cast<std::int64_t>(region.page_bytes));
+  return 0;
+}
+
+int Pager::place_by_copy(PagedRegion& region, std::uint64_t page, FillFrames frames, bool write,
+                         PageState& state) noexcept {
+  std::byte* destination = region.page_address(page);
+  const std::uint64_t bytes = region.page_mapped(page);
+  if (frames_.record(frames.token).populated) {
+    // The copy is charged to this frame: its slot must hold nothing.
+    ::madvise(frames_.address(frames.token), region.page_bytes, MADV_DONTNEED);
+    frames_.record(frames.token).populated = false;
+  }
+  FrameRecord& token = frames_.record(frames.token);
+  token.hashed = false;
+  if (region.writable && region.tracks_blocks()) {
+    hash_blocks(frames_.address(frames.data), bytes, frames_.hashes(frames.token));
+    token.hashed = true;
+  }
+  int error = region.userfaultfd->copy(destination, frames_.address(frames.data), bytes, !write);
+  if (error == -EEXIST) {
+    ::madvise(destination, bytes, MADV_DONTNEED);
+    error = region.userfaultfd->copy(destination, frames_.address(frames.data), bytes, !write);
+  }
+  if (error != 0) {
+    return error;
+  }
+  state = write ? PageState::dirty : PageState::clean;
+  count(region, Counter::copies);
+  change_gauge(region, &CounterBlock::mapped_bytes, static_cast<std::int64_t>(region.page_bytes));
+  return 0;
+}
+
+// Moves a page that we own back into its frame: after it no thread can reach the bytes. If it cannot be done (the program
+// has asynchronous I/O of its own under way on the page), the page is as it was; `restored` tells in which state.
+int Pager::unmap(PagedRegion& region, std::uint64_t page, FrameId frame, bool was_dirty, PageState& restored) noexcept {
+  std::byte* source = region.page_address(page);
+  std::byte* destination = frames_.address(frame);
+  const std::uint64_t bytes = region.page_mapped(page);
+  std::uint64_t retries = 0;
+  std::uint64_t done = 0;
+  int error = 0;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    std::size_t moved = 0;
+    error = region.userfaultfd->move(destination + done, source + done, bytes - done, moved, retries);
+    done += moved;
+    if (error != -EEXIST) {
+      break;
+    }
+    // The slot of a mapped page is empty by definition; what the kernel may have put there is nobody's.
+    ::madvise(destination + done, bytes - done, MADV_DONTNEED);
+  }
+  if (retries > 0) {
+    count(region, Counter::move_retries, retries);
+  }
+  if (error == 0) {
+    change_gauge(region, &CounterBlock::mapped_bytes, -static_cast<std::int64_t>(region.page_bytes));
+    count(region, Counter::unmaps);
+    return 0;
+  }
+  std::size_t back = 0;
+  region.userfaultfd->move(source, destination, done, back, retries);
+  restored = was_dirty ? PageState::dirty : PageState::clean;
+  if (!was_dirty && done > 0) {  // What was moved to and fro lost its protection.
+    restored = frames_.record(frame).hashed ? protect_and_prove(region, page, frame) : PageState::dirty;
+  }
+  return error;
+}
+
+}  // namespace tiermap

@@ -1,0 +1,108 @@
+#include "fault/stream_detector.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
+
+namespace tiermap {
+namespace {
+
+constexpr std::int64_t longest_step = 64;
+/// Continuations before anything is read ahead: two pages in a row happen by chance, three seldom.
+constexpr std::uint32_t proof = 2;
+
+}  // namespace
+
+void StreamDetector::advise(Advice advice) noexcept {
+  const std::lock_guard held(lock_);
+  advice_ = advice;
+  streams_ = {};
+}
+
+// Widens the window and says what is missing up to it.
+ReadAhead StreamDetector::extend(Stream& stream, std::uint64_t page) noexcept {
+  stream.last = page;
+  stream.tick = ++tick_;
+  if (stream.confidence < proof) {
+    stream.frontier = page;
+    return {};
+  }
+  stream.window = std::min(most_pages_, std::max<std::uint32_t>(stream.window * 2, 4));
+  const std::int64_t ahead = distance(page, stream.frontier) / stream.step;
+  // Half a window of slack lets requests be large: they are made when the reader has used half of what was fetched.
+  if (ahead * 2 > static_cast<std::int64_t>(stream.window)) {
+    return {};
+  }
+  const std::uint64_t from = ahead > 0 ? stream.frontier : page;
+  const auto count =
+      static_cast<std::uint32_t>(static_cast<std::int64_t>(stream.window) - std::max<std::int64_t>(ahead, 0));
+  ReadAhead plan{from + static_cast<std::uint64_t>(stream.step), stream.step, count};
+  stream.frontier = from + static_cast<std::uint64_t>(stream.step * static_cast<std::int64_t>(count));
+  return plan;
+}
+
+ReadAhead StreamDetector::missed(std::uint64_t page) noexcept {
+  if (most_pages_ == 0 || !lock_.try_lock()) {
+    return {};
+  }
+  const std::lock_guard held(lock_, std::adopt_lock);
+  if (advice_ == Advice::random) {
+    return {};
+  }
+  Stream* oldest = streams_.data();
+  Stream* near = nullptr;
+  for (Stream& stream : streams_) {
+    if (stream.tick < oldest->tick) {
+      oldest = &stream;
+    }
+    if (stream.tick == 0) {
+      continue;
+    }
+    const std::int64_t moved = distance(stream.last, page);
+    const bool goes_on =
+        stream.step != 0 && moved != 0 && moved % stream.step == 0 && moved / stream.step > 0 &&
+        moved / stream.step <= std::max<std::int64_t>(1, distance(stream.last, stream.frontier) / stream.step + 1);
+    if (goes_on) {
+      ++stream.confidence;
+      return extend(stream, page);
+    }
+    if (moved != 0 && moved >= -longest_step && moved <= longest_step &&
+        (near == nullptr || std::abs(moved) < std::abs(distance(near->last, page)))) {
+      near = &stream;
+    }
+  }
+  if (near != nullptr && near->confidence < proof) {
+    near->step = distance(near->last, page);
+    near->confidence = advice_ == Advice::sequential ? proof : 1;
+    near->window = advice_ == Advice::sequential ? most_pages_ : 0;
+    return extend(*near, page);
+  }
+  *oldest = Stream{};
+  if (advice_ == Advice::sequential) {
+    oldest->step = 1;
+    oldest->confidence = proof;
+    oldest->window = most_pages_;
+  }
+  oldest->frontier = page;
+  return extend(*oldest, page);
+}
+
+ReadAhead StreamDetector::used(std::uint64_t page) noexcept {
+  if (most_pages_ == 0 || !lock_.try_lock()) {
+    return {};
+  }
+  const std::lock_guard held(lock_, std::adopt_lock);
+  for (Stream& stream : streams_) {
+    if (stream.step == 0 || stream.confidence < proof) {
+      continue;
+    }
+    const std::int64_t moved = distance(stream.last, page);
+    if (moved % stream.step == 0 && moved / stream.step >= 0 &&
+        moved / stream.step <= distance(stream.last, stream.frontier) / stream.step) {
+      return extend(stream, page);
+    }
+  }
+  return {};
+}
+
+}  // namespace tiermap

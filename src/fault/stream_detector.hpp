@@ -1,0 +1,56 @@
+// Tells, from the pages that are missed, where a reader is going. Each region has a few streams; a miss that continues one
+// (same distance as before, forward or backward, in steps of up to 64 pages) widens its window, one that continues none
+// takes the stream that was quiet longest. Random access never continues a stream, so nothing is ever read for it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "platform/futex.hpp"
+#include "tiermap/options.hpp"
+
+namespace tiermap {
+
+/// Pages to read ahead: first, first + step, ... count of them.
+struct ReadAhead {
+  std::uint64_t first = 0;
+  std::int64_t step = 1;
+  std::uint32_t count = 0;
+};
+
+/// Safe in signal handlers; a call that meets another one at work detects nothing.
+class StreamDetector {
+ public:
+  /// `most_pages` bounds what is ahead of one stream at any moment; 0 turns detection off.
+  void configure(std::uint32_t most_pages) noexcept { most_pages_ = most_pages; }
+  void advise(Advice advice) noexcept;
+
+  /// A page was missed. Returns what to read ahead, count 0 for nothing.
+  ReadAhead missed(std::uint64_t page) noexcept;
+
+  /// A page that was read ahead has been touched: the stream goes on.
+  ReadAhead used(std::uint64_t page) noexcept;
+
+ private:
+  struct Stream {
+    std::uint64_t last = ~std::uint64_t{0};  ///< The page seen last.
+    std::uint64_t frontier = 0;              ///< The page last read ahead (or `last`).
+    std::int64_t step = 0;                   ///< 0: one page seen only.
+    std::uint32_t window = 0;                ///< Pages to keep ahead.
+    std::uint32_t confidence = 0;            ///< Continuations in a row.
+    std::uint64_t tick = 0;
+  };
+
+  ReadAhead extend(Stream& stream, std::uint64_t page) noexcept;
+  static std::int64_t distance(std::uint64_t from, std::uint64_t to) noexcept {
+    return static_cast<std::int64_t>(to - from);
+  }
+
+  FutexLock lock_;  ///< Guards everything below but most_pages_.
+  std::array<Stream, 16> streams_{};
+  std::uint64_t tick_ = 0;
+  std::uint32_t most_pages_ = 0;
+  Advice advice_ = Advice::normal;
+};
+
+}  // namespace tiermap

@@ -1,0 +1,133 @@
+// Where frames come from when a page is wanted: free ones, then unmapped clean pages, then the evictors.
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "fault/pager.hpp"
+
+namespace tiermap {
+
+void Pager::ring_evictors() noexcept {
+  evictor_work.fetch_add(1, std::memory_order_release);
+  futex_wake_all(&evictor_work);
+}
+
+void Pager::announce_supply() noexcept {
+  supply.fetch_add(1, std::memory_order_release);
+  if (waiting_for_frames.load(std::memory_order_acquire) != 0) {
+    futex_wake_all(&supply);
+  }
+}
+
+void Pager::return_frames(const FillFrames& frames) noexcept {
+  frames_.give_back(frames.data, true);
+  if (frames.token != no_frame) {
+    frames_.give_back(frames.token, frames_.record(frames.token).populated);
+  }
+  fills_with_frames.fetch_sub(1, std::memory_order_release);
+  announce_supply();
+}
+
+FrameId Pager::reclaim_unmapped() noexcept {
+  const std::lock_guard held(policy_lock_);
+  while (true) {
+    const FrameId frame = policy_.choose_to_free();
+    if (frame == no_frame) {
+      return no_frame;
+    }
+    PagedRegion& region = *frames_.record(frame).region;
+    const std::uint64_t page = frames_.record(frame).page;
+    PageWord word = region.table.load(page);
+    // If somebody is just rescuing the page, he tells the policy when he has the lock.
+    if (word.state() == PageState::unmapped && word.frame() == frame && word.probation() && word.pins() == 0 &&
+        region.table.change(page, word, PageWord{})) {
+      frames_.record(frame).named = false;
+      policy_.removed(frame, true);
+      unmapped_bytes_.fetch_sub(region.page_bytes, std::memory_order_relaxed);
+      change_gauge(region, &CounterBlock::resident_bytes, -static_cast<std::int64_t>(region.page_bytes));
+      count(region, Counter::evictions);
+      if (word.prefetched()) {
+        count(region, Counter::prefetch_wasted);
+      }
+      return frame;
+    }
+  }
+}
+
+bool Pager::try_frames(PagedRegion& region, FillFrames& frames) noexcept {
+  const bool two = evicts_by_copy(region);
+  while (true) {
+    const bool taken = two ? frames_.try_take_two(*region.arena, frames.data, frames.token)
+                           : (frames.data = frames_.try_take(*region.arena)) != no_frame;
+    if (taken) {
+      if (two && frames_.record(frames.token).populated && !frames_.record(frames.data).populated) {
+        std::swap(frames.data, frames.token);
+      }
+      fills_with_frames.fetch_add(1, std::memory_order_relaxed);
+      if (shortage_bytes(false) > 0) {
+        ring_evictors();
+      }
+      return true;
+    }
+    const FrameId victim = reclaim_unmapped();
+    if (victim == no_frame) {
+      return false;
+    }
+    frames_.give_back(victim, true);
+  }
+}
+
+// With nothing to write, a faulting thread unmaps a victim itself sooner than an evictor could be woken to do it.
+void Pager::evict_directly() noexcept {
+  Victim victim{};
+  if (choose_victims({&victim, 1}) == 1) {
+    evict(victim);
+    RegionUse::adopt(victim.region);
+  }
+}
+
+bool Pager::obtain_frames(PagedRegion& region, FillFrames& frames) noexcept {
+  if (try_frames(region, frames)) {
+    return true;
+  }
+  count(region, Counter::frame_waits);
+  const std::uint64_t demanded = FramePool::cost(region.page_bytes) * (evicts_by_copy(region) ? 2 : 1);
+  const std::uint32_t exhausted_before = exhausted_passes.load(std::memory_order_acquire);
+  demand_bytes.fetch_add(demanded, std::memory_order_release);
+  waiting_for_frames.fetch_add(1, std::memory_order_release);
+  bool obtained = false;
+  while (true) {
+    const std::uint32_t epoch = supply.load(std::memory_order_acquire);
+    if (settings_.move && writable_regions.load(std::memory_order_relaxed) == 0) {
+      evict_directly();
+    }
+    obtained = try_frames(region, frames);
+    if (obtained || exhausted_passes.load(std::memory_order_acquire) - exhausted_before >= 3) {
+      break;
+    }
+    ring_evictors();
+    constexpr std::int64_t patience_nanoseconds = 20'000'000;
+    futex_wait(&supply, epoch, patience_nanoseconds);
+  }
+  waiting_for_frames.fetch_sub(1, std::memory_order_release);
+  demand_bytes.fetch_sub(demanded, std::memory_order_release);
+  return obtained;
+}
+
+std::uint64_t Pager::shortage_bytes(bool at_work) const noexcept {
+  const std::uint64_t budget = frames_.budget_bytes();
+  const std::uint64_t committed = frames_.committed_bytes();
+  const std::uint64_t ready = frames_.available_bytes() + unmapped_bytes();
+  const std::uint64_t demand = demand_bytes.load(std::memory_order_acquire);
+  // What should be at hand when the evictors rest, and the level at which they start again. A policy that wants to see
+  // which unmapped pages are touched has them keep its share.
+  const std::uint64_t share =
+      std::max(100 - settings_.low_watermark_percent, unmapped_share_percent_.load(std::memory_order_relaxed));
+  const std::uint64_t at_rest = budget / 100 * share;
+  const std::uint64_t gap = budget / 100 * (settings_.high_watermark_percent - settings_.low_watermark_percent);
+  const std::uint64_t target = std::max(demand, at_work ? at_rest : at_rest - std::min(gap, at_rest));
+  const std::uint64_t over_budget = committed > budget ? committed - budget : 0;
+  return over_budget + (target > ready ? target - ready : 0);
+}
+
+}  // namespace tiermap

@@ -1,0 +1,93 @@
+#include "platform/address_range.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <string>
+
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr int mapping_flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
+std::string hexadecimal(const void* address) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%p", address);
+  return text;
+}
+
+void exclude_from_children(void* data, std::size_t bytes) noexcept {
+  // A child would see holes where pages are: better that it faults at once. Moving pages also needs them unshared.
+  ::madvise(data, bytes, MADV_DONTFORK);
+}
+
+}  // namespace
+
+AddressRange AddressRange::reserve(std::size_t bytes, std::size_t alignment, int protection) {
+  const std::size_t slack = alignment > 4096 ? alignment : 0;
+  void* raw = ::mmap(nullptr, bytes + slack, protection, mapping_flags, -1, 0);
+  if (raw == MAP_FAILED) {
+    throw PlatformError(
+        errno, "cannot reserve " + std::to_string(bytes) + " bytes of address space: map less, or raise ulimit -v");
+  }
+  auto* first = static_cast<std::byte*>(raw);
+  const std::size_t misalignment = reinterpret_cast<std::uintptr_t>(first) & (alignment - 1);
+  const std::size_t head = misalignment == 0 ? 0 : alignment - misalignment;
+  if (head > 0) {
+    ::munmap(first, head);
+  }
+  if (slack > head) {
+    ::munmap(first + head + bytes, slack - head);
+  }
+  exclude_from_children(first + head, bytes);
+  return {first + head, bytes};
+}
+
+AddressRange AddressRange::reserve_at(void* address, std::size_t bytes, int protection) {
+  void* raw = ::mmap(address, bytes, protection, mapping_flags | MAP_FIXED_NOREPLACE, -1, 0);
+  if (raw != MAP_FAILED && raw != address) {  // Kernels before 4.17 take the address as a hint.
+    ::munmap(raw, bytes);
+    raw = MAP_FAILED;
+    errno = EEXIST;
+  }
+  if (raw == MAP_FAILED) {
+    throw PlatformError(errno, "cannot map " + std::to_string(bytes) + " bytes at " + hexadecimal(address) +
+                                   ": something is mapped there already, choose another address or none");
+  }
+  exclude_from_children(raw, bytes);
+  return {static_cast<std::byte*>(raw), bytes};
+}
+
+AddressRange::~AddressRange() {
+  if (data_ != nullptr) {
+    ::munmap(data_, size_);
+  }
+}
+
+bool AddressRange::extend(std::size_t bytes, int protection) noexcept {
+  std::byte* end = data_ + size_;
+  void* raw = ::mmap(end, bytes - size_, protection, mapping_flags | MAP_FIXED_NOREPLACE, -1, 0);
+  if (raw == MAP_FAILED) {
+    return false;
+  }
+  if (raw != end) {
+    ::munmap(raw, bytes - size_);
+    return false;
+  }
+  exclude_from_children(raw, bytes - size_);
+  size_ = bytes;
+  return true;
+}
+
+void AddressRange::truncate(std::size_t bytes) noexcept {
+  if (bytes < size_) {
+    ::munmap(data_ + bytes, size_ - bytes);
+    size_ = bytes;
+  }
+}
+
+}  // namespace tiermap

@@ -1,0 +1,42 @@
+// A reservation of address space as an object.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace tiermap {
+
+/// Owns [data(), data() + size()). Anonymous, private, not inherited by children, costs no memory until touched.
+class AddressRange {
+ public:
+  AddressRange() = default;
+  /// Reserves anywhere, aligned to `alignment` (a power of two). Throws PlatformError.
+  static AddressRange reserve(std::size_t bytes, std::size_t alignment, int protection);
+  /// Reserves exactly at `address`, never over another mapping. Throws PlatformError (EEXIST).
+  static AddressRange reserve_at(void* address, std::size_t bytes, int protection);
+
+  AddressRange(AddressRange&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  AddressRange& operator=(AddressRange&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~AddressRange();
+
+  std::byte* data() const noexcept { return data_; }
+  std::size_t size() const noexcept { return size_; }
+
+  /// Makes the range longer in place. Returns false if the addresses behind it are taken.
+  bool extend(std::size_t bytes, int protection) noexcept;
+  /// Gives up the end of the range.
+  void truncate(std::size_t bytes) noexcept;
+
+ private:
+  AddressRange(std::byte* data, std::size_t size) noexcept : data_(data), size_(size) {}
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace tiermap
