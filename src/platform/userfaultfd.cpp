@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <functional>
@@ -56,17 +57,22 @@ struct Opened {
   std::vector<UserfaultfdAttempt> attempts;
 };
 
-Opened try_all_ways() {
-  struct Way {
-    const char* name;
-    std::function<int()> open;
-    std::function<std::string(int)> remedy;
-  };
-  const Way ways[] = {
+struct Way {
+  const char* name;
+  std::function<int()> open;
+  std::function<std::string(int)> remedy;
+};
+
+std::array<Way, 3> all_ways() {
+  return {{
       {"/dev/userfaultfd", open_device, device_remedy},
       {"userfaultfd system call", [] { return open_by_system_call(0); }, system_call_remedy},
       {"user-mode-only system call", [] { return open_by_system_call(UFFD_USER_MODE_ONLY); }, system_call_remedy},
-  };
+  }};
+}
+
+Opened try_all_ways() {
+  const std::array<Way, 3> ways = all_ways();
   Opened opened;
   for (const Way& way : ways) {
     const int descriptor = way.open();
@@ -91,6 +97,20 @@ int negotiate(int descriptor, std::uint64_t wanted, std::uint64_t& offered) {
 }
 
 }  // namespace
+
+std::vector<UserfaultfdAttempt> try_every_userfaultfd_way() {
+  std::vector<UserfaultfdAttempt> attempts;
+  for (const Way& way : all_ways()) {
+    const int descriptor = way.open();
+    if (descriptor >= 0) {
+      ::close(descriptor);
+      attempts.push_back({way.name, 0, ""});
+    } else {
+      attempts.push_back({way.name, -descriptor, way.remedy(-descriptor)});
+    }
+  }
+  return attempts;
+}
 
 UserfaultfdProbe probe_userfaultfd() {
   Opened opened = try_all_ways();

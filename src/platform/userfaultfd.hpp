@@ -30,6 +30,9 @@ struct UserfaultfdProbe {
 /// Tries /dev/userfaultfd, then the system call whatever the first one's error was, then user-mode-only.
 UserfaultfdProbe probe_userfaultfd();
 
+/// Tries all three ways, whatever came of those before; for reports.
+std::vector<UserfaultfdAttempt> try_every_userfaultfd_way();
+
 class Userfaultfd {
  public:
   /// Opens one in the first way that works, with exactly these UFFD_FEATURE_ bits. Throws PlatformError naming every

@@ -2,6 +2,7 @@
 // kernel has it is asked at run time, never assumed from here.
 #pragma once
 
+#include <linux/fs.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 
@@ -44,4 +45,26 @@ struct uffdio_poison {
 #ifndef USERFAULTFD_IOC_NEW
 #define USERFAULTFD_IOC 0xAA
 #define USERFAULTFD_IOC_NEW _IO(USERFAULTFD_IOC, 0x00)
+#endif
+#ifndef PAGEMAP_SCAN
+struct page_region {
+  __u64 start;
+  __u64 end;
+  __u64 categories;
+};
+struct pm_scan_arg {
+  __u64 size;
+  __u64 flags;
+  __u64 start;
+  __u64 end;
+  __u64 walk_end;
+  __u64 vec;
+  __u64 vec_len;
+  __u64 max_pages;
+  __u64 category_inverted;
+  __u64 category_mask;
+  __u64 category_anyof_mask;
+  __u64 return_mask;
+};
+#define PAGEMAP_SCAN _IOWR('f', 16, struct pm_scan_arg)
 #endif

@@ -1,0 +1,133 @@
+// `tiermap doctor`: what this machine offers, and what to do about what is missing.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "commands.hpp"
+#include "doctor/finding.hpp"
+
+namespace tiermap {
+
+std::string describe_error(int error_number) {
+  const char* name = ::strerrorname_np(error_number);
+  return fmt::format("{} ({})", name == nullptr ? std::to_string(error_number) : name, std::strerror(error_number));
+}
+
+std::string read_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+namespace {
+
+const char* state_name(Finding::State state) {
+  switch (state) {
+    case Finding::State::good:
+      return "ok";
+    case Finding::State::limited:
+      return "limited";
+    case Finding::State::missing:
+      break;
+  }
+  return "missing";
+}
+
+bool is_good(const Findings& findings, std::string_view name) {
+  return std::ranges::any_of(
+      findings, [&](const Finding& finding) { return finding.name == name && finding.state == Finding::State::good; });
+}
+
+/// The fault modes that can be asked for here.
+std::vector<std::string> working_modes(const Findings& findings) {
+  std::vector<std::string> modes;
+  if (!is_good(findings, "page size")) {
+    return modes;
+  }
+  if (is_good(findings, "feature PAGEFAULT_FLAG_WP")) {
+    if (is_good(findings, "feature SIGBUS")) {
+      modes.push_back("self-serving");
+    }
+    modes.push_back("notify");
+  }
+  // Where no directory could be tried, mmap is taken to work, as it does on all but a few file systems.
+  const bool tried = std::ranges::any_of(findings, [](const Finding& finding) { return finding.name == "mmap"; });
+  if (!tried || is_good(findings, "mmap")) {
+    modes.push_back("kernel");
+  }
+  return modes;
+}
+
+void print_json(const Findings& findings, const std::vector<std::string>& modes) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Finding& finding : findings) {
+    list.push_back({{"section", finding.section},
+                    {"name", finding.name},
+                    {"state", state_name(finding.state)},
+                    {"value", finding.value},
+                    {"remedy", finding.remedy}});
+  }
+  const nlohmann::ordered_json report = {{"usable", !modes.empty()}, {"fault_modes", modes}, {"findings", list}};
+  fmt::print("{}\n", report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void print_text(const Findings& findings, const std::vector<std::string>& modes) {
+  std::size_t name_width = 0;
+  for (const Finding& finding : findings) {
+    name_width = std::max(name_width, finding.name.size());
+  }
+  std::string section;
+  for (const Finding& finding : findings) {
+    if (finding.section != section) {
+      section = finding.section;
+      fmt::print("{}\n", section);
+    }
+    fmt::print("  {:7}  {:{}}  {}\n", state_name(finding.state), finding.name, name_width, finding.value);
+    if (!finding.remedy.empty()) {
+      fmt::print("           {:{}}  -> {}\n", "", name_width, finding.remedy);
+    }
+  }
+  if (modes.empty()) {
+    fmt::print("Nothing works here: see what is missing above.\n");
+  } else {
+    fmt::print("Fault modes that work here: {}.\n", fmt::join(modes, ", "));
+  }
+}
+
+void examine(const std::vector<std::string>& directories, bool json) {
+  Findings findings;
+  const auto append = [&](Findings more) { std::ranges::move(more, std::back_inserter(findings)); };
+  append(examine_userfaultfd());
+  append(examine_kernel());
+  append(examine_limits());
+  for (const std::string& directory : directories.empty() ? std::vector<std::string>{"."} : directories) {
+    append(examine_directory(directory));
+  }
+  const std::vector<std::string> modes = working_modes(findings);
+  json ? print_json(findings, modes) : print_text(findings, modes);
+  if (modes.empty()) {
+    throw ExitCode{1};
+  }
+}
+
+}  // namespace
+
+CLI::App* add_doctor_command(CLI::App& program) {
+  CLI::App* command = program.add_subcommand(
+      "doctor",
+      "Show what this machine offers to Tiermap, and what to do about what is missing; fails only if nothing works.");
+  const auto directories = std::make_shared<std::vector<std::string>>();
+  const auto json = std::make_shared<bool>(false);
+  command->add_option("DIR", *directories, "Directories that are to hold data; the current one if none is named.");
+  command->add_flag("--json", *json, "Print one JSON object instead of text.");
+  command->callback([directories, json] { examine(*directories, *json); });
+  return command;
+}
+
+}  // namespace tiermap

@@ -1,0 +1,87 @@
+// `tiermap reference`: prints docs/reference.md. A test compares the two.
+#include <fmt/format.h>
+
+#include <string>
+
+#include "commands.hpp"
+#include "config/option_table.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr std::string_view opening = R"(# Reference: options, variables, commands
+
+Made by `tiermap reference` from the table in `src/config/option_table.cpp` and from the command itself; do not edit it.
+`TIERMAP_UPDATE_DOCS=1 build/release/bin/test-tools --gtest_filter='Reference*'` writes it anew.
+
+## Options
+
+Each option can be set in code, by an environment variable, and in a YAML file; code wins over environment over file over
+default. [How to configure](how-to/configure.md) says more. A bad value is an error wherever it stands.
+
+Sizes are a number and a unit: `4096`, `64KiB`, `1.5GiB`, `10MB`. `K`, `M`, `G`, `T`, `KiB`, `MiB`, `GiB`, `TiB`, `PiB` are
+powers of 1024; `KB`, `MB`, `GB`, `TB`, `PB` are powers of 1000.
+)";
+
+constexpr std::string_view other_variables = R"(
+## Other variables
+
+| variable | meaning |
+|---|---|
+| `TIERMAP_CONFIG` | The YAML file of options; unset, there is none. |
+| `TIERMAP_UPDATE_DOCS` | Set to 1, the test of this page writes the page instead of comparing it. |
+)";
+
+std::string default_of(const OptionRow& row) {
+  return row.default_text.empty() ? std::string(row.computed_default) : fmt::format("`{}`", row.default_text);
+}
+
+void print_options() {
+  fmt::print("{}", opening);
+  for (const OptionRow& row : option_table()) {
+    if (row.id == OptionId::buffer_size) {
+      fmt::print("\n### Of a cache\n");
+    } else if (row.id == first_region_option) {
+      fmt::print("\n### Of a region\n");
+    }
+    fmt::print("\n#### `{}`\n\n{}\n\n", row.name, row.meaning);
+    fmt::print("- Values: {}{}{}.\n", describe_range(row), row.unit.empty() ? "" : "; in ", row.unit);
+    fmt::print("- Default: {}.\n", default_of(row));
+    fmt::print("- Variable: `{}`. In code: `{}`.\n", row.environment, row.code);
+  }
+}
+
+void print_command(const CLI::App& command) {
+  std::string usage = "tiermap " + command.get_name();
+  std::string options;
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_positional() ? option->get_name(true, false) : option->get_name(false, true);
+    const std::string type = option->get_positional() ? "" : option->get_type_name();
+    usage += option->get_positional() ? " [" + name + "...]" : "";
+    options += fmt::format("| `{}{}` | {} |\n", name, type.empty() ? "" : " " + type, option->get_description());
+  }
+  fmt::print("\n### `{}`\n\n{}\n\n| argument | meaning |\n|---|---|\n{}", usage, command.get_description(), options);
+}
+
+}  // namespace
+
+CLI::App* add_reference_command(CLI::App& program) {
+  CLI::App* command = program.add_subcommand("reference", "Print docs/reference.md.");
+  command->group("");
+  command->callback([&program] {
+    print_options();
+    fmt::print("{}", other_variables);
+    fmt::print(
+        "\n## The command `tiermap`\n\nExit codes: 0, all is well; 1, something failed; 2, the command line, a "
+        "variable or the file "
+        "of options is wrong, which one line on standard error says.\n");
+    for (const CLI::App* subcommand : program.get_subcommands([](const CLI::App*) { return true; })) {
+      if (!subcommand->get_group().empty()) {
+        print_command(*subcommand);
+      }
+    }
+  });
+  return command;
+}
+
+}  // namespace tiermap

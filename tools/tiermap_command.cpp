@@ -1,0 +1,74 @@
+// The `tiermap` command: reads the command line, runs one subcommand, and turns errors into one line and an exit code: 2 for
+// what the user can correct, 1 for what failed.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "commands.hpp"
+#include "config/size.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr int exit_failure = 1;
+constexpr int exit_bad_input = 2;
+
+/// Messages of the command line's library may go over several lines.
+std::string one_line(std::string text) {
+  while (!text.empty() && text.back() == '\n') {
+    text.pop_back();
+  }
+  std::ranges::replace(text, '\n', ' ');
+  return text;
+}
+
+/// The word that was to be a subcommand and is none; empty if there is no such word.
+std::string unknown_command(const CLI::App& program, int argc, char** argv) {
+  const std::string word = argc < 2 || argv[1][0] == '-' ? "" : argv[1];
+  const auto known = program.get_subcommands([&](const CLI::App* command) { return command->get_name() == word; });
+  return known.empty() ? word : "";
+}
+
+int run(int argc, char** argv) {
+  CLI::App program("Looks at what Tiermap may use, is told, and does.", "tiermap");
+  program.require_subcommand(1);
+  add_config_command(program);
+  add_doctor_command(program);
+  add_top_command(program);
+  add_version_command(program);
+  add_reference_command(program);
+  if (const std::string word = unknown_command(program, argc, argv); !word.empty()) {
+    fmt::print(stderr, "tiermap: unknown command {}: run 'tiermap --help'\n", quote_value(word));
+    return exit_bad_input;
+  }
+  try {
+    program.parse(argc, argv);
+    return 0;
+  } catch (const CLI::Success& help) {
+    return program.exit(help);
+  } catch (const CLI::ParseError& error) {
+    fmt::print(stderr, "tiermap: {}: run 'tiermap --help'\n", one_line(error.what()));
+    return exit_bad_input;
+  } catch (const ExitCode& exit) {
+    return exit.code;
+  } catch (const OptionError& error) {
+    fmt::print(stderr, "tiermap: {}\n", error.what());
+    return exit_bad_input;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "tiermap: {}\n", one_line(error.what()));
+    return exit_failure;
+  }
+}
+
+}  // namespace
+}  // namespace tiermap
+
+int main(int argc, char** argv) {
+  const int code = tiermap::run(argc, argv);
+  // What a full disk or a closed pipe swallowed has not been said.
+  return std::fflush(stdout) == 0 && std::ferror(stdout) == 0 ? code : std::max(code, 1);
+}

@@ -1,0 +1,118 @@
+#include "top/report.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "config/size.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr std::size_t name_width = 28;
+constexpr double mega = 1e6;
+
+std::string size_text(std::uint64_t bytes) {
+  return format_size_rounded(static_cast<double>(bytes));
+}
+
+std::string optional_text(std::optional<double> value, const char* suffix) {
+  return value ? fmt::format("{:.0f}{}", *value, suffix) : std::string("-");
+}
+
+/// The end of a path says more than its start.
+std::string name_text(const TopLine& line) {
+  std::string name = line.is_cache ? fmt::format("{} {}", line.process, line.name) : "  " + line.name;
+  if (name.size() > name_width) {
+    const std::size_t kept = name_width - 4;
+    name = line.is_cache ? name.substr(0, name_width - 2) + ".." : "  .." + name.substr(name.size() - kept);
+  }
+  return name;
+}
+
+std::string table_line(const TopLine& line) {
+  std::optional<double> share = line.share_without_read();
+  if (share) {
+    *share *= 100;
+  }
+  std::string text = fmt::format(
+      "{:{}} {:>9} {:>9} {:>9} {:>9} {:>8.0f} {:>8.0f} {:>8.0f} {:>8.0f} {:>8.1f} {:>8.1f} {:>7} {:>8} {:>8}",
+      name_text(line), name_width, line.is_cache ? size_text(line.now.budget_bytes) : "",
+      size_text(line.now.resident_bytes), size_text(line.now.mapped_bytes), size_text(line.now.dirty_bytes),
+      line.faults_per_second(), line.per_second(Counter::fills), line.per_second(Counter::rescues),
+      line.per_second(Counter::evictions), line.per_second(Counter::read_bytes) / mega,
+      line.per_second(Counter::written_bytes) / mega, optional_text(share, "%"),
+      optional_text(line.fault_microseconds(0.5), ""), optional_text(line.fault_microseconds(0.99), ""));
+  return text + (line.is_cache ? fmt::format("  {}, {}", line.fault_mode, line.policy)
+                               : fmt::format("  {} in pages of {}", size_text(line.length_bytes),
+                                             format_size(line.page_size_bytes)));
+}
+
+nlohmann::ordered_json to_json(const TopLine& line) {
+  nlohmann::ordered_json counters;
+  nlohmann::ordered_json rates;
+  for (std::size_t index = 0; index < counter_count; ++index) {
+    const auto counter = static_cast<Counter>(index);
+    counters[counter_name(counter)] = line.now[counter];
+    rates[counter_name(counter)] = line.per_second(counter);
+  }
+  nlohmann::ordered_json stages;
+  for (std::size_t index = 0; index < stage_count; ++index) {
+    const LatencyHistogram& histogram = line.now.stages[index];
+    stages[stage_name(static_cast<Stage>(index))] = {{"count", histogram.count()},
+                                                     {"p50_nanoseconds", histogram.quantile_nanoseconds(0.5)},
+                                                     {"p99_nanoseconds", histogram.quantile_nanoseconds(0.99)}};
+  }
+  nlohmann::ordered_json object = {{"name", line.name}};
+  if (line.is_cache) {
+    object["process"] = line.process;
+    object["fault_mode"] = line.fault_mode;
+    object["policy"] = line.policy;
+    object["budget_bytes"] = line.now.budget_bytes;
+  } else {
+    object["length_bytes"] = line.length_bytes;
+    object["page_size_bytes"] = line.page_size_bytes;
+  }
+  object["resident_bytes"] = line.now.resident_bytes;
+  object["mapped_bytes"] = line.now.mapped_bytes;
+  object["dirty_bytes"] = line.now.dirty_bytes;
+  object["counters"] = std::move(counters);
+  object["per_second"] = std::move(rates);
+  object["stages"] = std::move(stages);
+  return object;
+}
+
+}  // namespace
+
+std::vector<std::string> format_table(const std::vector<TopLine>& lines, std::size_t columns) {
+  std::vector<std::string> table;
+  table.push_back(fmt::format("{:{}} {:>9} {:>9} {:>9} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>8} {:>8}",
+                              "PROCESS AND CACHE, REGIONS", name_width, "BUDGET", "RESIDENT", "MAPPED", "DIRTY",
+                              "FAULTS/s", "FILLS/s", "RESCUE/s", "EVICT/s", "READMB/s", "WRITMB/s", "NOREAD", "P50 us",
+                              "P99 us"));
+  for (const TopLine& line : lines) {
+    table.push_back(table_line(line));
+  }
+  if (columns != 0) {
+    for (std::string& text : table) {
+      text.resize(std::min(text.size(), columns));
+    }
+  }
+  return table;
+}
+
+std::string format_json(const std::vector<TopLine>& lines) {
+  nlohmann::ordered_json caches = nlohmann::ordered_json::array();
+  for (const TopLine& line : lines) {
+    if (line.is_cache) {
+      caches.push_back(to_json(line));
+      caches.back()["regions"] = nlohmann::ordered_json::array();
+    } else {
+      caches.back()["regions"].push_back(to_json(line));
+    }
+  }
+  // Names come from other programs and may be no UTF-8.
+  return nlohmann::ordered_json{{"caches", caches}}.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace tiermap

@@ -1,0 +1,43 @@
+// Two looks at the caches of this user, and what happened between them.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "observe/publication.hpp"
+
+namespace tiermap {
+
+/// One line of the screen: a cache, or one of its regions.
+struct TopLine {
+  bool is_cache = false;
+  pid_t process = 0;
+  std::string name;
+  std::string policy;                 ///< Of a cache.
+  std::string fault_mode;             ///< Of a cache.
+  std::uint64_t length_bytes = 0;     ///< Of a region.
+  std::uint64_t page_size_bytes = 0;  ///< Of a region.
+  Statistics now;
+  Statistics change;   ///< Since the look before; counters and histograms only.
+  double seconds = 0;  ///< Between the two looks; 0 if there was no look before.
+
+  double per_second(Counter counter) const;
+  double faults_per_second() const;
+  /// Share, 0 to 1, of the pages asked for that needed no read: rescued or known to be zeros. Nothing if none was.
+  std::optional<double> share_without_read() const;
+  /// Of the faults between the looks; nothing if there were none.
+  std::optional<double> fault_microseconds(double share) const;
+};
+
+struct Look {
+  std::chrono::steady_clock::time_point time;
+  std::vector<ObservedCache> caches;
+};
+Look take_look();
+
+/// Lines for all that is there `after`, caches in order, each followed by its regions.
+std::vector<TopLine> compare_looks(const Look& before, const Look& after);
+
+}  // namespace tiermap
