@@ -1,0 +1,143 @@
+#include "store/registry.hpp"
+
+#include <glob.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "store/concat_store.hpp"
+#include "store/file_store.hpp"
+#include "store/memory_store.hpp"
+#include "store/sparse_store.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+/// Existing files that a pattern means, by name in byte order, which no locale changes.
+std::vector<std::string> expand(std::string_view encoded, const StoreUrl& url) {
+  const std::string pattern = decode_pattern(encoded, url.text);
+  glob_t matches = {};
+  const int result = ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_ERR, nullptr, &matches);
+  std::vector<std::string> paths;
+  if (result == 0) {
+    paths.assign(matches.gl_pathv, matches.gl_pathv + matches.gl_pathc);
+  }
+  ::globfree(&matches);
+  if (result == GLOB_NOMATCH) {
+    throw StoreError(ENOENT, "store '" + url.text + "': no file matches: check the pattern (a star in a name is %2A)");
+  }
+  if (result != 0) {
+    throw StoreError(EACCES,
+                     "store '" + url.text + "': a directory of the pattern cannot be read: check its permissions");
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+void refuse_creating(const StoreUrl& url, OpenMode mode) {
+  if (mode == OpenMode::create) {
+    throw StoreError(EINVAL,
+                     "store '" + url.text + "': many files cannot be created as one: create each, or use sparse://");
+  }
+}
+
+std::unique_ptr<Store> open_concat(const StoreUrl& url, OpenMode mode, std::uint64_t) {
+  UrlOptions options(url);
+  const FileOptions file_options = options.file_options();
+  options.finish();
+  refuse_creating(url, mode);
+  std::vector<ConcatStore::Part> parts;
+  for (const ConcatPiece& piece : parse_concat_pieces(url)) {
+    if (has_wildcard(piece.encoded_path)) {
+      for (std::string& path : expand(piece.encoded_path, url)) {
+        parts.push_back({std::move(path), piece.offset, piece.has_bytes, piece.bytes});
+      }
+    } else {
+      parts.push_back({percent_decode(piece.encoded_path, url.text), piece.offset, piece.has_bytes, piece.bytes});
+    }
+  }
+  return std::make_unique<ConcatStore>(std::move(parts), mode != OpenMode::read_only, url.text, file_options);
+}
+
+std::unique_ptr<Store> open_file_url(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes) {
+  UrlOptions options(url);
+  const FileOptions file_options = options.file_options();
+  options.finish();
+  if (url.path.empty()) {
+    throw StoreError(EINVAL, "store '" + url.text + "' has no path: write file:///path");
+  }
+  if (!has_wildcard(url.path)) {
+    return FileStore::open(percent_decode(url.path, url.text), mode, create_bytes, file_options);
+  }
+  refuse_creating(url, mode);
+  std::vector<ConcatStore::Part> parts;
+  for (std::string& path : expand(url.path, url)) {
+    parts.push_back({std::move(path), 0, false, 0});
+  }
+  return std::make_unique<ConcatStore>(std::move(parts), mode != OpenMode::read_only, url.text, file_options);
+}
+
+std::unique_ptr<Store> open_sparse(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes) {
+  UrlOptions options(url);
+  SparseOptions sparse;
+  sparse.segment_bytes = options.size("segment", 0);
+  sparse.capacity_bytes = options.size("capacity", 0);
+  sparse.file = options.file_options();
+  options.finish();
+  if (url.path.empty()) {
+    throw StoreError(EINVAL, "store '" + url.text + "' has no path: write sparse:///directory");
+  }
+  return SparseStore::open(percent_decode(url.path, url.text), mode, create_bytes, sparse);
+}
+
+std::unique_ptr<Store> open_memory(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes) {
+  UrlOptions(url).finish();
+  const std::uint64_t bytes =
+      url.path.empty() ? create_bytes : parse_url_size(percent_decode(url.path, url.text), "memory", url.text);
+  if (bytes == 0) {
+    throw StoreError(EINVAL, "store '" + url.text + "' has no size: write memory:1GiB");
+  }
+  return std::make_unique<MemoryStore>(bytes, mode != OpenMode::read_only);
+}
+
+std::unique_ptr<Store> open_plain_path(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes) {
+  return FileStore::open(url.path, mode, create_bytes, FileOptions());
+}
+
+}  // namespace
+
+void StoreRegistry::add(std::string scheme, Opener opener) {
+  openers_[std::move(scheme)] = std::move(opener);
+}
+
+std::unique_ptr<Store> StoreRegistry::open(std::string_view text, OpenMode mode, std::uint64_t create_bytes) const {
+  const StoreUrl url = parse_store_url(text);
+  const auto found = openers_.find(url.scheme);
+  if (found != openers_.end()) {
+    return found->second(url, mode, create_bytes);
+  }
+  std::string list;
+  for (const auto& [scheme, opener] : openers_) {
+    list += scheme.empty() ? "" : (list.empty() ? "" : ", ") + scheme;
+  }
+  throw StoreError(ENOTSUP, "store '" + url.text + "': scheme '" + url.scheme + "' is unknown: choose among " + list +
+                                ", or write ./" + url.text + " for a file of that name");
+}
+
+StoreRegistry built_in_stores() {
+  StoreRegistry registry;
+  registry.add("", open_plain_path);
+  registry.add("file", open_file_url);
+  registry.add("sparse", open_sparse);
+  registry.add("concat", open_concat);
+  registry.add("memory", open_memory);
+  return registry;
+}
+
+std::unique_ptr<Store> open_store(std::string_view url, OpenMode mode, std::uint64_t create_bytes) {
+  static const StoreRegistry registry = built_in_stores();
+  return registry.open(url, mode, create_bytes);
+}
+
+}  // namespace tiermap

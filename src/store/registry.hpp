@@ -1,0 +1,33 @@
+// From a URL's scheme to the function that opens such stores.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "store/store_url.hpp"
+#include "tiermap/store.hpp"
+
+namespace tiermap {
+
+/// Filled first, then only read: open() is thread-safe, add() is not.
+class StoreRegistry {
+ public:
+  using Opener = std::function<std::unique_ptr<Store>(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes)>;
+
+  /// `scheme` in lower case; "" is for plain paths. Replaces an earlier opener of that scheme.
+  void add(std::string scheme, Opener opener);
+
+  /// Throws StoreError, which names the URL and the remedy; ENOTSUP for an unknown scheme.
+  std::unique_ptr<Store> open(std::string_view url, OpenMode mode, std::uint64_t create_bytes) const;
+
+ private:
+  std::map<std::string, Opener> openers_;
+};
+
+/// file, sparse, concat, memory and plain paths.
+StoreRegistry built_in_stores();
+
+}  // namespace tiermap

@@ -1,0 +1,24 @@
+// What a Store does unless it says otherwise: read-only, of fixed size, reached through read() alone.
+#include "tiermap/store.hpp"
+
+#include <cerrno>
+
+namespace tiermap {
+
+std::int64_t Store::write(const void*, std::size_t, std::uint64_t) {
+  return -EROFS;
+}
+
+int Store::resize(std::uint64_t) {
+  return -ENOTSUP;
+}
+
+bool Store::locate_read(std::uint64_t, std::uint64_t, Extent&) const noexcept {
+  return false;
+}
+
+bool Store::locate_write(std::uint64_t, std::uint64_t, Extent&) noexcept {
+  return false;
+}
+
+}  // namespace tiermap

@@ -1,0 +1,67 @@
+// What a store's URL says, taken apart. Nothing here touches a file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "store/file_open.hpp"
+
+namespace tiermap {
+
+/// A URL in its parts. `path` still has its percent signs: a '%2C' in a list of files is no separator.
+struct StoreUrl {
+  std::string text;    ///< All of it, for messages.
+  std::string scheme;  ///< Lower case; "" for a plain path.
+  std::string path;    ///< Between the scheme and '?'; a plain path is all path, whatever characters it has.
+  std::vector<std::pair<std::string, std::string>> options;  ///< In order, decoded.
+};
+
+/// Throws StoreError (EINVAL) for an empty text, a host, a bad percent code, an option without '=' or given twice.
+StoreUrl parse_store_url(std::string_view text);
+
+/// Replaces %41 by A. Throws StoreError for what is no code, and for %00, which no path can hold.
+std::string percent_decode(std::string_view encoded, std::string_view url);
+
+/// The decoded path as a pattern of glob(3), or as a plain path: what was encoded is never a wild card.
+bool has_wildcard(std::string_view encoded);
+std::string decode_pattern(std::string_view encoded, std::string_view url);
+
+/// A file of a concat URL: /path, /path@offset or /path@offset+length.
+struct ConcatPiece {
+  std::string encoded_path;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;  ///< Meaningful when has_bytes.
+  bool has_bytes = false;   ///< Otherwise the piece goes to the end of the file.
+  bool has_range = false;   ///< There was an '@'.
+};
+
+/// Splits the path of a concat URL at its commas. Throws StoreError.
+std::vector<ConcatPiece> parse_concat_pieces(const StoreUrl& url);
+
+/// Reads the options of a URL one by one; finish() refuses what nobody asked for. All throw StoreError (EINVAL) with the
+/// URL, the option and the remedy.
+class UrlOptions {
+ public:
+  explicit UrlOptions(const StoreUrl& url) : url_(url) {}
+
+  /// `name` as a size (256MiB), or `missing`.
+  std::uint64_t size(std::string_view name, std::uint64_t missing);
+  /// `direct`, `max_reads`, `max_writes`.
+  FileOptions file_options();
+  void finish() const;
+
+ private:
+  const std::string* take(std::string_view name);
+  std::uint32_t count(std::string_view name);
+
+  const StoreUrl& url_;
+  std::vector<std::string> known_;
+};
+
+/// parse_size() with a StoreError that quotes the URL.
+std::uint64_t parse_url_size(std::string_view text, std::string_view what, std::string_view url);
+
+}  // namespace tiermap
