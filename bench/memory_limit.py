@@ -135,21 +135,18 @@ class MemoryLimit:
         self.group = None
 
     def start(self, command, **arguments):
-        """Starts a command inside the group: it waits at a pipe until it has been moved, then becomes the program."""
-        gate_read, gate_write = os.pipe()
-        process = subprocess.Popen(
-            ["/bin/sh", "-c", f"read go <&{gate_read} && exec {gate_read}<&- \"$@\"", "sh", *map(str, command)],
-            pass_fds=(gate_read,), stdin=subprocess.DEVNULL, start_new_session=True, **arguments)
-        os.close(gate_read)
+        """Starts a command inside the group: it waits for a line until it has been moved, then becomes the program."""
+        process = subprocess.Popen(["/bin/sh", "-c", 'read go && exec "$@" </dev/null', "sh", *map(str, command)],
+                                   stdin=subprocess.PIPE, start_new_session=True, **arguments)
         try:
             _write(self.group / "cgroup.procs", str(process.pid))
-            os.write(gate_write, b"go\n")
+            process.stdin.write(b"go\n")
         except OSError:
             process.kill()
             process.wait()
             raise
         finally:
-            os.close(gate_write)
+            process.stdin.close()
         return process
 
     def peak_bytes(self):
