@@ -108,7 +108,7 @@ Pager::Eviction Pager::evict_by_copy(PagedRegion& region, std::uint64_t page, Pa
   change_gauge(region, &CounterBlock::mapped_bytes, -static_cast<std::int64_t>(region.page_bytes));
   count(region, Counter::unmaps);
   forget(region, page, word, true);
-  frames_.give_back(word.frame(), false);
+  give_back_frame_of(region, page, word.frame(), false);
   settle(region, page, PageWord{});
   return Eviction::gone;
 }

@@ -1,48 +1,64 @@
 #include "fault/fill_queue.hpp"
 
 #include <algorithm>
-#include <utility>
+#include <mutex>
 
 namespace tiermap {
 
-void FillQueue::push(FillRequest request) {
-  {
-    const std::lock_guard held(mutex_);
-    (request.kind == FillKind::fault ? faults_ : prefetches_).push_back(std::move(request));
-    if (idle_workers_ == 0) {
-      return;
-    }
-  }
-  changed_.notify_one();
+FillQueue::FillQueue() {
+  faults_.requests = LazyArray<FillRequest>(capacity);
+  prefetches_.requests = LazyArray<FillRequest>(capacity);
 }
 
-std::vector<FillRequest> FillQueue::pop(bool wait, std::size_t room, bool& batched) {
-  std::unique_lock held(mutex_);
-  if (wait) {
+bool FillQueue::push(const FillRequest& request) noexcept {
+  bool someone_idle = false;
+  {
+    const std::lock_guard held(lock_);
+    Ring& ring = request.kind == FillKind::fault ? faults_ : prefetches_;
+    if (closed_.load(std::memory_order_relaxed) || ring.size() == capacity) {
+      return false;
+    }
+    ring.requests[ring.tail++ % capacity] = request;
+    someone_idle = idle_workers_ > 0;
+    epoch_.fetch_add(1, std::memory_order_release);
+  }
+  if (someone_idle) {
+    futex_wake_one(&epoch_);
+  }
+  return true;
+}
+
+std::size_t FillQueue::pop(Batch& batch, std::size_t most, bool wait) noexcept {
+  std::unique_lock held(lock_);
+  while (wait && faults_.empty() && prefetches_.empty()) {
+    if (closed_.load(std::memory_order_relaxed)) {
+      return 0;
+    }
+    const std::uint32_t epoch = epoch_.load(std::memory_order_acquire);
     ++idle_workers_;
-    changed_.wait(held, [this] { return closed_ || !faults_.empty() || !prefetches_.empty(); });
+    held.unlock();
+    futex_wait(&epoch_, epoch);
+    held.lock();
     --idle_workers_;
   }
-  std::vector<FillRequest> taken;
-  const std::size_t queued = faults_.size() + prefetches_.size();
-  // One each while there are workers to take the others; a batch once every worker would come back for more at once.
-  const std::size_t share = queued > 2 * (idle_workers_ + 1) ? batch_size : 1;
-  const std::size_t most = std::min({share, room, queued});
-  batched = most > 1;
-  for (std::size_t index = 0; index < most; ++index) {
-    std::deque<FillRequest>& from = faults_.empty() ? prefetches_ : faults_;
-    taken.push_back(std::move(from.front()));
-    from.pop_front();
+  const std::uint64_t queued = faults_.size() + prefetches_.size();
+  // One each while there are idle workers for the others; a batch once every worker would come back for more at once.
+  const std::uint64_t share = queued > 2 * (std::uint64_t{idle_workers_} + 1) ? batch_size : 1;
+  const std::uint64_t taken = std::min({share, std::uint64_t{most}, queued});
+  for (std::uint64_t index = 0; index < taken; ++index) {
+    Ring& ring = faults_.empty() ? prefetches_ : faults_;
+    batch[index] = ring.requests[ring.head++ % capacity];
   }
   return taken;
 }
 
-void FillQueue::close() {
+void FillQueue::close() noexcept {
   {
-    const std::lock_guard held(mutex_);
-    closed_ = true;
+    const std::lock_guard held(lock_);
+    closed_.store(true, std::memory_order_relaxed);
+    epoch_.fetch_add(1, std::memory_order_release);
   }
-  changed_.notify_all();
+  futex_wake_all(&epoch_);
 }
 
 }  // namespace tiermap

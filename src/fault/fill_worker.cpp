@@ -27,7 +27,7 @@ FillWorker::~FillWorker() {
   }
 }
 
-void FillWorker::start(FillRequest request) {
+void FillWorker::start(const FillRequest& request) {
   if (request.kind == FillKind::fault) {
     start_fault(request);
   } else {
@@ -35,8 +35,9 @@ void FillWorker::start(FillRequest request) {
   }
 }
 
-void FillWorker::start_fault(FillRequest& request) {
-  PagedRegion& region = *request.region;
+void FillWorker::start_fault(const FillRequest& request) {
+  RegionUse use = RegionUse::adopt(request.region);
+  PagedRegion& region = *use;
   const std::uint64_t taken = now_nanoseconds();
   if (request.started_nanoseconds != 0) {
     pager_.record(region, Stage::queue, taken - request.started_nanoseconds);
@@ -50,7 +51,7 @@ void FillWorker::start_fault(FillRequest& request) {
       break;
     } else {
       pager_.abandon_fill(region, request.first, {}, -ENOMEM);
-      if (request.completion) {
+      if (request.completion != nullptr) {
         request.completion->settle(1, 0);
       }
       return;
@@ -58,15 +59,35 @@ void FillWorker::start_fault(FillRequest& request) {
   }
   pager_.record(region, Stage::frame, now_nanoseconds() - taken);
   auto run = std::make_unique<Run>(
-      Run{.region = std::move(request.region),
+      Run{.region = std::move(use),
           .first = request.first,
           .kind = request.kind,
           .write = request.write,
           .started_nanoseconds = request.started_nanoseconds == 0 ? taken : request.started_nanoseconds,
-          .completion = std::move(request.completion),
+          .completion = request.completion,
           .frames = {frames},
           .vectors = {}});
   launch(std::move(run));
+}
+
+// A prefetch waits a little for the evictors, but never for what it has itself in flight, and never makes a fault wait.
+bool FillWorker::frames_for_prefetch(PagedRegion& region, FillFrames& frames) {
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    const std::uint32_t epoch = pager_.supply.load(std::memory_order_acquire);
+    if (pager_.waiting_for_frames.load(std::memory_order_acquire) == 0 && pager_.try_frames(region, frames)) {
+      return true;
+    }
+    if (ring_.in_flight() > 0) {
+      reap(1);
+      continue;
+    }
+    constexpr std::int64_t patience_nanoseconds = 1'000'000;
+    pager_.wait_for_supply(epoch, patience_nanoseconds);
+    if (region.closing.load(std::memory_order_acquire)) {
+      break;
+    }
+  }
+  return false;
 }
 
 // Claims a page for prefetching. False if it is in memory (`resident`) or there is no memory for it.
@@ -80,7 +101,7 @@ bool FillWorker::claim(PagedRegion& region, std::uint64_t page, FillFrames& fram
     resident = now.state() != PageState::failed;
     return false;
   }
-  if (!pager_.try_frames(region, frames)) {
+  if (!frames_for_prefetch(region, frames)) {
     return false;
   }
   PageWord expected = now;
@@ -93,8 +114,9 @@ bool FillWorker::claim(PagedRegion& region, std::uint64_t page, FillFrames& fram
   return true;
 }
 
-void FillWorker::start_prefetch(FillRequest& request) {
-  PagedRegion& region = *request.region;
+void FillWorker::start_prefetch(const FillRequest& request) {
+  const RegionUse use = RegionUse::adopt(request.region);
+  PagedRegion& region = *use;
   std::unique_ptr<Run> run;
   for (std::uint32_t index = 0; index < request.count; ++index) {
     const std::uint64_t page =
@@ -102,7 +124,7 @@ void FillWorker::start_prefetch(FillRequest& request) {
     FillFrames frames;
     bool resident = false;
     if (!claim(region, page, frames, resident)) {
-      if (request.completion) {
+      if (request.completion != nullptr) {
         request.completion->settle(1, resident ? 1 : 0);
       }
       continue;
@@ -198,7 +220,7 @@ void FillWorker::settle(Run& run, std::size_t index, int error) {
     pager_.record(region, Stage::place, placed - read_done);
     pager_.record(region, Stage::total, placed - run.started_nanoseconds);
   }
-  if (run.completion) {
+  if (run.completion != nullptr) {
     run.completion->settle(1, result == 0 ? 1 : 0);
   }
 }

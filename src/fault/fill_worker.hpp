@@ -19,7 +19,7 @@ class FillWorker {
   ~FillWorker();
 
   /// Starts a request; what cannot be read through the ring is read at once.
-  void start(FillRequest request);
+  void start(const FillRequest& request);
   bool full() const noexcept { return ring_.full(); }
   unsigned in_flight() const noexcept { return ring_.in_flight(); }
   int file_descriptor() const noexcept { return ring_.file_descriptor(); }
@@ -36,7 +36,7 @@ class FillWorker {
     bool write = false;
     std::uint64_t started_nanoseconds = 0;
     std::uint64_t read_nanoseconds = 0;
-    std::shared_ptr<PrefetchState> completion;
+    PrefetchState* completion = nullptr;
     std::vector<FillFrames> frames;
     std::vector<iovec> vectors;
     std::uint64_t bytes = 0;
@@ -44,8 +44,9 @@ class FillWorker {
     int file_descriptor = -1;
   };
 
-  void start_fault(FillRequest& request);
-  void start_prefetch(FillRequest& request);
+  void start_fault(const FillRequest& request);
+  void start_prefetch(const FillRequest& request);
+  bool frames_for_prefetch(PagedRegion& region, FillFrames& frames);
   bool claim(PagedRegion& region, std::uint64_t page, FillFrames& frames, bool& resident);
   void launch(std::unique_ptr<Run> run);
   void read_now(Run& run, std::size_t from);

@@ -17,6 +17,7 @@
 namespace tiermap {
 
 class Pager;
+class SelfServingEngine;
 
 /// Keeps the requests to one store under the numbers it likes. Safe in signal handlers.
 class TrafficLimit {
@@ -56,6 +57,7 @@ struct StoreTraffic {
 struct PagedRegion {
   std::uint32_t id = 0;
   Pager* pager = nullptr;
+  SelfServingEngine* self_serving = nullptr;  ///< Its engine, if that is one.
   std::shared_ptr<Store> store;
   std::uint64_t store_offset = 0;
   std::byte* memory = nullptr;

@@ -111,6 +111,12 @@ Resolution Pager::rescue(PagedRegion& region, std::uint64_t page, bool write, Pa
   }
   PageState state = PageState::clean;
   error = place_by_move(region, page, word.frame(), write || dirty, state);
+  if (error == -ESTALE) {  // Sealed meanwhile; see above.
+    forget(region, page, word, true);
+    frames_.give_back(word.frame(), true);
+    settle(region, page, PageWord{});
+    return Resolution::done;
+  }
   if (error != 0) {
     settle(region, page, word);
     return Resolution::failed;
@@ -175,7 +181,7 @@ int Pager::read_page(PagedRegion& region, std::uint64_t page, std::byte* buffer,
 
 int Pager::finish_fill(PagedRegion& region, std::uint64_t page, const FillFrames& frames, bool write,
                        FillKind kind) noexcept {
-  const bool copies = evicts_by_copy(region);
+  const bool copies = frames.token != no_frame;
   const FrameId frame = copies ? frames.token : frames.data;
   FrameRecord& record = frames_.record(frames.data);
   record.hashed = false;
@@ -183,7 +189,7 @@ int Pager::finish_fill(PagedRegion& region, std::uint64_t page, const FillFrames
   if (kind == FillKind::fault || copies) {
     const int error = place(region, page, frames, write, state);
     if (error != 0) {
-      abandon_fill(region, page, frames, error);
+      abandon_fill(region, page, frames, error == -ESTALE ? 0 : error);
       return error;
     }
   }
@@ -216,15 +222,13 @@ void Pager::abandon_fill(PagedRegion& region, std::uint64_t page, const FillFram
     return_frames(frames);
   }
   PageState state = PageState::absent;
-  if (error != 0 && !settings_.self_serving) {
-    // Every access to the page raises SIGBUS from now on; the evictors lift that after a while, for another try.
-    const int poisoned = region.userfaultfd->poison(region.page_address(page), region.page_mapped(page));
-    if (poisoned == 0) {
-      state = PageState::failed;
-      remember_failure(region, page);
-    } else {
-      ::kill(::getpid(), SIGBUS);  // Before Linux 6.6 there is no telling the one thread.
-    }
+  if (error != 0 && remember_failure(region, page)) {
+    // For a while every access to the page raises SIGBUS; then the evictors lift that, for another try.
+    state = PageState::failed;
+  }
+  if (error != 0 && !settings_.self_serving &&
+      region.userfaultfd->poison(region.page_address(page), region.page_mapped(page)) != 0) {
+    ::kill(::getpid(), SIGBUS);  // Before Linux 6.6 there is no telling the one thread.
   }
   settle(region, page, PageWord{}.with_state(state));
   // The faulting thread sleeps on a message that was taken: with nothing placed, only this lets it see the error.
@@ -233,14 +237,15 @@ void Pager::abandon_fill(PagedRegion& region, std::uint64_t page, const FillFram
   }
 }
 
-void Pager::remember_failure(PagedRegion& region, std::uint64_t page) noexcept {
+bool Pager::remember_failure(PagedRegion& region, std::uint64_t page) noexcept {
   const std::lock_guard held(failures_lock_);
   for (Failure& failure : failures_) {
     if (failure.region == nullptr) {
       failure = {&region, page, housekeeping_tick_};
-      return;
+      return true;
     }
   }
+  return false;
 }
 
 void Pager::lift_failures(bool all_of_region, const PagedRegion* region) noexcept {

@@ -60,7 +60,7 @@ class Pager {
   int read_page(PagedRegion& region, std::uint64_t page, std::byte* buffer, bool in_signal_handler) noexcept;
 
   /// Ends a fill with the page's bytes in frames.data (handler). A prefetched page may stay unmapped until it is touched.
-  /// Returns 0 or a negative errno value.
+  /// Returns 0 or a negative errno value; -ESTALE means that the region was sealed meanwhile, and the access is to be tried again.
   int finish_fill(PagedRegion& region, std::uint64_t page, const FillFrames& frames, bool write,
                   FillKind kind) noexcept;
   /// Ends a fill that failed (handler). `error` 0 means given up, with no one to tell.
@@ -143,6 +143,7 @@ class Pager {
 
   // --- The evictors' bell. Evictors sleep on `evictor_work`; those who wait for frames sleep on `supply`.
   std::atomic<std::uint32_t> evictor_work{0};
+  std::atomic<std::uint32_t> evictors_asleep{0};
   std::atomic<std::uint32_t> supply{0};
   std::atomic<std::uint32_t> waiting_for_frames{0};
   std::atomic<std::uint64_t> demand_bytes{0};
@@ -151,6 +152,8 @@ class Pager {
   std::atomic<std::uint32_t> writable_regions{0};
   void ring_evictors() noexcept;
   void announce_supply() noexcept;
+  /// Rings, and sleeps until `supply` is no longer `epoch` or patience ends.
+  void wait_for_supply(std::uint32_t epoch, std::int64_t patience_nanoseconds) noexcept;
 
  private:
   int place(PagedRegion& region, std::uint64_t page, FillFrames frames, bool write, PageState& state) noexcept;
@@ -170,7 +173,7 @@ class Pager {
   void hash_frame(PagedRegion& region, std::uint64_t page, FrameId frame) noexcept;
   void retire(PagedRegion& region, std::uint64_t page) noexcept;
   void give_back_frame_of(PagedRegion& region, std::uint64_t page, FrameId frame, bool populated) noexcept;
-  void remember_failure(PagedRegion& region, std::uint64_t page) noexcept;
+  bool remember_failure(PagedRegion& region, std::uint64_t page) noexcept;
   void page_cleaned_if(PagedRegion& region, int error) noexcept;
   void change_gauge(PagedRegion& region, std::atomic<std::uint64_t> CounterBlock::* gauge, std::int64_t bytes) noexcept;
   void page_dirtied(PagedRegion& region) noexcept;
@@ -184,7 +187,7 @@ class Pager {
   std::atomic<std::uint64_t> unmapped_bytes_{0};
   std::atomic<std::uint32_t> unmapped_share_percent_;
 
-  /// A page in state failed. When all places are taken further ones stay failed until their region is unmapped.
+  /// A page in state failed. When all places are taken, further ones are told to their thread and forgotten.
   struct Failure {
     PagedRegion* region = nullptr;
     std::uint64_t page = 0;

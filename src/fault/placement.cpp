@@ -25,8 +25,8 @@ void Pager::hash_frame(PagedRegion& region, std::uint64_t page, FrameId frame) n
 }
 
 int Pager::place(PagedRegion& region, std::uint64_t page, FillFrames frames, bool write, PageState& state) noexcept {
-  return evicts_by_copy(region) ? place_by_copy(region, page, frames, write, state)
-                                : place_by_move(region, page, frames.data, write, state);
+  return frames.token != no_frame ? place_by_copy(region, page, frames, write, state)
+                                  : place_by_move(region, page, frames.data, write, state);
 }
 
 // Moves, and waits out pins. On failure the page's bytes are all in the frame again.
@@ -52,7 +52,8 @@ int Pager::move_in(PagedRegion& region, std::uint64_t page, FrameId frame) noexc
     } else {
       std::size_t back = 0;
       region.userfaultfd->move(source, destination, done, back, retries);
-      return error;
+      // Sealed meanwhile: the page can come by copy now, with the frames that takes.
+      return region.sealed.load(std::memory_order_acquire) ? -ESTALE : error;
     }
   }
   if (retries > 0) {

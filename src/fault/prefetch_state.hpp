@@ -3,19 +3,29 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 #include "platform/futex.hpp"
 
 namespace tiermap {
 
+/// Lives until the last page is settled and nobody holds it any more.
 class PrefetchState {
  public:
+  static std::shared_ptr<PrefetchState> make(std::uint32_t pages) {
+    auto state = std::make_shared<PrefetchState>(pages);
+    if (pages > 0) {
+      state->itself_ = state;  // The queue holds plain pointers: it must be usable in signal handlers.
+    }
+    return state;
+  }
   explicit PrefetchState(std::uint32_t pages) noexcept : left_(pages) {}
 
   /// `pages` more are settled, `resident` of them in memory.
   void settle(std::uint32_t pages, std::uint32_t resident) noexcept {
     resident_.fetch_add(resident, std::memory_order_relaxed);
     if (left_.fetch_sub(pages, std::memory_order_acq_rel) == pages) {
+      const std::shared_ptr<PrefetchState> last = std::move(itself_);
       futex_wake_all(&left_);
     }
   }
@@ -31,6 +41,7 @@ class PrefetchState {
  private:
   std::atomic<std::uint32_t> left_;
   std::atomic<std::uint32_t> resident_{0};
+  std::shared_ptr<PrefetchState> itself_;
 };
 
 }  // namespace tiermap

@@ -8,15 +8,20 @@
 namespace tiermap {
 
 void Pager::ring_evictors() noexcept {
-  evictor_work.fetch_add(1, std::memory_order_release);
-  futex_wake_all(&evictor_work);
+  evictor_work.fetch_add(1);
+  if (evictors_asleep.load() != 0) {
+    futex_wake_all(&evictor_work);
+  }
 }
 
 void Pager::announce_supply() noexcept {
   supply.fetch_add(1, std::memory_order_release);
-  if (waiting_for_frames.load(std::memory_order_acquire) != 0) {
-    futex_wake_all(&supply);
-  }
+  futex_wake_all(&supply);
+}
+
+void Pager::wait_for_supply(std::uint32_t epoch, std::int64_t patience_nanoseconds) noexcept {
+  ring_evictors();
+  futex_wait(&supply, epoch, patience_nanoseconds);
 }
 
 void Pager::return_frames(const FillFrames& frames) noexcept {

@@ -1,0 +1,210 @@
+#include "fault/evictors.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "platform/engine_thread.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr unsigned ring_depth = 64;
+constexpr std::size_t batch_pages = 32;
+/// Pages are owned while their batch is written: a batch must not take so long that faults on them notice.
+constexpr std::uint64_t batch_bytes = 8 << 20;
+constexpr std::int64_t tick_nanoseconds = 100'000'000;
+
+}  // namespace
+
+int write_back_range(Pager& pager, PagedRegion& region, std::uint64_t first, std::uint64_t end, WriteBack& write_back) {
+  int first_error = 0;
+  const WriteBack::Finished finished = [&](PagedRegion& written, std::uint64_t page, int error) {
+    first_error = first_error == 0 ? error : first_error;
+    pager.finish_cleaning(written, page, error);
+  };
+  region.table.for_each_used(first, end, [&](std::uint64_t page) {
+    while (true) {
+      const PageWord word = region.table.load(page);
+      const bool dirty = word.state() == PageState::dirty || word.state() == PageState::unmapped_dirty;
+      if (dirty && pager.begin_cleaning(region, page, word)) {
+        write_back.add(region, page, word.frame());
+        if (write_back.pages() >= batch_pages || write_back.bytes() >= batch_bytes) {
+          write_back.run(finished);
+        }
+        return;
+      }
+      if (!dirty && !word.owned()) {
+        return;
+      }
+      if (word.owned()) {
+        // Whoever owns it may be about to write it, or to fail at that. We must not wait while others may wait for us.
+        write_back.run(finished);
+        region.table.wait(page, word);
+      }
+    }
+  });
+  write_back.run(finished);
+  return first_error;
+}
+
+Evictors::Evictors(Pager& pager, std::uint32_t threads) : pager_(pager) {
+  for (std::uint32_t index = 0; index < threads; ++index) {
+    threads_.push_back(start_engine_thread("tiermap-evict", [this] { run(); }));
+  }
+}
+
+Evictors::~Evictors() {
+  stop_.store(true);
+  pager_.ring_evictors();
+  for (std::thread& thread : threads_) {
+    thread.join();
+  }
+}
+
+void Evictors::flush(PagedRegion& region, std::uint64_t first, std::uint64_t end) {
+  {
+    const std::lock_guard held(flush_mutex_);
+    region.users.fetch_add(1, std::memory_order_acq_rel);
+    flushes_.push_back({&region, first, end});
+  }
+  pager_.ring_evictors();
+}
+
+bool Evictors::take_flush(Flush& flush) {
+  const std::lock_guard held(flush_mutex_);
+  if (flushes_.empty()) {
+    return false;
+  }
+  flush = flushes_.front();
+  flushes_.pop_front();
+  running_flushes_.push_back(flush);
+  return true;
+}
+
+void Evictors::finish_flush(const Flush& flush) {
+  {
+    const std::lock_guard held(flush_mutex_);
+    const auto found = std::find_if(running_flushes_.begin(), running_flushes_.end(), [&](const Flush& running) {
+      return running.region == flush.region && running.first == flush.first && running.end == flush.end;
+    });
+    running_flushes_.erase(found);
+    RegionUse::adopt(flush.region);
+  }
+  flush_epoch_.fetch_add(1, std::memory_order_release);
+  futex_wake_all(&flush_epoch_);
+}
+
+void Evictors::wait_for_flushes(const PagedRegion& region) {
+  while (true) {
+    const std::uint32_t epoch = flush_epoch_.load(std::memory_order_acquire);
+    {
+      const std::lock_guard held(flush_mutex_);
+      const auto of_region = [&](const Flush& flush) { return flush.region == &region; };
+      if (std::none_of(flushes_.begin(), flushes_.end(), of_region) &&
+          std::none_of(running_flushes_.begin(), running_flushes_.end(), of_region)) {
+        return;
+      }
+    }
+    futex_wait(&flush_epoch_, epoch);
+  }
+}
+
+// One pass after another, in phases: choose; unmap; write what is dirty all at once; let go. Ends at the low watermark, or
+// when a pass gains nothing.
+void Evictors::evict_until_rested(WriteBack& write_back) {
+  const WriteBack::Finished finished = [this](PagedRegion& region, std::uint64_t page, int error) {
+    pager_.finish_write(region, page, error);
+  };
+  while (!stop_.load(std::memory_order_relaxed)) {
+    const std::uint64_t shortage = pager_.shortage_bytes(true);
+    if (shortage == 0) {
+      return;
+    }
+    // Over budget, unmapped pages must go too: their frames are given back for good.
+    if (pager_.frames().committed_bytes() > pager_.frames().budget_bytes()) {
+      for (FrameId frame = pager_.reclaim_unmapped(); frame != no_frame;
+           frame = pager_.frames().committed_bytes() > pager_.frames().budget_bytes() ? pager_.reclaim_unmapped()
+                                                                                      : no_frame) {
+        pager_.frames().give_back(frame, true);
+      }
+    }
+    std::array<Pager::Victim, batch_pages> victims{};
+    std::size_t wanted = 0;
+    std::size_t gained = 0;
+    std::size_t busy = 0;
+    std::vector<RegionUse> uses;
+    std::uint64_t chosen_bytes = 0;
+    while (wanted < batch_pages && chosen_bytes < std::min(shortage, batch_bytes)) {
+      if (pager_.choose_victims(std::span(victims).subspan(wanted, 1)) == 0) {
+        break;
+      }
+      const Pager::Victim& victim = victims[wanted++];
+      uses.push_back(RegionUse::adopt(victim.region));
+      switch (pager_.evict(victim)) {
+        case Pager::Eviction::unmapped:
+        case Pager::Eviction::gone:
+          ++gained;
+          chosen_bytes += victim.region->page_bytes;
+          pager_.announce_supply();
+          break;
+        case Pager::Eviction::write:
+          chosen_bytes += victim.region->page_bytes;
+          write_back.add(*victim.region, victim.page, victim.frame);
+          break;
+        case Pager::Eviction::busy:
+          ++busy;
+          break;
+        case Pager::Eviction::kept:
+          break;
+      }
+    }
+    if (write_back.pages() > 0) {
+      const std::size_t written = write_back.pages();
+      const std::uint64_t errors_before =
+          pager_.counters().counters[static_cast<std::size_t>(Counter::write_errors)].load();
+      write_back.run(finished);
+      const std::uint64_t errors =
+          pager_.counters().counters[static_cast<std::size_t>(Counter::write_errors)].load() - errors_before;
+      gained += written - std::min<std::size_t>(written, errors);
+    }
+    const bool others_will_free = busy > 0 || pager_.fills_with_frames.load(std::memory_order_acquire) > 0;
+    if (gained == 0) {
+      if (!others_will_free) {
+        pager_.exhausted_passes.fetch_add(1, std::memory_order_release);
+      }
+      pager_.announce_supply();
+      return;
+    }
+    pager_.announce_supply();
+  }
+}
+
+void Evictors::run() {
+  WriteBack write_back(pager_, ring_depth);
+  bool housekeeper = false;
+  std::uint32_t handled = 0;
+  while (!stop_.load(std::memory_order_acquire)) {
+    const std::uint32_t work = pager_.evictor_work.load(std::memory_order_acquire);
+    Flush flush{};
+    while (take_flush(flush)) {
+      write_back_range(pager_, *flush.region, flush.first, flush.end, write_back);
+      finish_flush(flush);
+    }
+    // Only fills ring: pages that are rescued while all data fits must not set off the unmapping of others.
+    if (work != handled && pager_.shortage_bytes(false) > 0) {
+      evict_until_rested(write_back);
+    }
+    handled = work;
+    if (housekeeper) {
+      pager_.lift_failures();
+    }
+    const std::uint64_t before = now_nanoseconds();
+    pager_.evictors_asleep.fetch_add(1);
+    futex_wait(&pager_.evictor_work, work, tick_nanoseconds);
+    pager_.evictors_asleep.fetch_sub(1);
+    // Only a sleep that lasted is a tick: the bell may ring thousands of times a second.
+    housekeeper = now_nanoseconds() - before >= static_cast<std::uint64_t>(tick_nanoseconds) / 2;
+  }
+}
+
+}  // namespace tiermap

@@ -1,0 +1,54 @@
+// The threads that keep frames at hand: they unmap what the policy names, write what is dirty, and write in the background what
+// flush() asked for.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "fault/pager.hpp"
+#include "fault/write_back.hpp"
+
+namespace tiermap {
+
+class Evictors {
+ public:
+  Evictors(Pager& pager, std::uint32_t threads);
+  ~Evictors();
+  Evictors(const Evictors&) = delete;
+  Evictors& operator=(const Evictors&) = delete;
+
+  /// Writes back what is dirty in pages [first, end), in the background.
+  void flush(PagedRegion& region, std::uint64_t first, std::uint64_t end);
+  /// Waits until no background flush of the region is queued or running.
+  void wait_for_flushes(const PagedRegion& region);
+
+ private:
+  struct Flush {
+    PagedRegion* region;
+    std::uint64_t first;
+    std::uint64_t end;
+  };
+
+  void run();
+  void evict_until_rested(WriteBack& write_back);
+  bool take_flush(Flush& flush);
+  void finish_flush(const Flush& flush);
+
+  Pager& pager_;
+  std::atomic<bool> stop_{false};
+  std::mutex flush_mutex_;  ///< Guards the two lists.
+  std::deque<Flush> flushes_;
+  std::vector<Flush> running_flushes_;
+  std::atomic<std::uint32_t> flush_epoch_{0};
+  std::vector<std::thread> threads_;
+};
+
+/// Writes back what is dirty in pages [first, end) of a region, where it is mapped, and waits for it. Returns 0 or the
+/// first error. Used by sync, flush and unmap.
+int write_back_range(Pager& pager, PagedRegion& region, std::uint64_t first, std::uint64_t end, WriteBack& write_back);
+
+}  // namespace tiermap

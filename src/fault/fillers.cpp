@@ -1,0 +1,81 @@
+#include "fault/fillers.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "platform/engine_thread.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr unsigned ring_depth = 64;
+
+}  // namespace
+
+Fillers::Fillers(Pager& pager, std::uint32_t threads) : pager_(pager) {
+  for (std::uint32_t index = 0; index < threads; ++index) {
+    threads_.push_back(start_engine_thread("tiermap-fill", [this] { run(); }));
+  }
+}
+
+Fillers::~Fillers() {
+  queue_.close();
+  for (std::thread& thread : threads_) {
+    thread.join();
+  }
+}
+
+void Fillers::fill(PagedRegion& region, std::uint64_t page, bool write, std::uint64_t started_nanoseconds) noexcept {
+  region.users.fetch_add(1, std::memory_order_acq_rel);
+  const FillRequest request{.region = &region,
+                            .first = page,
+                            .kind = FillKind::fault,
+                            .write = write,
+                            .started_nanoseconds = started_nanoseconds};
+  while (!queue_.push(request)) {
+    // Tens of thousands of faults wait already: one more can wait for a place.
+    const timespec pause{0, 1'000'000};
+    ::nanosleep(&pause, nullptr);
+  }
+}
+
+void Fillers::prefetch(PagedRegion& region, const ReadAhead& plan, PrefetchState* completion) noexcept {
+  if (plan.count == 0) {
+    return;
+  }
+  region.users.fetch_add(1, std::memory_order_acq_rel);
+  const FillRequest request{.region = &region,
+                            .first = plan.first,
+                            .step = plan.step,
+                            .count = plan.count,
+                            .kind = FillKind::prefetch,
+                            .completion = completion};
+  if (!queue_.push(request)) {
+    RegionUse::adopt(&region);
+    if (completion != nullptr) {
+      completion->settle(plan.count, 0);
+    }
+  }
+}
+
+void Fillers::run() {
+  FillWorker worker(pager_, ring_depth);
+  FillQueue::Batch batch;
+  while (true) {
+    const bool idle = worker.in_flight() == 0;
+    const std::size_t taken = worker.full() ? 0 : queue_.pop(batch, batch.size(), idle);
+    if (taken == 0 && idle) {
+      return;
+    }
+    for (std::size_t index = 0; index < taken; ++index) {
+      if (taken > 1 && index == 0) {
+        pager_.count(*batch[0].region, Counter::batches);
+      }
+      worker.start(batch[index]);
+    }
+    // With more to start, look at the device only in passing.
+    worker.reap(taken > 0 && !worker.full() ? 0 : 1);
+  }
+}
+
+}  // namespace tiermap

@@ -1,0 +1,34 @@
+// The threads that read: prefetches always, and faults that nobody nearer the fault could serve.
+#pragma once
+
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "fault/fill_queue.hpp"
+#include "fault/fill_worker.hpp"
+
+namespace tiermap {
+
+class Fillers {
+ public:
+  Fillers(Pager& pager, std::uint32_t threads);
+  ~Fillers();
+  Fillers(const Fillers&) = delete;
+  Fillers& operator=(const Fillers&) = delete;
+
+  /// Hands over a page in state filling. Safe in signal handlers.
+  void fill(PagedRegion& region, std::uint64_t page, bool write, std::uint64_t started_nanoseconds) noexcept;
+  /// Asks for pages that are not there yet; forgotten if there is too much of that already. Safe in signal handlers.
+  /// `completion` may be null.
+  void prefetch(PagedRegion& region, const ReadAhead& plan, PrefetchState* completion) noexcept;
+
+ private:
+  void run();
+
+  Pager& pager_;
+  FillQueue queue_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace tiermap

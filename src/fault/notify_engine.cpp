@@ -1,0 +1,148 @@
+#include "fault/notify_engine.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "platform/engine_thread.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+/// Reads a manager keeps in flight itself before it hands faults to the fillers.
+constexpr unsigned most_own_reads = 32;
+
+}  // namespace
+
+NotifyEngine::NotifyEngine(Pager& pager, Fillers& fillers, RegionIndex& index,
+                           std::span<const Userfaultfd> userfaultfds, const Settings& settings)
+    : pager_(pager),
+      fillers_(fillers),
+      index_(index),
+      userfaultfds_(userfaultfds),
+      settings_(settings),
+      stop_event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (stop_event_ < 0) {
+    throw PlatformError(errno, "cannot make an event descriptor: raise ulimit -n");
+  }
+  for (std::uint32_t number = 0; number < settings.managers; ++number) {
+    threads_.push_back(start_engine_thread("tiermap-manage", [this] { run(); }));
+  }
+}
+
+NotifyEngine::~NotifyEngine() {
+  stop_.store(true);
+  const std::uint64_t one = 1;
+  static_cast<void>(!::write(stop_event_, &one, sizeof one));
+  for (std::thread& thread : threads_) {
+    thread.join();
+  }
+  ::close(stop_event_);
+}
+
+void NotifyEngine::run() {
+  FillWorker worker(pager_, most_own_reads);
+  std::vector<uffd_msg> messages(settings_.max_fault_events);
+  while (!stop_.load(std::memory_order_acquire)) {
+    // A sleeping thread on an idle virtual processor takes some 30 us to wake: the next fault is often sooner than that.
+    const std::uint64_t give_up = now_nanoseconds() + std::uint64_t{settings_.spin_microseconds} * 1000;
+    bool worked = false;
+    do {
+      worked = read_all(worker, messages);
+      if (worker.in_flight() > 0) {
+        const unsigned before = worker.in_flight();
+        worker.reap(0);
+        worked = worked || worker.in_flight() != before;
+      }
+    } while (!worked && now_nanoseconds() < give_up && !stop_.load(std::memory_order_relaxed));
+    if (!worked) {
+      sleep(worker);
+    }
+  }
+}
+
+bool NotifyEngine::read_all(FillWorker& worker, std::vector<uffd_msg>& messages) {
+  bool any = false;
+  for (const Userfaultfd& userfaultfd : userfaultfds_) {
+    const std::int64_t count = userfaultfd.read_messages(messages);
+    const std::uint64_t now = now_nanoseconds();
+    for (std::int64_t message = 0; message < count; ++message) {
+      handle(messages[static_cast<std::size_t>(message)], worker, now);
+      any = true;
+    }
+  }
+  worker.submit();
+  return any;
+}
+
+void NotifyEngine::handle(const uffd_msg& message, FillWorker& worker, std::uint64_t now) {
+  if (message.event != UFFD_EVENT_PAGEFAULT) {
+    return;
+  }
+  auto* address = reinterpret_cast<std::byte*>(message.arg.pagefault.address);
+  const RegionUse region = index_.find(address);
+  if (!region) {
+    return;  // Unmapped since: unregistering has woken the thread.
+  }
+  const bool protected_page = (message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WP) != 0;
+  const bool write = protected_page || (message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WRITE) != 0;
+  const std::uint64_t page = region->page_of(address);
+  if (!protected_page) {
+    pager_.count(*region, write ? Counter::write_faults : Counter::read_faults);
+  }
+  while (true) {
+    PageWord word;
+    int error = 0;
+    switch (pager_.resolve(*region, page, write, word, error)) {
+      case Resolution::done:
+        region->userfaultfd->wake(region->page_address(page), region->page_mapped(page));
+        if (word.state() == PageState::unmapped && word.prefetched()) {
+          fillers_.prefetch(*region, region->streams.used(page), nullptr);
+        }
+        return;
+      case Resolution::wait:
+        // The message is spent: whoever owns the page wakes the thread when the word changes, and it faults again.
+        if (region->table.announce_waiter(page, word)) {
+          pager_.count(*region, Counter::coalesced_faults);
+          return;
+        }
+        continue;
+      case Resolution::fill:
+        return fill(*region, page, write, worker, now);
+      case Resolution::failed:
+        // The page is poisoned, or could not be placed; the access decides.
+        region->userfaultfd->wake(region->page_address(page), region->page_mapped(page));
+        return;
+    }
+  }
+}
+
+void NotifyEngine::fill(PagedRegion& region, std::uint64_t page, bool write, FillWorker& worker, std::uint64_t now) {
+  const ReadAhead ahead = region.streams.missed(page);
+  const bool never_blocks = region.store_is_direct || region.reads_in_signal_handler;
+  if (never_blocks && !worker.full()) {
+    region.users.fetch_add(1, std::memory_order_acq_rel);
+    worker.start(
+        {.region = &region, .first = page, .kind = FillKind::fault, .write = write, .started_nanoseconds = now});
+  } else {
+    fillers_.fill(region, page, write, now);
+  }
+  fillers_.prefetch(region, ahead, nullptr);
+}
+
+void NotifyEngine::sleep(FillWorker& worker) {
+  std::vector<pollfd> descriptors;
+  descriptors.push_back({stop_event_, POLLIN, 0});
+  for (const Userfaultfd& userfaultfd : userfaultfds_) {
+    descriptors.push_back({userfaultfd.file_descriptor(), POLLIN, 0});
+  }
+  if (worker.in_flight() > 0) {
+    descriptors.push_back({worker.file_descriptor(), POLLIN, 0});
+  }
+  ::poll(descriptors.data(), descriptors.size(), -1);
+}
+
+}  // namespace tiermap

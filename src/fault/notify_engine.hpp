@@ -1,0 +1,48 @@
+// Faults by message: manager threads read userfaultfd events in batches and see to it that each is served. Works for every
+// access, those of system calls included.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "fault/fillers.hpp"
+#include "fault/pager.hpp"
+#include "fault/region_index.hpp"
+
+namespace tiermap {
+
+class NotifyEngine {
+ public:
+  struct Settings {
+    std::uint32_t managers = 1;
+    std::uint32_t max_fault_events = 64;
+    std::uint32_t spin_microseconds = 20;
+  };
+  /// Serves the regions of `index` whose faults arrive at `userfaultfds`.
+  NotifyEngine(Pager& pager, Fillers& fillers, RegionIndex& index, std::span<const Userfaultfd> userfaultfds,
+               const Settings& settings);
+  ~NotifyEngine();
+  NotifyEngine(const NotifyEngine&) = delete;
+  NotifyEngine& operator=(const NotifyEngine&) = delete;
+
+ private:
+  void run();
+  bool read_all(FillWorker& worker, std::vector<uffd_msg>& messages);
+  void handle(const uffd_msg& message, FillWorker& worker, std::uint64_t now);
+  void fill(PagedRegion& region, std::uint64_t page, bool write, FillWorker& worker, std::uint64_t now);
+  void sleep(FillWorker& worker);
+
+  Pager& pager_;
+  Fillers& fillers_;
+  RegionIndex& index_;
+  std::span<const Userfaultfd> userfaultfds_;
+  Settings settings_;
+  int stop_event_;
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace tiermap

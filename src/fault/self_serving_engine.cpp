@@ -1,0 +1,179 @@
+#include "fault/self_serving_engine.hpp"
+
+#include <signal.h>
+#include <ucontext.h>
+
+#include <cerrno>
+#include <mutex>
+
+#include "fault/region_index.hpp"
+#include "platform/clock.hpp"
+
+namespace tiermap {
+namespace {
+
+// The handler has no argument of ours: what it needs is reached from here. It belongs to the process, as the signal does,
+// and holds nothing of any one cache but the addresses of its regions.
+struct SignalRouter {
+  std::mutex mutex;  ///< Guards installing and removing.
+  int engines = 0;
+  struct sigaction before{};
+  RegionIndex index;
+};
+
+SignalRouter& router() {
+  static auto* const instance = new SignalRouter;  // Never destroyed: a fault may come after main() has returned.
+  return *instance;
+}
+
+bool was_write(const void* context) noexcept {
+#if defined(__x86_64__)
+  constexpr greg_t write_bit = 2;  // Of the page-fault error code.
+  return (static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & write_bit) != 0;
+#else
+  static_cast<void>(context);
+  return false;  // A write then faults once more, on the protection.
+#endif
+}
+
+// What the program would have got without us.
+void pass_on(int signal_number, siginfo_t* information, void* context) noexcept {
+  const struct sigaction& before = router().before;
+  if ((before.sa_flags & SA_SIGINFO) != 0) {
+    before.sa_sigaction(signal_number, information, context);
+  } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
+    before.sa_handler(signal_number);
+  } else {
+    // The access is tried again when we return, and then kills as it would have.
+    struct sigaction fatal{};
+    fatal.sa_handler = SIG_DFL;
+    ::sigaction(SIGBUS, &fatal, nullptr);
+    if (information->si_code <= 0) {  // Sent by kill(): nothing will be tried again.
+      ::raise(SIGBUS);
+    }
+  }
+}
+
+void handle_signal(int signal_number, siginfo_t* information, void* context) {
+  const int errno_before = errno;
+  bool served = false;
+  if (information->si_code > 0) {
+    const RegionUse region = router().index.find(information->si_addr);
+    if (region) {
+      served = region->self_serving->serve(*region, region->page_of(information->si_addr), was_write(context));
+    }
+  }
+  if (!served) {
+    pass_on(signal_number, information, context);
+  }
+  errno = errno_before;
+}
+
+}  // namespace
+
+SelfServingEngine::SelfServingEngine(Pager& pager, Fillers& fillers) : pager_(pager), fillers_(fillers) {
+  SignalRouter& shared = router();
+  const std::lock_guard held(shared.mutex);
+  if (shared.engines++ == 0) {
+    struct sigaction action{};
+    action.sa_sigaction = handle_signal;
+    // Asynchronous signals stay out while we hold locks. SIGBUS itself may nest: a store may read from a region.
+    sigfillset(&action.sa_mask);
+    for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) {
+      sigdelset(&action.sa_mask, fault);
+    }
+    action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART;
+    ::sigaction(SIGBUS, &action, &shared.before);
+  }
+}
+
+SelfServingEngine::~SelfServingEngine() {
+  SignalRouter& shared = router();
+  const std::lock_guard held(shared.mutex);
+  if (--shared.engines == 0) {
+    struct sigaction now{};
+    ::sigaction(SIGBUS, nullptr, &now);
+    if ((now.sa_flags & SA_SIGINFO) != 0 &&
+        now.sa_sigaction == handle_signal) {  // Else the program has put its own on top.
+      ::sigaction(SIGBUS, &shared.before, nullptr);
+    }
+  }
+}
+
+void SelfServingEngine::attach(PagedRegion& region) {
+  region.self_serving = this;
+  router().index.add(region);
+}
+
+void SelfServingEngine::detach(const PagedRegion& region) {
+  router().index.remove(region);
+}
+
+bool SelfServingEngine::serve(PagedRegion& region, std::uint64_t page, bool write) noexcept {
+  bool counted = false;
+  while (true) {
+    PageWord word;
+    int error = 0;
+    const Resolution resolution = pager_.resolve(region, page, write, word, error);
+    const bool absent =
+        resolution == Resolution::fill || resolution == Resolution::wait || word.state() == PageState::unmapped;
+    if (absent && !counted) {
+      pager_.count(region, write ? Counter::write_faults : Counter::read_faults);
+      counted = true;
+    }
+    switch (resolution) {
+      case Resolution::done:
+        if (word.state() == PageState::unmapped && word.prefetched()) {
+          fillers_.prefetch(region, region.streams.used(page), nullptr);
+        }
+        return true;
+      case Resolution::wait:
+        pager_.count(region, Counter::coalesced_faults);
+        Pager::wait(region, page, word);
+        continue;
+      case Resolution::fill:
+        return fill(region, page, write);
+      case Resolution::failed:
+        return false;
+    }
+  }
+}
+
+// The page is ours to fill. Read here if the store can be read here, else by a filler: then the access is tried again, and
+// waits for the page above.
+bool SelfServingEngine::fill(PagedRegion& region, std::uint64_t page, bool write) noexcept {
+  const std::uint64_t started = now_nanoseconds();
+  fillers_.prefetch(region, region.streams.missed(page), nullptr);
+  if (!region.store_is_direct && !region.reads_in_signal_handler) {
+    fillers_.fill(region, page, write, started);
+    return true;
+  }
+  FillFrames frames;
+  if (!pager_.obtain_frames(region, frames)) {
+    pager_.abandon_fill(region, page, {}, 0);
+    return false;
+  }
+  const std::uint64_t framed = now_nanoseconds();
+  region.traffic->reads.enter();
+  int error = pager_.read_page(region, page, pager_.frames().address(frames.data), true);
+  region.traffic->reads.leave();
+  if (error == -EAGAIN) {  // This piece of the store needs a filler after all.
+    pager_.return_frames(frames);
+    fillers_.fill(region, page, write, started);
+    return true;
+  }
+  const std::uint64_t read = now_nanoseconds();
+  if (error != 0) {
+    pager_.abandon_fill(region, page, frames, error);
+    return false;
+  }
+  error = pager_.finish_fill(region, page, frames, write, FillKind::fault);
+  const std::uint64_t placed = now_nanoseconds();
+  pager_.record(region, Stage::frame, framed - started);
+  pager_.record(region, Stage::read, read - framed);
+  pager_.record(region, Stage::place, placed - read);
+  pager_.record(region, Stage::total, placed - started);
+  return error == 0 || error == -ESTALE;
+}
+
+}  // namespace tiermap

@@ -1,0 +1,37 @@
+// Faults served by the thread that faults, in a SIGBUS handler (UFFD_FEATURE_SIGBUS): no message, no other thread, no
+// context switch. What the handler runs is async-signal-safe: it allocates nothing, and takes only locks that no
+// interrupted code of its own thread can hold.
+//
+// SIGBUS is the process's: one handler serves the regions of all caches, and hands on to the handler that was there before it
+// what is not theirs, and what is an error. A program that wants to see SIGBUS installs its handler before its first
+// self-serving cache.
+#pragma once
+
+#include <memory>
+
+#include "fault/fillers.hpp"
+#include "fault/pager.hpp"
+
+namespace tiermap {
+
+class SelfServingEngine {
+ public:
+  SelfServingEngine(Pager& pager, Fillers& fillers);
+  ~SelfServingEngine();
+  SelfServingEngine(const SelfServingEngine&) = delete;
+  SelfServingEngine& operator=(const SelfServingEngine&) = delete;
+
+  void attach(PagedRegion& region);
+  void detach(const PagedRegion& region);
+
+  /// Serves one fault (handler). False if it is an error that the program must be told.
+  bool serve(PagedRegion& region, std::uint64_t page, bool write) noexcept;
+
+ private:
+  bool fill(PagedRegion& region, std::uint64_t page, bool write) noexcept;
+
+  Pager& pager_;
+  Fillers& fillers_;
+};
+
+}  // namespace tiermap

@@ -1,0 +1,191 @@
+#include "fault/write_back.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "cache/block_hash.hpp"
+
+namespace tiermap {
+namespace {
+
+/// Unchanged blocks between changed ones are written along when they are few: one request costs more than some blocks.
+constexpr std::uint64_t gap_worth_bridging = 4 * block_bytes;
+constexpr std::uint64_t most_request_bytes = 1 << 20;
+constexpr std::size_t most_request_pieces = 64;
+
+}  // namespace
+
+WriteBack::WriteBack(Pager& pager, unsigned depth) : pager_(pager), ring_(depth) {}
+
+void WriteBack::add(PagedRegion& region, std::uint64_t page, FrameId frame) {
+  pages_.push_back({&region, page, frame, pager_.write_source(region, page, frame), 0, false});
+  bytes_ += region.page_bytes;
+}
+
+// Compares each block with its checksum, and takes the new one where they differ: the bytes cannot change until we let go
+// of the page, so what is hashed is what is written.
+void WriteBack::find_changes(std::size_t index) {
+  Page& page = pages_[index];
+  PagedRegion& region = *page.region;
+  const std::uint64_t length = region.page_length(page.page);
+  FrameRecord& record = pager_.frames().record(page.frame);
+  if (!record.hashed) {
+    return add_pieces(index, 0, length);
+  }
+  BlockHash* hashes = pager_.frames().hashes(page.frame);
+  const std::uint64_t mapped = region.page_mapped(page.page);
+  std::uint64_t first = 0;
+  std::uint64_t end = 0;  // The changed run so far is [first, end).
+  std::uint64_t changed_blocks = 0;
+  for (std::uint64_t offset = 0; offset < mapped; offset += block_bytes) {
+    const BlockHash now = hash_block(page.source + offset, block_bytes);
+    BlockHash& before = hashes[offset / block_bytes];
+    if (now == before) {
+      continue;
+    }
+    before = now;
+    ++changed_blocks;
+    if (end == 0 || offset - end > gap_worth_bridging) {
+      add_pieces(index, first, std::min(end, length));
+      first = offset;
+    }
+    end = offset + block_bytes;
+  }
+  add_pieces(index, first, std::min(end, length));
+  const auto share = static_cast<std::uint32_t>(changed_blocks * 1024 * block_bytes / mapped);
+  const std::uint32_t before = region.changed_share.load(std::memory_order_relaxed);
+  region.changed_share.store(before - before / 8 + share / 8, std::memory_order_relaxed);
+}
+
+void WriteBack::add_pieces(std::size_t index, std::uint64_t first, std::uint64_t end) {
+  Page& page = pages_[index];
+  Store& store = *page.region->store;
+  const std::uint64_t start = page.region->page_offset(page.page);
+  while (first < end && page.error == 0) {
+    page.changed = true;
+    Extent extent;
+    const bool direct = ring_.asynchronous() && store.locate_write(start + first, end - first, extent) && !extent.hole;
+    if (!direct) {
+      return write_through_store(index, start + first, page.source + first, end - first);
+    }
+    const std::uint64_t bytes = std::min(extent.bytes, end - first);
+    pieces_.push_back({index, start + first, page.source + first, bytes, extent.file_descriptor, extent.offset});
+    first += bytes;
+  }
+}
+
+void WriteBack::write_through_store(std::size_t index, std::uint64_t store_offset, const std::byte* source,
+                                    std::uint64_t bytes) {
+  Page& page = pages_[index];
+  PagedRegion& region = *page.region;
+  region.traffic->writes.enter();
+  std::uint64_t done = 0;
+  while (done < bytes && page.error == 0) {
+    std::int64_t result = 0;
+    try {
+      result = region.store->write(source + done, bytes - done, store_offset + done);
+    } catch (...) {
+      result = -EIO;
+    }
+    // A store that takes nothing and names no error would keep us here for ever.
+    if (result <= 0) {
+      page.error = result == 0 ? -EIO : static_cast<int>(result);
+    } else {
+      done += static_cast<std::uint64_t>(result);
+    }
+  }
+  region.traffic->writes.leave();
+  pager_.count(region, Counter::written_bytes, done);
+}
+
+void WriteBack::join_pieces() {
+  std::sort(pieces_.begin(), pieces_.end(), [](const Piece& one, const Piece& other) {
+    return std::pair(one.file_descriptor, one.file_offset) < std::pair(other.file_descriptor, other.file_offset);
+  });
+  for (std::size_t index = 0; index < pieces_.size(); ++index) {
+    const Piece& piece = pieces_[index];
+    const bool joins = !requests_.empty() && requests_.back().pieces < most_request_pieces &&
+                       requests_.back().bytes + piece.bytes <= most_request_bytes &&
+                       pieces_[index - 1].file_descriptor == piece.file_descriptor &&
+                       pieces_[index - 1].file_offset + pieces_[index - 1].bytes == piece.file_offset &&
+                       pages_[pieces_[index - 1].page].region->traffic == pages_[piece.page].region->traffic;
+    if (!joins) {
+      requests_.push_back({index, 0, {}, 0});
+    }
+    Request& request = requests_.back();
+    request.vectors.push_back({const_cast<std::byte*>(piece.source), piece.bytes});
+    request.bytes += piece.bytes;
+    ++request.pieces;
+  }
+}
+
+void WriteBack::finish(const Request& request, std::int64_t result) {
+  pages_[pieces_[request.first_piece].page].region->traffic->writes.leave();
+  std::uint64_t left = result < 0 ? 0 : static_cast<std::uint64_t>(result);
+  for (std::size_t index = 0; index < request.pieces; ++index) {
+    const Piece& piece = pieces_[request.first_piece + index];
+    const std::uint64_t written = std::min(left, piece.bytes);
+    left -= written;
+    pager_.count(*pages_[piece.page].region, Counter::written_bytes, written);
+    if (result < 0) {
+      pages_[piece.page].error = static_cast<int>(result);
+    } else if (written < piece.bytes) {
+      // The store knows how to go on after a short write, or what the error is.
+      write_through_store(piece.page, piece.store_offset + written, piece.source + written, piece.bytes - written);
+    }
+  }
+}
+
+void WriteBack::reap(unsigned least) {
+  const auto completions = ring_.reap(least);
+  const std::vector<IoRing::Completion> mine(completions.begin(), completions.end());
+  for (const IoRing::Completion& completion : mine) {
+    finish(requests_[completion.token], completion.result);
+  }
+}
+
+void WriteBack::perform() {
+  for (std::size_t index = 0; index < requests_.size(); ++index) {
+    const Request& request = requests_[index];
+    const Piece& piece = pieces_[request.first_piece];
+    TrafficLimit& writes = pages_[piece.page].region->traffic->writes;
+    while (ring_.full() || !writes.try_enter()) {
+      if (ring_.in_flight() > 0) {
+        reap(1);
+      } else {
+        writes.enter();
+        break;
+      }
+    }
+    ring_.write(piece.file_descriptor, request.vectors, piece.file_offset, index);
+  }
+  while (ring_.in_flight() > 0) {
+    reap(1);
+  }
+}
+
+void WriteBack::run(const Finished& finished) {
+  for (std::size_t index = 0; index < pages_.size(); ++index) {
+    find_changes(index);
+  }
+  join_pieces();
+  perform();
+  for (const Page& page : pages_) {
+    PagedRegion& region = *page.region;
+    if (page.error != 0) {
+      // Which blocks the store has is unknown now: the next try writes the whole page.
+      pager_.frames().record(page.frame).hashed = false;
+      region.last_write_error.store(page.error, std::memory_order_relaxed);
+      pager_.count(region, Counter::write_errors);
+    } else if (page.changed) {
+      pager_.count(region, Counter::write_backs);
+    }
+    finished(region, page.page, page.error);
+  }
+  pages_.clear();
+  pieces_.clear();
+  requests_.clear();
+  bytes_ = 0;
+}
+
+}  // namespace tiermap

@@ -1,0 +1,118 @@
+// Cache's public members: options to plain values, a URL to a store, and the checks that need both.
+#include "tiermap/cache.hpp"
+
+#include <string>
+#include <utility>
+
+#include "config/resolve.hpp"
+#include "config/size.hpp"
+#include "platform/signals_blocked.hpp"
+#include "region/engine.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+void check_page_size(std::uint64_t bytes) {
+  constexpr std::uint64_t least = 4096;
+  constexpr std::uint64_t most = 64 << 20;
+  if (bytes < least || bytes > most || (bytes & (bytes - 1)) != 0) {
+    throw OptionError("page size " + format_size(bytes) +
+                      " is not a power of two from 4KiB to 64MiB: choose one, such as 64KiB");
+  }
+}
+
+// What can be said before the store is opened, so that nothing is created for a mapping that cannot be.
+ResolvedRegionOptions check_options(const RegionOptions& options) {
+  const ResolvedRegionOptions resolved = resolve(options);
+  check_page_size(resolved.page_size_bytes);
+  if (options.offset % 4096 != 0) {
+    throw OptionError("offset " + std::to_string(options.offset) + " is not a multiple of 4096: round it down");
+  }
+  constexpr std::uint64_t largest = std::uint64_t{1} << 46;
+  if (options.length > largest || options.reserve_bytes > largest || options.offset > largest) {
+    throw OptionError("offset, length and reserve must each be at most 64TiB: map a part");
+  }
+  if (options.reserve_bytes != 0 && options.reserve_bytes < options.length) {
+    throw OptionError("reserve of " + format_size(options.reserve_bytes) + " is under the length of " +
+                      format_size(options.length) + ": make it larger, or 0");
+  }
+  const std::uint64_t alignment = resolved.page_size_bytes < (2U << 20) ? resolved.page_size_bytes : 2U << 20;
+  if (reinterpret_cast<std::uint64_t>(options.address) % alignment != 0) {
+    throw OptionError("address is not a multiple of " + format_size(alignment) +
+                      ": align it to the page size, or leave it out");
+  }
+  return resolved;
+}
+
+// The number of bytes to map.
+std::uint64_t check_against_store(const Store& store, const RegionOptions& options) {
+  const std::uint64_t size = store.size_bytes();
+  const bool to_store = options.access == Access::read_write && options.sharing == Sharing::shared;
+  if (to_store && !store.writable()) {
+    throw OptionError(store.name() + " cannot be written: map it read_only, or private_copy", EACCES);
+  }
+  if (options.length == 0 && options.offset >= size) {
+    throw OptionError(store.name() + " has " + std::to_string(size) + " bytes, none at offset " +
+                      std::to_string(options.offset) + ": give a length, or a smaller offset");
+  }
+  const std::uint64_t length = options.length == 0 ? size - options.offset : options.length;
+  if (to_store && !store.growable() && (options.offset > size || length > size - options.offset)) {
+    throw OptionError(store.name() + " has " + std::to_string(size) + " bytes and cannot grow to " +
+                      std::to_string(options.offset + length) + ": map less");
+  }
+  return length;
+}
+
+OpenMode open_mode(const RegionOptions& options) {
+  if (options.access == Access::read_only || options.sharing == Sharing::private_copy) {
+    return OpenMode::read_only;
+  }
+  return options.length != 0 ? OpenMode::open_or_create : OpenMode::read_write;
+}
+
+}  // namespace
+
+Cache::Cache(const CacheOptions& options) : engine_(make_engine(resolve(options))) {}
+
+Cache::~Cache() = default;
+
+Region Cache::map(std::string_view url, const RegionOptions& options) {
+  check_options(options);
+  return map(open_store(url, open_mode(options), options.offset + options.length), options);
+}
+
+Region Cache::map(std::shared_ptr<Store> store, const RegionOptions& options) {
+  const ResolvedRegionOptions resolved = check_options(options);
+  RegionOptions decided = options;
+  decided.length = check_against_store(*store, options);
+  const SignalsBlocked quiet;
+  return Region(engine_->map(std::move(store), decided, resolved));
+}
+
+std::uint64_t Cache::budget_bytes() const noexcept {
+  return engine_->budget_bytes();
+}
+
+void Cache::set_budget_bytes(std::uint64_t bytes) {
+  const SignalsBlocked quiet;
+  engine_->set_budget_bytes(bytes);
+}
+
+std::uint64_t Cache::minimum_budget_bytes() const noexcept {
+  return engine_->minimum_budget_bytes();
+}
+
+FaultMode Cache::fault_mode() const noexcept {
+  return engine_->fault_mode();
+}
+
+const std::string& Cache::fault_mode_reason() const noexcept {
+  return engine_->fault_mode_reason();
+}
+
+Statistics Cache::statistics() const {
+  return engine_->statistics();
+}
+
+}  // namespace tiermap

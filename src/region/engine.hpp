@@ -1,0 +1,47 @@
+// What a Cache is inside: one of two engines behind one interface. The userfaultfd engine owns frames, policy, threads and
+// faults; the kernel engine maps files with plain mmap where userfaultfd cannot be had.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "config/resolve.hpp"
+#include "region/region_implementation.hpp"
+#include "tiermap/options.hpp"
+#include "tiermap/statistics.hpp"
+#include "tiermap/store.hpp"
+
+namespace tiermap {
+
+class Engine : public std::enable_shared_from_this<Engine> {
+ public:
+  virtual ~Engine() = default;
+  /// Maps a store whose options have been checked against it (see check_mapping).
+  virtual std::shared_ptr<RegionImplementation> map(std::shared_ptr<Store> store, const RegionOptions& options,
+                                                    const ResolvedRegionOptions& resolved) = 0;
+  virtual std::uint64_t budget_bytes() const noexcept = 0;
+  virtual void set_budget_bytes(std::uint64_t bytes) = 0;
+  virtual std::uint64_t minimum_budget_bytes() const noexcept = 0;
+  virtual Statistics statistics() const = 0;
+
+  FaultMode fault_mode() const noexcept { return fault_mode_; }
+  const std::string& fault_mode_reason() const noexcept { return reason_; }
+
+ protected:
+  Engine(FaultMode fault_mode, std::string reason) : fault_mode_(fault_mode), reason_(std::move(reason)) {}
+
+ private:
+  FaultMode fault_mode_;
+  std::string reason_;
+};
+
+/// Makes the engine that the options ask for, or the best this machine allows. Throws PlatformError.
+std::shared_ptr<Engine> make_engine(const ResolvedCacheOptions& options);
+
+/// Each in a file of its own; make_engine() chooses.
+std::shared_ptr<Engine> make_userfaultfd_engine(const ResolvedCacheOptions& options, FaultMode mode,
+                                                std::string reason);
+std::shared_ptr<Engine> make_kernel_engine(const ResolvedCacheOptions& options, std::string reason);
+
+}  // namespace tiermap

@@ -1,0 +1,68 @@
+// A region served by the userfaultfd engine.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "fault/evictors.hpp"
+#include "fault/paged_region.hpp"
+#include "observe/publication.hpp"
+#include "platform/address_range.hpp"
+#include "region/region_implementation.hpp"
+
+namespace tiermap {
+
+class UserfaultfdEngine;
+
+class PagedRegionImplementation final : public RegionImplementation {
+ public:
+  PagedRegionImplementation(std::shared_ptr<UserfaultfdEngine> engine, std::shared_ptr<Store> store,
+                            const RegionOptions& options, const ResolvedRegionOptions& resolved);
+  ~PagedRegionImplementation() override;
+
+  std::byte* data() const noexcept override { return region_.memory; }
+  std::uint64_t size() const noexcept override { return region_.length.load(std::memory_order_relaxed); }
+  std::uint64_t page_size_bytes() const noexcept override { return region_.page_bytes; }
+  std::shared_ptr<PrefetchState> prefetch(std::span<const ByteRange> ranges) override;
+  void pin(ByteRange range) override;
+  void unpin(ByteRange range) override;
+  void advise(Advice advice, ByteRange range) override;
+  void sync(ByteRange range) override;
+  void flush(ByteRange range) override;
+  void discard(ByteRange range) override;
+  void resize(std::uint64_t length) override;
+  void unmap() override;
+  void abandon() noexcept override;
+  Statistics statistics() const override;
+
+ private:
+  friend class UserfaultfdEngine;
+
+  struct Pages {
+    std::uint64_t first;
+    std::uint64_t end;
+  };
+  Pages pages_of(ByteRange range) const noexcept;
+  void reserve(const RegionOptions& options);
+  void open_range(std::uint64_t from, std::uint64_t to);
+  int write_back(Pages pages);
+  void grow(std::uint64_t length);
+  void shrink(std::uint64_t length);
+  void drop_pages(Pages pages, std::uint64_t keep_bytes);
+  void quiesce() noexcept;
+  void make_resident_and_pin(std::uint64_t page);
+  void take_down() noexcept;
+
+  std::shared_ptr<UserfaultfdEngine> engine_;
+  PagedRegion region_;
+  AddressRange memory_;
+  std::uint64_t reserved_bytes_ = 0;
+  std::unique_ptr<CounterBlock> own_counters_;  ///< When the publication has no slot left.
+  PublishedRegion* published_ = nullptr;
+  std::mutex write_mutex_;  ///< One sync, unmap or resize of this region at a time.
+  std::unique_ptr<WriteBack> write_back_;
+  bool taken_down_ = false;
+};
+
+}  // namespace tiermap

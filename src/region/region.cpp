@@ -1,0 +1,152 @@
+// Region's public members: check the range, hand on.
+#include "tiermap/region.hpp"
+
+#include <string>
+#include <utility>
+
+#include "config/size.hpp"
+#include "platform/signals_blocked.hpp"
+#include "region/region_implementation.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+RegionImplementation& mapped(const std::shared_ptr<RegionImplementation>& implementation) {
+  if (implementation == nullptr) {
+    throw OptionError("the region is not mapped: map it first, and do not use it after unmap()", EINVAL);
+  }
+  return *implementation;
+}
+
+// Rounded out to whole pages, the last one as short as the region's end makes it.
+ByteRange checked(const RegionImplementation& region, ByteRange range) {
+  const std::uint64_t size = region.size();
+  if (range.offset > size || range.bytes > size - range.offset) {
+    throw OptionError("range of " + std::to_string(range.bytes) + " bytes at " + std::to_string(range.offset) +
+                          " leaves the region of " + std::to_string(size) + " bytes: choose one inside it",
+                      ERANGE);
+  }
+  if (range.bytes == 0) {
+    return {range.offset, 0};
+  }
+  const std::uint64_t mask = region.page_size_bytes() - 1;
+  const std::uint64_t first = range.offset & ~mask;
+  const std::uint64_t end = (range.offset + range.bytes + mask) & ~mask;
+  return {first, (end < size ? end : size) - first};
+}
+
+}  // namespace
+
+std::uint64_t Prefetch::wait() const {
+  return state_ == nullptr ? 0 : state_->wait();
+}
+
+bool Prefetch::done() const noexcept {
+  return state_ == nullptr || state_->done();
+}
+
+Region::Region(std::shared_ptr<RegionImplementation> implementation) noexcept
+    : implementation_(std::move(implementation)) {}
+Region::Region(Region&&) noexcept = default;
+
+Region& Region::operator=(Region&& other) noexcept {
+  Region old(std::move(*this));
+  implementation_ = std::move(other.implementation_);
+  return *this;
+}
+
+Region::~Region() {
+  if (implementation_ != nullptr) {
+    const SignalsBlocked quiet;
+    implementation_->abandon();
+  }
+}
+
+std::byte* Region::data() const noexcept {
+  return implementation_ == nullptr ? nullptr : implementation_->data();
+}
+
+std::uint64_t Region::size() const noexcept {
+  return implementation_ == nullptr ? 0 : implementation_->size();
+}
+
+std::uint64_t Region::page_size_bytes() const noexcept {
+  return implementation_ == nullptr ? 0 : implementation_->page_size_bytes();
+}
+
+Prefetch Region::prefetch(std::span<const ByteRange> ranges) {
+  RegionImplementation& region = mapped(implementation_);
+  std::vector<ByteRange> pages;
+  pages.reserve(ranges.size());
+  for (const ByteRange& range : ranges) {
+    pages.push_back(checked(region, range));
+  }
+  const SignalsBlocked quiet;
+  return RegionImplementation::make_prefetch(region.prefetch(pages));
+}
+
+void Region::pin(ByteRange range) {
+  RegionImplementation& region = mapped(implementation_);
+  const ByteRange pages = checked(region, range);
+  const SignalsBlocked quiet;
+  region.pin(pages);
+}
+
+void Region::unpin(ByteRange range) {
+  RegionImplementation& region = mapped(implementation_);
+  const ByteRange pages = checked(region, range);
+  const SignalsBlocked quiet;
+  region.unpin(pages);
+}
+
+void Region::advise(Advice advice, ByteRange range) {
+  RegionImplementation& region = mapped(implementation_);
+  const ByteRange pages = checked(region, range);
+  const SignalsBlocked quiet;
+  region.advise(advice, pages);
+}
+
+void Region::sync(ByteRange range) {
+  RegionImplementation& region = mapped(implementation_);
+  const ByteRange pages = checked(region, range);
+  const SignalsBlocked quiet;
+  region.sync(pages);
+}
+
+void Region::flush(ByteRange range) {
+  RegionImplementation& region = mapped(implementation_);
+  const ByteRange pages = checked(region, range);
+  const SignalsBlocked quiet;
+  region.flush(pages);
+}
+
+void Region::discard(ByteRange range) {
+  RegionImplementation& region = mapped(implementation_);
+  const ByteRange pages = checked(region, range);
+  const SignalsBlocked quiet;
+  region.discard(pages);
+}
+
+void Region::resize(std::uint64_t length) {
+  RegionImplementation& region = mapped(implementation_);
+  if (length == 0) {
+    throw OptionError("length 0 cannot be mapped: unmap() instead");
+  }
+  const SignalsBlocked quiet;
+  region.resize(length);
+}
+
+void Region::unmap() {
+  if (implementation_ != nullptr) {
+    const SignalsBlocked quiet;
+    implementation_->unmap();
+    implementation_.reset();
+  }
+}
+
+Statistics Region::statistics() const {
+  return mapped(implementation_).statistics();
+}
+
+}  // namespace tiermap

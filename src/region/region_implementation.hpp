@@ -1,0 +1,42 @@
+// What a Region is inside, for either engine. Ranges come checked and rounded to whole pages of the region.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "fault/prefetch_state.hpp"
+#include "tiermap/region.hpp"
+
+namespace tiermap {
+
+class RegionImplementation {
+ public:
+  virtual ~RegionImplementation() = default;
+
+  virtual std::byte* data() const noexcept = 0;
+  virtual std::uint64_t size() const noexcept = 0;
+  virtual std::uint64_t page_size_bytes() const noexcept = 0;
+  virtual std::shared_ptr<PrefetchState> prefetch(std::span<const ByteRange> ranges) = 0;
+  virtual void pin(ByteRange range) = 0;
+  virtual void unpin(ByteRange range) = 0;
+  virtual void advise(Advice advice, ByteRange range) = 0;
+  virtual void sync(ByteRange range) = 0;
+  virtual void flush(ByteRange range) = 0;
+  virtual void discard(ByteRange range) = 0;
+  virtual void resize(std::uint64_t length) = 0;
+  /// Writes back and unmaps; throws, and stays mapped, if something could not be written.
+  virtual void unmap() = 0;
+  /// Unmaps whatever happens.
+  virtual void abandon() noexcept = 0;
+  virtual Statistics statistics() const = 0;
+
+  static Prefetch make_prefetch(std::shared_ptr<PrefetchState> state) {
+    Prefetch result;
+    result.state_ = std::move(state);
+    return result;
+  }
+};
+
+}  // namespace tiermap

@@ -1,0 +1,70 @@
+// The engine proper, put together: frames, policy, pager, threads, and the regions they serve.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "fault/evictors.hpp"
+#include "fault/fillers.hpp"
+#include "fault/notify_engine.hpp"
+#include "fault/pager.hpp"
+#include "fault/region_index.hpp"
+#include "fault/self_serving_engine.hpp"
+#include "observe/publication.hpp"
+#include "region/engine.hpp"
+
+namespace tiermap {
+
+class BudgetAdapter;
+class PagedRegionImplementation;
+
+class UserfaultfdEngine final : public Engine {
+ public:
+  UserfaultfdEngine(const ResolvedCacheOptions& options, FaultMode mode, std::string reason,
+                    std::uint64_t kernel_features);
+  ~UserfaultfdEngine() override;
+
+  std::shared_ptr<RegionImplementation> map(std::shared_ptr<Store> store, const RegionOptions& options,
+                                            const ResolvedRegionOptions& resolved) override;
+  std::uint64_t budget_bytes() const noexcept override { return frames_.budget_bytes(); }
+  void set_budget_bytes(std::uint64_t bytes) override;
+  std::uint64_t minimum_budget_bytes() const noexcept override;
+  Statistics statistics() const override;
+
+ private:
+  friend class PagedRegionImplementation;
+
+  static constexpr std::uint64_t least_frames = 4;  ///< One instruction can touch two pages with each of two operands.
+
+  std::uint64_t minimum_for(std::uint64_t page_bytes) const noexcept;
+  FrameArena& arena_for(std::uint64_t page_bytes, unsigned shard);
+  std::shared_ptr<StoreTraffic> traffic_of(const std::shared_ptr<Store>& store);
+  void attach(PagedRegionImplementation& region);
+  void detach(PagedRegionImplementation& region);
+
+  // In the order in which they lean on each other: destroyed in reverse.
+  ResolvedCacheOptions options_;
+  bool move_;
+  Publication publication_;
+  std::vector<Userfaultfd> userfaultfds_;
+  FramePool frames_;
+  std::unique_ptr<EvictionPolicy> policy_;
+  Pager pager_;
+  RegionIndex index_;
+  mutable std::mutex regions_mutex_;  ///< Guards the next three, and changes of the budget.
+  std::vector<PagedRegionImplementation*> regions_;
+  std::uint32_t next_region_id_ = 1;
+  unsigned next_shard_ = 0;
+  std::atomic<std::uint64_t> pinned_bytes_{0};
+  Fillers fillers_;
+  Evictors evictors_;
+  std::optional<SelfServingEngine> self_serving_;
+  std::optional<NotifyEngine> notify_;
+  std::unique_ptr<BudgetAdapter> adapter_;
+};
+
+}  // namespace tiermap
