@@ -1,0 +1,70 @@
+// Remembers which pages were evicted lately, without their bytes: a fixed table of hashed keys, four to a set, each with
+// the number of the eviction that put it there. A page that comes back while it is remembered was evicted too early.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "platform/lazy_array.hpp"
+
+namespace tiermap {
+
+/// Not thread-safe; no call allocates or throws but the constructor. Two pages are mistaken for one another with a chance
+/// of about one in five hundred million a look-up.
+class GhostTable {
+ public:
+  /// Room for the last `entries` evictions at least, 16 to 32 bytes each.
+  explicit GhostTable(std::size_t entries)
+      : sets_(std::bit_ceil(std::max<std::size_t>(entries, 4)) * 2 / ways), set_mask_(sets_.size() - 1) {}
+
+  /// Uses only so much of the table that `entries` evictions fit; what was remembered elsewhere is forgotten.
+  void limit(std::size_t entries) noexcept {
+    const std::size_t wanted = std::bit_ceil(std::max<std::size_t>(entries, 4)) * 2 / ways;
+    set_mask_ = std::min(wanted, sets_.size()) - 1;
+  }
+  /// Remembers an evicted page in place of the one of its set that was evicted first.
+  void insert(std::uint64_t page_hash) noexcept {
+    Set& set = set_of(page_hash);
+    Ghost* oldest = std::min_element(set.ghosts, set.ghosts + ways,
+                                     [this](const Ghost& left, const Ghost& right) { return age(left) > age(right); });
+    *oldest = {mark_of(page_hash), ++evictions_};
+  }
+  /// Forgets the page; true if it was among the last `reach` that were inserted.
+  bool take(std::uint64_t page_hash, std::uint64_t reach) noexcept {
+    for (Ghost& ghost : set_of(page_hash).ghosts) {
+      if (ghost.mark == mark_of(page_hash)) {
+        const bool recent = age(ghost) < reach;
+        ghost = {};
+        return recent;
+      }
+    }
+    return false;
+  }
+
+ private:
+  static constexpr std::size_t ways = 4;
+  struct Ghost {
+    std::uint32_t mark;  ///< Never zero in use.
+    std::uint32_t eviction;
+  };
+  struct Set {
+    Ghost ghosts[ways];
+  };
+
+  static std::uint32_t mark_of(std::uint64_t page_hash) noexcept {
+    return static_cast<std::uint32_t>(page_hash >> 32) | 1U;
+  }
+  Set& set_of(std::uint64_t page_hash) noexcept { return sets_[page_hash & set_mask_]; }
+  /// Evictions since; an empty place is older than any. Numbers wrap around, which the subtraction allows for.
+  std::uint64_t age(const Ghost& ghost) const noexcept {
+    return ghost.mark == 0 ? std::uint64_t{1} << 32 : evictions_ - ghost.eviction;
+  }
+
+  LazyArray<Set> sets_;
+  std::size_t set_mask_;
+  std::uint32_t evictions_ = 0;
+};
+
+}  // namespace tiermap
