@@ -58,11 +58,8 @@ OverlayStore::OverlayStore(std::shared_ptr<Store> base, std::uint64_t bytes, con
     throw StoreError(EFBIG, name() + ": " + std::to_string(bytes) + " bytes are too many: choose at most 2EiB");
   }
   scratch_ = make_scratch(scratch_directory(directory));
+  alignment_ = std::max(base_->direct_alignment(), scratch_.read_alignment());
   written_ = LazyArray<std::atomic<std::uint64_t>>(bitmap_words(bytes));
-}
-
-std::uint32_t OverlayStore::direct_alignment() const {
-  return std::max(base_->direct_alignment(), scratch_.read_alignment());
 }
 
 bool OverlayStore::is_written(std::uint64_t block) const noexcept {
@@ -204,10 +201,8 @@ bool OverlayStore::locate_read(std::uint64_t offset, std::uint64_t bytes, Extent
   }
   const std::uint64_t stop = run_end(offset, offset + std::min(bytes, size - offset));
   if (is_written(offset / block_bytes)) {
-    const std::uint64_t alignment = scratch_.read_alignment();
-    const std::uint64_t take = (stop - offset) / alignment * alignment;
-    extent = {scratch_.descriptor(), offset, take, false};
-    return take != 0 && offset % alignment == 0;
+    extent = {scratch_.descriptor(), offset, stop - offset, false};
+    return align(offset, extent);
   }
   const std::uint64_t limit = base_limit_.load(std::memory_order_acquire);
   if (offset >= limit) {
@@ -217,7 +212,13 @@ bool OverlayStore::locate_read(std::uint64_t offset, std::uint64_t bytes, Extent
   if (stop > limit) {
     return false;  // read() knows how to stop in the middle.
   }
-  return base_->locate_read(offset, stop - offset, extent);
+  return base_->locate_read(offset, stop - offset, extent) && (extent.hole || align(offset, extent));
+}
+
+/// Base and scratch may want different alignments; callers know of the larger one only.
+bool OverlayStore::align(std::uint64_t offset, Extent& extent) const noexcept {
+  extent.bytes -= extent.bytes % alignment_;
+  return extent.bytes != 0 && offset % alignment_ == 0 && extent.offset % alignment_ == 0;
 }
 
 int OverlayStore::resize(std::uint64_t bytes) {

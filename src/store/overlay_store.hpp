@@ -36,11 +36,12 @@ class OverlayStore final : public Store {
   /// Up to twice the first size, at least 1 TiB; more gives -EFBIG.
   int resize(std::uint64_t bytes) override;
   bool locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& extent) const noexcept override;
-  std::uint32_t direct_alignment() const override;
+  std::uint32_t direct_alignment() const override { return alignment_; }
   std::uint32_t max_reads_in_flight() const override { return base_->max_reads_in_flight(); }
   std::string name() const override { return "private copy of " + base_->name(); }
 
  private:
+  bool align(std::uint64_t offset, Extent& extent) const noexcept;
   bool is_written(std::uint64_t block) const noexcept;
   std::uint64_t run_end(std::uint64_t offset, std::uint64_t end) const noexcept;
   void set_written(std::uint64_t first, std::uint64_t end, bool written) noexcept;
@@ -50,6 +51,7 @@ class OverlayStore final : public Store {
 
   const std::shared_ptr<Store> base_;
   DirectFile scratch_;
+  std::uint32_t alignment_ = 1;
   LazyArray<std::atomic<std::uint64_t>> written_;
   std::atomic<std::uint64_t> size_;
   std::atomic<std::uint64_t> base_limit_;  ///< Base bytes from here on were cut off by a resize; they read as zeros.

@@ -64,16 +64,14 @@ std::unique_ptr<Store> open_file_url(const StoreUrl& url, OpenMode mode, std::ui
   UrlOptions options(url);
   const FileOptions file_options = options.file_options();
   options.finish();
-  if (url.path.empty()) {
-    throw StoreError(EINVAL, "store '" + url.text + "' has no path: write file:///path");
-  }
-  if (!has_wildcard(url.path)) {
-    return FileStore::open(percent_decode(url.path, url.text), mode, create_bytes, file_options);
+  const std::string& path = local_path(url, "file:///path");
+  if (!has_wildcard(path)) {
+    return FileStore::open(percent_decode(path, url.text), mode, create_bytes, file_options);
   }
   refuse_creating(url, mode);
   std::vector<ConcatStore::Part> parts;
-  for (std::string& path : expand(url.path, url)) {
-    parts.push_back({std::move(path), 0, false, 0});
+  for (std::string& match : expand(path, url)) {
+    parts.push_back({std::move(match), 0, false, 0});
   }
   return std::make_unique<ConcatStore>(std::move(parts), mode != OpenMode::read_only, url.text, file_options);
 }
@@ -85,17 +83,15 @@ std::unique_ptr<Store> open_sparse(const StoreUrl& url, OpenMode mode, std::uint
   sparse.capacity_bytes = options.size("capacity", 0);
   sparse.file = options.file_options();
   options.finish();
-  if (url.path.empty()) {
-    throw StoreError(EINVAL, "store '" + url.text + "' has no path: write sparse:///directory");
-  }
-  return SparseStore::open(percent_decode(url.path, url.text), mode, create_bytes, sparse);
+  const std::string& path = local_path(url, "sparse:///directory");
+  return SparseStore::open(percent_decode(path, url.text), mode, create_bytes, sparse);
 }
 
 std::unique_ptr<Store> open_memory(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes) {
   UrlOptions(url).finish();
   const std::uint64_t bytes =
       url.path.empty() ? create_bytes : parse_url_size(percent_decode(url.path, url.text), "memory", url.text);
-  if (bytes == 0) {
+  if (bytes == 0 || !url.host.empty()) {
     throw StoreError(EINVAL, "store '" + url.text + "' has no size: write memory:1GiB");
   }
   return std::make_unique<MemoryStore>(bytes, mode != OpenMode::read_only);

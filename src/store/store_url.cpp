@@ -135,16 +135,23 @@ StoreUrl parse_store_url(std::string_view text) {
   }
   if (rest.starts_with("//")) {
     rest.remove_prefix(2);
-    if (rest.starts_with("localhost/")) {
-      rest.remove_prefix(std::string_view("localhost").size());
-    }
-    if (!rest.empty() && rest[0] != '/') {
-      const std::string host(rest.substr(0, rest.find('/')));
-      refuse(text, "'" + host + "' stands where a host would: write " + url.scheme + ":///path with three slashes");
-    }
+    const std::size_t slash = std::min(rest.find('/'), rest.size());
+    url.host = rest.substr(0, slash);
+    rest.remove_prefix(slash);
   }
   url.path = rest;
   return url;
+}
+
+const std::string& local_path(const StoreUrl& url, std::string_view example) {
+  if (!url.host.empty() && url.host != "localhost") {
+    refuse(url.text,
+           "'" + url.host + "' stands where a host would: write " + std::string(example) + " with three slashes");
+  }
+  if (url.path.empty()) {
+    refuse(url.text, "there is no path: write " + std::string(example));
+  }
+  return url.path;
 }
 
 std::string percent_decode(std::string_view encoded, std::string_view url) {
@@ -176,7 +183,7 @@ std::string decode_pattern(std::string_view encoded, std::string_view url) {
 
 std::vector<ConcatPiece> parse_concat_pieces(const StoreUrl& url) {
   std::vector<ConcatPiece> pieces;
-  std::string_view rest = url.path;
+  std::string_view rest = local_path(url, "concat:///a,/b");
   for (;;) {
     const std::size_t comma = rest.find(',');
     pieces.push_back(parse_piece(rest.substr(0, comma), url.text));

@@ -15,12 +15,17 @@ namespace tiermap {
 struct StoreUrl {
   std::string text;    ///< All of it, for messages.
   std::string scheme;  ///< Lower case; "" for a plain path.
-  std::string path;    ///< Between the scheme and '?'; a plain path is all path, whatever characters it has.
+  std::string host;    ///< Between "//" and the next '/': a bucket, a machine; "" for local stores.
+  std::string path;    ///< From there to '?'; a plain path is all path, whatever characters it has.
   std::vector<std::pair<std::string, std::string>> options;  ///< In order, decoded.
 };
 
-/// Throws StoreError (EINVAL) for an empty text, a host, a bad percent code, an option without '=' or given twice.
+/// Throws StoreError (EINVAL) for an empty text, a bad percent code, an option without '=' or given twice.
 StoreUrl parse_store_url(std::string_view text);
+
+/// The path of a URL that names something on this machine, still encoded. Throws StoreError for another host or no path;
+/// `example` says what should be written.
+const std::string& local_path(const StoreUrl& url, std::string_view example);
 
 /// Replaces %41 by A. Throws StoreError for what is no code, and for %00, which no path can hold.
 std::string percent_decode(std::string_view encoded, std::string_view url);

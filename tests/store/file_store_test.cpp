@@ -1,0 +1,279 @@
+// What a file store does beyond holding bytes: exact growth, files that others cut or add to, holes, creation that leaves
+// nothing behind, full disks.
+#include "store/file_store.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/loop.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include <thread>
+
+#include "store/reference_check.hpp"
+#include "store/temporary_directory.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+std::unique_ptr<FileStore> create(const std::string& path, std::uint64_t bytes) {
+  return FileStore::open(path, OpenMode::create, bytes, FileOptions());
+}
+
+std::uint64_t file_size(const std::string& path) {
+  struct stat status = {};
+  EXPECT_EQ(::stat(path.c_str(), &status), 0);
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+TEST(FileStore, a_created_file_is_sparse_and_of_the_exact_size) {
+  const TemporaryDirectory directory;
+  const auto store = create(directory / "file", (std::uint64_t{1} << 40) + 3);
+  EXPECT_EQ(store->size_bytes(), (std::uint64_t{1} << 40) + 3);
+  struct stat status = {};
+  ASSERT_EQ(::stat((directory / "file").c_str(), &status), 0);
+  EXPECT_LT(status.st_blocks, 100);
+  EXPECT_EQ(static_cast<std::uint64_t>(status.st_size), store->size_bytes());
+}
+
+TEST(FileStore, a_hole_stays_a_hole_when_its_neighbours_are_written) {
+  const TemporaryDirectory directory;
+  const auto store = create(directory / "file", 64 << 20);
+  const AlignedBuffer page = aligned_buffer(4096);
+  std::memset(page.get(), 1, 4096);
+  ASSERT_EQ(engine_write(*store, page.get(), 4096, 32 << 20), 0);
+  ASSERT_EQ(store->flush(), 0);
+  struct stat status = {};
+  ASSERT_EQ(::stat((directory / "file").c_str(), &status), 0);
+  EXPECT_LT(status.st_blocks * 512, 1 << 20);
+}
+
+TEST(FileStore, growth_is_exact_for_calls_and_for_extents) {
+  const TemporaryDirectory directory;
+  const auto store = create(directory / "file", 0);
+  const AlignedBuffer data = aligned_buffer(16384);
+  std::memset(data.get(), 3, 16384);
+  ASSERT_EQ(store->write(data.get(), 5001, 0), 5001);
+  EXPECT_EQ(file_size(directory / "file"), 5001U);
+  ASSERT_EQ(store->write(data.get(), 9000, 8192), 9000);
+  EXPECT_EQ(file_size(directory / "file"), 8192U + 9000);
+  // The aligned part by an extent, the rest by write(), as the engine does it.
+  ASSERT_EQ(engine_write(*store, data.get(), 10'000, 40'960), 0);
+  EXPECT_EQ(file_size(directory / "file"), 40'960U + 10'000);
+  EXPECT_EQ(store->size_bytes(), 40'960U + 10'000);
+  std::vector<char> expected(50'960, 0);
+  std::fill_n(expected.begin(), 5001, 3);
+  std::fill_n(expected.begin() + 8192, 9000, 3);
+  std::fill_n(expected.begin() + 40'960, 10'000, 3);
+  expect_equal(*store, expected);
+}
+
+TEST(FileStore, threads_that_append_lose_nothing) {
+  const TemporaryDirectory directory;
+  const auto store = create(directory / "file", 0);
+  constexpr std::size_t threads = 8;
+  constexpr std::size_t pieces = 60;
+  std::vector<char> expected(threads * pieces * 4096);
+  std::vector<std::thread> workers;
+  for (std::size_t thread = 0; thread < threads; ++thread) {
+    workers.emplace_back([&, thread] {
+      const AlignedBuffer page = aligned_buffer(4096);
+      std::memset(page.get(), static_cast<int>(thread + 1), 4096);
+      for (std::size_t piece = 0; piece < pieces; ++piece) {
+        // Odd threads grow the file by extents, which truncate it upwards; even ones by calls.
+        const std::uint64_t offset = (piece * threads + thread) * 4096;
+        if (thread % 2 == 1) {
+          EXPECT_EQ(engine_write(*store, page.get(), 4096, offset), 0);
+        } else {
+          EXPECT_EQ(store->write(page.get(), 4096, offset), 4096);
+        }
+        std::memcpy(expected.data() + offset, page.get(), 4096);
+      }
+    });
+  }
+  for (std::thread& worker : workers) {
+    worker.join();
+  }
+  expect_equal(*store, expected);
+}
+
+TEST(FileStore, a_file_that_another_program_cuts_reads_as_zeros_past_its_end) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "file";
+  write_file(path, std::string(1 << 20, 'x'));
+  const auto store = FileStore::open(path, OpenMode::read_write, 0, FileOptions());
+  const AlignedBuffer buffer = aligned_buffer(65536);
+  ASSERT_EQ(engine_read(*store, buffer.get(), 65536, 500'000 / 4096 * 4096), 0);
+  ASSERT_EQ(::truncate(path.c_str(), 5000), 0);
+  ASSERT_EQ(engine_read(*store, buffer.get(), 65536, 0), 0);
+  for (std::size_t index = 0; index < 65536; ++index) {
+    ASSERT_EQ(buffer.get()[index], index < 5000 ? 'x' : 0) << index;
+  }
+  EXPECT_EQ(store->read(buffer.get(), 4096, 524'288), 0);
+  EXPECT_EQ(store->size_bytes(), 5000U);
+  // Writing there goes on as to any file.
+  std::memset(buffer.get(), 'y', 4096);
+  ASSERT_EQ(engine_write(*store, buffer.get(), 4096, 524'288), 0);
+  EXPECT_EQ(file_size(path), 528'384U);
+  ASSERT_EQ(engine_read(*store, buffer.get(), 65536, 0), 0);
+  EXPECT_EQ(buffer.get()[4999], 'x');
+  EXPECT_EQ(buffer.get()[5000], 0);
+}
+
+TEST(FileStore, what_another_program_adds_is_seen) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "file";
+  write_file(path, std::string(4096, 'a'));
+  const auto store = FileStore::open(path, OpenMode::read_only, 0, FileOptions());
+  write_file(path, std::string(12288, 'b'));
+  const AlignedBuffer buffer = aligned_buffer(8192);
+  errno = 77;
+  ASSERT_EQ(engine_read(*store, buffer.get(), 4096, 8192), 0);
+  EXPECT_EQ(buffer.get()[4095], 'b');
+  Extent extent;
+  EXPECT_TRUE(store->locate_read(1 << 20, 4096, extent));
+  EXPECT_TRUE(extent.hole);
+  EXPECT_EQ(errno, 77);  // A signal handler may call it anywhere.
+}
+
+TEST(FileStore, read_only_never_writes) {
+  const TemporaryDirectory directory;
+  write_file(directory / "file", "content");
+  const auto store = FileStore::open(directory / "file", OpenMode::read_only, 0, FileOptions());
+  Extent extent;
+  EXPECT_FALSE(store->writable());
+  EXPECT_FALSE(store->growable());
+  EXPECT_EQ(store->write("x", 1, 0), -EROFS);
+  EXPECT_EQ(store->resize(1), -EROFS);
+  EXPECT_FALSE(store->locate_write(0, 4096, extent));
+  EXPECT_EQ(store->flush(), 0);
+  EXPECT_EQ(read_file(directory / "file"), "content");
+}
+
+TEST(FileStore, an_empty_file_has_size_zero) {
+  const TemporaryDirectory directory;
+  write_file(directory / "file", "");
+  const auto store = FileStore::open(directory / "file", OpenMode::read_only, 0, FileOptions());
+  char byte = 0;
+  EXPECT_EQ(store->size_bytes(), 0U);
+  EXPECT_EQ(store->read(&byte, 1, 0), 0);
+}
+
+TEST(FileStore, a_creation_that_fails_leaves_nothing) {
+  const TemporaryDirectory directory;
+  // More than ext4 and tmpfs take for one file.
+  EXPECT_THROW(create(directory / "file", std::uint64_t{1} << 62), StoreError);
+  EXPECT_NE(::access((directory / "file").c_str(), F_OK), 0);
+  write_file(directory / "there", "kept");
+  EXPECT_THROW(create(directory / "there", 100), StoreError);
+  EXPECT_EQ(read_file(directory / "there"), "kept");
+}
+
+TEST(FileStore, many_threads_open_or_create_one_file) {
+  const TemporaryDirectory directory;
+  std::vector<std::thread> workers;
+  for (int thread = 0; thread < 8; ++thread) {
+    workers.emplace_back([&] {
+      const auto store = FileStore::open(directory / "file", OpenMode::open_or_create, 8192, FileOptions());
+      EXPECT_TRUE(store->writable());
+    });
+  }
+  for (std::thread& worker : workers) {
+    worker.join();
+  }
+  EXPECT_EQ(file_size(directory / "file"), 8192U);
+}
+
+TEST(FileStore, mixed_direct_and_buffered_access_agree) {
+  const TemporaryDirectory directory;
+  const auto store = create(directory / "file", 1 << 20);
+  if (store->direct_alignment() == 1) {
+    GTEST_SKIP() << "this file system refuses O_DIRECT";
+  }
+  const AlignedBuffer buffer = aligned_buffer(4096);
+  for (int round = 0; round < 200; ++round) {
+    std::memset(buffer.get(), round, 4096);
+    ASSERT_EQ(engine_write(*store, buffer.get(), 4096, 4096), 0);  // direct
+    ASSERT_EQ(store->write(buffer.get() + 1, 7, 4096 + 100), 7);   // through the page cache
+    std::memset(buffer.get(), 0x55, 4096);
+    ASSERT_EQ(engine_read(*store, buffer.get(), 4096, 4096), 0);  // direct
+    char odd[3];
+    ASSERT_EQ(store->read(odd, 3, 4096 + 99), 3);  // through the page cache
+    EXPECT_EQ(buffer.get()[102], static_cast<char>(round));
+    EXPECT_EQ(odd[1], static_cast<char>(round));
+  }
+}
+
+TEST(FileStore, a_full_disk_is_an_error_and_loses_nothing_else) {
+  const TemporaryDirectory directory;
+  const std::string mount = directory / "small";
+  ASSERT_EQ(::mkdir(mount.c_str(), 0700), 0);
+  if (::mount("tmpfs", mount.c_str(), "tmpfs", 0, "size=1m") != 0) {
+    GTEST_SKIP() << "mounting a small tmpfs is not permitted: " << std::strerror(errno);
+  }
+  {
+    const auto store = create(mount + "/file", 4 << 20);
+    std::vector<char> data(4 << 20, 9);
+    const std::int64_t put = store->write(data.data(), data.size(), 0);
+    EXPECT_GT(put, 0);
+    EXPECT_LT(put, 4 << 20);
+    EXPECT_EQ(store->write(data.data(), 65536, static_cast<std::uint64_t>(put)), -ENOSPC);
+    std::vector<char> back(static_cast<std::size_t>(put));
+    EXPECT_EQ(store->read(back.data(), back.size(), 0), put);
+    EXPECT_EQ(back, std::vector<char>(back.size(), 9));
+  }
+  EXPECT_EQ(::umount(mount.c_str()), 0);
+}
+
+/// A file made into a block device for a while.
+class LoopDevice {
+ public:
+  explicit LoopDevice(const std::string& file) {
+    const FileDescriptor control(::open("/dev/loop-control", O_RDWR | O_CLOEXEC));
+    const int number = control.valid() ? ::ioctl(control.get(), LOOP_CTL_GET_FREE) : -1;
+    path_ = "/dev/loop" + std::to_string(number);
+    const FileDescriptor backing(::open(file.c_str(), O_RDWR | O_CLOEXEC));
+    device_ = FileDescriptor(number < 0 ? -1 : ::open(path_.c_str(), O_RDWR | O_CLOEXEC));
+    good_ = device_.valid() && ::ioctl(device_.get(), LOOP_SET_FD, backing.get()) == 0;
+  }
+  ~LoopDevice() {
+    if (good_) {
+      ::ioctl(device_.get(), LOOP_CLR_FD, 0);
+    }
+  }
+  LoopDevice(const LoopDevice&) = delete;
+  LoopDevice& operator=(const LoopDevice&) = delete;
+  bool good() const { return good_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  FileDescriptor device_;
+  bool good_ = false;
+};
+
+TEST(FileStore, a_block_device_has_its_size_and_does_not_grow) {
+  const TemporaryDirectory directory;
+  write_file(directory / "disk", std::string(1 << 20, 'd'));
+  const LoopDevice device(directory / "disk");
+  if (!device.good()) {
+    GTEST_SKIP() << "loop devices are not permitted here: " << std::strerror(errno);
+  }
+  const auto store = FileStore::open(device.path(), OpenMode::read_write, 0, FileOptions());
+  std::vector<char> expected(1 << 20, 'd');
+  EXPECT_FALSE(store->growable());
+  expect_equal(*store, expected);
+  random_work(*store, expected, 0, expected.size(), 100, 2);
+  expect_equal(*store, expected);
+  EXPECT_EQ(store->write("end", 3, (1 << 20) - 2), 2);
+  EXPECT_EQ(store->write("end", 3, 1 << 20), -ENOSPC);
+  Extent extent;
+  EXPECT_FALSE(store->locate_write(1 << 20, 4096, extent));
+  EXPECT_EQ(store->resize(1), -ENOTSUP);
+  EXPECT_EQ(store->flush(), 0);
+}
+
+}  // namespace
+}  // namespace tiermap

@@ -1,0 +1,191 @@
+// URLs: what they mean, and that each bad one gives one line with the value and the remedy, and creates nothing.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "store/reference_check.hpp"
+#include "store/registry.hpp"
+#include "store/temporary_directory.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+TEST(OpenStore, every_scheme_opens) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path();
+  EXPECT_EQ(open_store("file://" + path + "/a", OpenMode::create, 100)->size_bytes(), 100U);
+  EXPECT_EQ(open_store("file:" + path + "/a", OpenMode::read_only)->size_bytes(), 100U);
+  EXPECT_EQ(open_store("FILE://localhost" + path + "/a?direct=off", OpenMode::read_only)->direct_alignment(), 1U);
+  EXPECT_EQ(open_store(path + "/a", OpenMode::read_write)->size_bytes(), 100U);
+  EXPECT_EQ(open_store("memory:3MiB", OpenMode::create)->size_bytes(), 3U << 20);
+  EXPECT_EQ(open_store("memory:", OpenMode::create, 77)->size_bytes(), 77U);
+  EXPECT_FALSE(open_store("memory:4KiB", OpenMode::read_only)->writable());
+  const std::string sparse = "sparse://" + path + "/s";
+  EXPECT_EQ(open_store(sparse + "?segment=64KiB&capacity=1GiB", OpenMode::create, 5)->size_bytes(), 5U);
+  EXPECT_EQ(open_store(sparse, OpenMode::read_only)->size_bytes(), 5U);
+  EXPECT_EQ(open_store("concat://" + path + "/a," + path + "/a@10+20", OpenMode::read_only)->size_bytes(), 120U);
+}
+
+TEST(OpenStore, caps_are_passed_on_by_every_scheme_over_files) {
+  const TemporaryDirectory directory;
+  write_file(directory / "a", "x");
+  const std::string caps = "?max_reads=3&max_writes=7";
+  for (const std::string& url : {"file://" + directory / "a", "concat://" + directory / "a",
+                                 "file://" + directory / "*", "sparse://" + directory / "s"}) {
+    const bool sparse = url.starts_with("sparse");
+    const auto store = open_store(url + caps, sparse ? OpenMode::create : OpenMode::read_write, sparse ? 4096 : 0);
+    EXPECT_EQ(store->max_reads_in_flight(), 3U) << url;
+    EXPECT_EQ(store->max_writes_in_flight(), 7U) << url;
+  }
+}
+
+TEST(OpenStore, any_file_name_can_be_written) {
+  const TemporaryDirectory directory;
+  const std::string odd = "a b,c@1?d=e*[%41]#\\";
+  write_file(directory / odd, "odd");
+  EXPECT_EQ(open_store(directory / odd, OpenMode::read_only)->size_bytes(), 3U);  // A plain path is taken as it is.
+  const std::string encoded = directory / "a%20b%2Cc%401%3fd=e%2A%5B%2541%5D#%5C";
+  EXPECT_EQ(open_store("file://" + encoded, OpenMode::read_only)->size_bytes(), 3U);
+  EXPECT_EQ(open_store("concat://" + encoded + "," + encoded + "@1", OpenMode::read_only)->size_bytes(), 5U);
+  write_file(directory / "a1[x", "12345");
+  // What is encoded is no wild card, also beside one.
+  EXPECT_EQ(open_store("file://" + directory / "a*%5Bx", OpenMode::read_only)->size_bytes(), 5U);
+}
+
+struct BadOpen {
+  std::string url;
+  OpenMode mode;
+  int error;
+  std::string says;
+};
+
+TEST(OpenStore, bad_input_is_one_line_with_value_and_remedy_and_creates_nothing) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path();
+  write_file(path + "/file", "content");
+  write_file(path + "/empty", "");
+  ASSERT_EQ(::mkfifo((path + "/fifo").c_str(), 0600), 0);
+  ASSERT_TRUE(std::filesystem::create_directory(path + "/directory"));
+  const OpenMode reading = OpenMode::read_only;
+  const OpenMode writing = OpenMode::read_write;
+  const OpenMode creating = OpenMode::create;
+  const BadOpen table[] = {
+      {"", reading, EINVAL, "name a file or a URL"},
+      {path + "/missing", reading, ENOENT, "create it first"},
+      {path + "/directory", writing, EISDIR, "name a file"},
+      {path + "/fifo", reading, EINVAL, "is a FIFO"},
+      {path + "/file/below", reading, ENOTDIR, "not a directory"},
+      {"/dev/zero", reading, EINVAL, "character device"},
+      {path + "/file", creating, EEXIST, "open it instead"},
+      {path + "/none/file", creating, ENOENT, "check the path"},
+      {"ftp://host/x", reading, ENOTSUP, "choose among concat, file, memory, sparse"},
+      {"run:1.bin", reading, ENOTSUP, "./run:1.bin"},
+      {"file://", reading, EINVAL, "no path"},
+      {"file://server/x", reading, EINVAL, "file:///path"},
+      {"file://" + path + "/file?color=red", reading, EINVAL, "'color' is unknown to file: choose among direct"},
+      {"file://" + path + "/file?direct", reading, EINVAL, "name=value"},
+      {"file://" + path + "/file?direct=maybe", reading, EINVAL, "neither on nor off"},
+      {"file://" + path + "/file?direct=on&direct=off", reading, EINVAL, "twice"},
+      {"file://" + path + "/file?max_reads=-1", reading, EINVAL, "'-1' is no count"},
+      {"file://" + path + "/file?max_writes=9999999999", reading, EINVAL, "is no count"},
+      {"file://" + path + "/fi%6", reading, EINVAL, "%25"},
+      {"file://" + path + "/fi%zz", reading, EINVAL, "%25"},
+      {"file://" + path + "/fi%00", reading, EINVAL, "leave it out"},
+      {"file://" + path + "/*.none", reading, ENOENT, "no file matches"},
+      {"file://" + path + "/*", creating, EINVAL, "cannot be created as one"},
+      {"concat://" + path + "/file,", reading, EINVAL, "empty name"},
+      {"concat://" + path + "/file@", reading, EINVAL, "offset after '@'"},
+      {"concat://" + path + "/file@x", reading, EINVAL, "%40"},
+      {"concat://" + path + "/file@1+0", reading, EINVAL, "leave it out"},
+      {"concat://" + path + "/file@1+7", reading, EINVAL, "within the file"},
+      {"concat://" + path + "/empty", reading, EINVAL, "name one that is not"},
+      {"concat://" + path + "/file," + path + "/file", writing, EINVAL, "overlap"},
+      {"memory:10XB", creating, EINVAL, "10XB"},
+      {"memory:", creating, EINVAL, "memory:1GiB"},
+      {"memory://1GiB", creating, EINVAL, "memory:1GiB"},
+      {"concat://", reading, EINVAL, "concat:///a,/b"},
+      {"memory:1PiB", creating, ENOMEM, "at most 64TiB"},
+      {"memory:1GiB?direct=off", creating, EINVAL, "takes none"},
+      {"sparse://", creating, EINVAL, "no path"},
+      {"sparse://" + path + "/new?segment=5000&capacity=1MiB", creating, EINVAL, "multiple of 4KiB"},
+      {"sparse://" + path + "/new", creating, EINVAL, "capacity=1TiB"},
+      {"sparse://" + path + "/new?capacity=8EiB", creating, EINVAL, "8EiB"},
+      {"sparse://" + path + "/new?segment=4KiB&capacity=1TiB", creating, EMFILE, "choose segments of"},
+      {"sparse://" + path + "/directory", writing, ENOENT, "no metadata file"},
+      {"sparse://" + path + "/file", writing, ENOTDIR, "not a directory"},
+      {"sparse://" + path + "/missing", reading, ENOENT, "create it first"},
+      {"sparse://" + path + "?capacity=1MiB", creating, ENOTEMPTY, "name an empty or a new one"},
+  };
+  for (const BadOpen& bad : table) {
+    try {
+      open_store(bad.url, bad.mode, 0);
+      ADD_FAILURE() << bad.url << " was opened";
+    } catch (const StoreError& error) {
+      const std::string message = error.what();
+      EXPECT_EQ(error.code().value(), bad.error) << message;
+      EXPECT_NE(message.find(bad.says), std::string::npos) << message;
+      EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    }
+  }
+  std::size_t entries = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(path)) {
+    ++entries;
+  }
+  EXPECT_EQ(entries, 4U);
+  EXPECT_EQ(read_file(path + "/file"), "content");
+}
+
+TEST(OpenStore, an_unreadable_file_is_refused) {
+  const TemporaryDirectory directory("/tmp");
+  write_file(directory / "secret", "x");
+  ASSERT_EQ(::chmod((directory / "secret").c_str(), 0), 0);
+  ASSERT_EQ(::chmod(directory.path().c_str(), 0755), 0);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    // The administrator may read everything; nobody may not.
+    if (::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) {
+      ::_exit(2);
+    }
+    try {
+      open_store(directory / "secret", OpenMode::read_only);
+    } catch (const StoreError& error) {
+      const bool named = std::string(error.what()).find("check the permissions") != std::string::npos;
+      ::_exit(error.code().value() == EACCES && named ? 0 : 1);
+    }
+    ::_exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 2) {
+    GTEST_SKIP() << "becoming another user is not permitted";
+  }
+  EXPECT_EQ(status, 0);
+}
+
+TEST(OpenStore, a_sparse_store_disagrees_with_its_url) {
+  const TemporaryDirectory directory;
+  const std::string url = "sparse://" + directory / "s";
+  open_store(url + "?segment=64KiB", OpenMode::create, 1 << 20);
+  EXPECT_THROW(open_store(url + "?segment=32KiB", OpenMode::read_write), StoreError);
+  EXPECT_THROW(open_store(url + "?capacity=1KiB", OpenMode::read_write), StoreError);
+  EXPECT_THROW(open_store(url + "?capacity=1GiB", OpenMode::read_only), StoreError);
+  EXPECT_THROW(open_store(url, OpenMode::create, 1 << 20), StoreError);
+  EXPECT_NO_THROW(open_store(url + "?segment=64KiB&capacity=1GiB", OpenMode::read_write));
+}
+
+TEST(StoreRegistry, takes_schemes_of_others) {
+  StoreRegistry registry = built_in_stores();
+  registry.add("zero", [](const StoreUrl& url, OpenMode, std::uint64_t) {
+    return open_store("memory:" + url.path, OpenMode::create);
+  });
+  EXPECT_EQ(registry.open("zero:8KiB", OpenMode::read_only, 0)->size_bytes(), 8192U);
+  EXPECT_THROW(open_store("zero:8KiB", OpenMode::read_only), StoreError);
+}
+
+}  // namespace
+}  // namespace tiermap
