@@ -81,7 +81,7 @@ class Region {
   void flush() { flush({0, size()}); }
 
   /// Drops the range from memory, dirty pages unwritten: the next access reads what the store has. Pinned pages are
-  /// read again in place. Throws Error with EBUSY if a page cannot be dropped now.
+  /// read again in place.
   void discard(ByteRange range);
 
   /// Changes the length, without moving: growing needs address space (RegionOptions::reserve_bytes; without it the

@@ -188,19 +188,20 @@ void Pager::page_cleaned_if(PagedRegion& region, int error) noexcept {
   }
 }
 
-int Pager::discard(PagedRegion& region, std::uint64_t page, bool drop_pins) noexcept {
+void Pager::discard(PagedRegion& region, std::uint64_t page, bool only_idle) noexcept {
   PageWord word = region.table.load(page);
   while (true) {
     if (word.state() == PageState::absent || word.state() == PageState::failed) {
-      return 0;
+      return;
+    }
+    const bool idle = word.pins() == 0 && (word.state() == PageState::clean || word.state() == PageState::unmapped);
+    if (only_idle && !idle) {
+      return;
     }
     if (word.owned()) {
       region.table.wait(page, word);
       word = region.table.load(page);
       continue;
-    }
-    if (word.pins() > 0 && !drop_pins) {
-      return -EBUSY;
     }
     if (region.table.change(page, word, word.with_state(PageState::busy))) {
       break;
@@ -218,7 +219,6 @@ int Pager::discard(PagedRegion& region, std::uint64_t page, bool drop_pins) noex
   give_back_frame_of(region, page, word.frame(), !was_mapped);
   settle(region, page, PageWord{});
   announce_supply();
-  return 0;
 }
 
 // The slot of a mapped page is empty, but for a last page shorter than its slot, whose rest may hold memory.

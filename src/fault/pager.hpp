@@ -100,8 +100,9 @@ class Pager {
 
   // --- Dropping.
 
-  /// Frees a page that is not owned, dirty or not; -EBUSY if pinned or unmovable. `drop_pins` also frees pinned ones.
-  int discard(PagedRegion& region, std::uint64_t page, bool drop_pins) noexcept;
+  /// Frees a page, dirty or not; pins stay, and hold whatever is read there next. `only_idle` leaves alone what is dirty,
+  /// pinned or in somebody's hands.
+  void discard(PagedRegion& region, std::uint64_t page, bool only_idle) noexcept;
   /// Takes every page of [first, end) out of the cache; the caller unmaps the range before release_all() gives the frames back.
   void retire_pages(PagedRegion& region, std::uint64_t first, std::uint64_t end) noexcept;
   void release_retired(PagedRegion& region, std::uint64_t first, std::uint64_t end) noexcept;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 
+#include "config/resolve.hpp"
 #include "fault/evictors.hpp"
 #include "fault/paged_region.hpp"
 #include "observe/publication.hpp"
@@ -51,7 +52,10 @@ class PagedRegionImplementation final : public RegionImplementation {
   void shrink(std::uint64_t length);
   void drop_pages(Pages pages, std::uint64_t keep_bytes);
   void quiesce() noexcept;
-  void make_resident_and_pin(std::uint64_t page);
+  void make_resident(std::uint64_t page, bool pinned);
+  bool add_pin(std::uint64_t page, PageWord word) noexcept;
+  bool remove_pin(std::uint64_t page) noexcept;
+  std::uint64_t page_cost() const noexcept;
   void take_down() noexcept;
 
   std::shared_ptr<UserfaultfdEngine> engine_;

@@ -1,0 +1,85 @@
+// Which engine: what was asked for, or the best that this machine allows, and why.
+#include "region/engine.hpp"
+
+#include <cstring>
+
+#include "platform/userfaultfd.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+// "/dev/userfaultfd: Permission denied (give the user ...); ..." for each way that was refused.
+std::string refusals(const UserfaultfdProbe& probe) {
+  std::string text;
+  for (const UserfaultfdAttempt& attempt : probe.attempts) {
+    if (attempt.error_number != 0) {
+      text += (text.empty() ? "" : "; ") + attempt.way + ": " + std::strerror(attempt.error_number) + " (" + attempt.remedy + ")";
+    }
+  }
+  return text;
+}
+
+std::string way_that_worked(const UserfaultfdProbe& probe) {
+  return probe.attempts.back().way;
+}
+
+bool has_features(const UserfaultfdProbe& probe, std::uint64_t features) {
+  return (probe.features & features) == features;
+}
+
+struct Choice {
+  FaultMode mode;
+  std::string reason;
+};
+
+Choice choose(const UserfaultfdProbe& probe) {
+  const bool usable = probe.available && has_features(probe, UFFD_FEATURE_PAGEFAULT_FLAG_WP);
+  if (!usable) {
+    return {FaultMode::kernel, probe.available ? "kernel: this kernel's userfaultfd has no write-protection; Linux 5.11 and later have it"
+                                               : "kernel: userfaultfd is refused; " + refusals(probe)};
+  }
+  if (!probe.user_mode_only) {
+    return {FaultMode::notify, "notify: serves every access, those of system calls included (by " + way_that_worked(probe) +
+                                   "); self-serving is faster for programs that hand no region memory to system calls"};
+  }
+  return {FaultMode::self_serving, "self-serving: only user-mode faults are allowed here, so a system call that is handed an absent page fails; " +
+                                       refusals(probe)};
+}
+
+void require(FaultMode mode, const UserfaultfdProbe& probe) {
+  std::uint64_t needed = UFFD_FEATURE_PAGEFAULT_FLAG_WP;
+  if (mode == FaultMode::self_serving) {
+    needed |= UFFD_FEATURE_SIGBUS;
+  }
+  if (!probe.available) {
+    throw PlatformError(probe.attempts.back().error_number, "userfaultfd is refused: " + refusals(probe) + "; or use fault mode kernel");
+  }
+  if (!has_features(probe, needed)) {
+    throw PlatformError(EINVAL, "this kernel's userfaultfd lacks a feature the fault mode needs: use Linux 5.11 or later, or fault mode kernel");
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<Engine> make_engine(const ResolvedCacheOptions& options) {
+  if (options.fault_mode == FaultMode::kernel) {
+    return make_kernel_engine(options, "kernel: asked for");
+  }
+  const UserfaultfdProbe probe = probe_userfaultfd();
+  Choice choice{options.fault_mode, options.fault_mode == FaultMode::notify ? "notify: asked for" : "self-serving: asked for"};
+  if (options.fault_mode == FaultMode::automatic) {
+    choice = choose(probe);
+  } else {
+    require(options.fault_mode, probe);
+    if (probe.user_mode_only) {
+      choice.reason += "; user-mode faults only: " + refusals(probe);
+    }
+  }
+  if (choice.mode == FaultMode::kernel) {
+    return make_kernel_engine(options, choice.reason);
+  }
+  return make_userfaultfd_engine(options, choice.mode, choice.reason);
+}
+
+}  // namespace tiermap

@@ -1,0 +1,400 @@
+#include "region/paged_region_implementation.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "config/size.hpp"
+#include "region/userfaultfd_engine.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr std::uint64_t huge_page_bytes = 2 << 20;
+
+std::uint64_t round_up(std::uint64_t value, std::uint64_t to) noexcept {
+  return (value + to - 1) / to * to;
+}
+
+bool gives_extents(const Store& store, std::uint64_t offset, std::uint64_t bytes) {
+  Extent extent;
+  return store.locate_read(offset, std::min<std::uint64_t>(bytes, block_bytes), extent);
+}
+
+}  // namespace
+
+PagedRegionImplementation::PagedRegionImplementation(std::shared_ptr<UserfaultfdEngine> engine, std::shared_ptr<Store> store, const RegionOptions& options, const ResolvedRegionOptions& resolved)
+    : engine_(std::move(engine)) {
+  region_.store = std::move(store);
+  region_.store_offset = options.offset;
+  region_.length.store(options.length);
+  region_.page_bytes = resolved.page_size_bytes;
+  region_.page_shift = static_cast<unsigned>(std::countr_zero(resolved.page_size_bytes));
+  region_.writable = options.access == Access::read_write;
+  region_.manual_flush = options.manual_flush;
+  region_.store_is_direct = gives_extents(*region_.store, options.offset, options.length);
+  region_.reads_in_signal_handler = region_.store->reads_in_signal_handler();
+  reserve(options);
+  engine_->attach(*this);
+  try {
+    open_range(0, options.length);
+    published_ = engine_->publication_.add_region(region_.store->name(), options.length, region_.page_bytes);
+    if (published_ == nullptr) {
+      own_counters_ = std::make_unique<CounterBlock>();
+    }
+    region_.counters = published_ != nullptr ? &published_->counters : own_counters_.get();
+    // A window that fills much of the budget would push out what the program uses now.
+    const std::uint64_t most_ahead = std::min(resolved.read_ahead_bytes, engine_->budget_bytes() / 8);
+    region_.streams.configure(static_cast<std::uint32_t>(most_ahead / region_.page_bytes));
+    region_.streams.advise(options.advice);
+    write_back_ = std::make_unique<WriteBack>(engine_->pager_, 64);
+    if (region_.writable) {
+      engine_->pager_.writable_regions.fetch_add(1);
+    }
+    if (engine_->self_serving_.has_value()) {
+      engine_->self_serving_->attach(region_);
+    } else {
+      engine_->index_.add(region_);
+    }
+  } catch (...) {
+    engine_->detach(*this);
+    throw;
+  }
+}
+
+PagedRegionImplementation::~PagedRegionImplementation() {
+  take_down();
+}
+
+// Address space for the region and what it may grow to; only what open_range() opens can be touched.
+void PagedRegionImplementation::reserve(const RegionOptions& options) {
+  reserved_bytes_ = round_up(std::max(options.length, options.reserve_bytes), block_bytes);
+  const std::uint64_t alignment = std::min(region_.page_bytes, huge_page_bytes);
+  memory_ = options.address == nullptr ? AddressRange::reserve(reserved_bytes_, alignment, PROT_NONE) : AddressRange::reserve_at(options.address, reserved_bytes_, PROT_NONE);
+  region_.memory = memory_.data();
+  // Room for words of pages beyond the reservation costs address space only.
+  const std::uint64_t most_pages = reserved_bytes_ / region_.page_bytes + 1;
+  region_.table = PageTable(most_pages * 2 + (std::uint64_t{1} << 20));
+}
+
+void PagedRegionImplementation::open_range(std::uint64_t from, std::uint64_t to) {
+  const std::uint64_t first = round_up(from, block_bytes);
+  const std::uint64_t end = round_up(to, block_bytes);
+  if (first == end) {
+    return;
+  }
+  std::byte* start = region_.memory + first;
+  ::mprotect(start, end - first, PROT_READ | PROT_WRITE);
+  ::madvise(start, end - first, region_.page_bytes >= huge_page_bytes ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  const int error = region_.userfaultfd->register_range(start, end - first, UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP);
+  if (error != 0) {
+    throw PlatformError(-error, "cannot register the region with userfaultfd: use fault mode kernel");
+  }
+}
+
+PagedRegionImplementation::Pages PagedRegionImplementation::pages_of(ByteRange range) const noexcept {
+  return {range.offset >> region_.page_shift, (range.offset + range.bytes + region_.page_bytes - 1) >> region_.page_shift};
+}
+
+std::shared_ptr<PrefetchState> PagedRegionImplementation::prefetch(std::span<const ByteRange> ranges) {
+  // More than memory can hold would evict its own beginning.
+  std::uint64_t room = engine_->budget_bytes() / 4 * 3 / FramePool::cost(region_.page_bytes);
+  constexpr std::uint64_t bytes_a_request = 4 << 20;  // Small enough that several fillers share the work.
+  const std::uint64_t pages_a_request = std::max<std::uint64_t>(1, bytes_a_request / region_.page_bytes);
+  std::uint64_t total = 0;
+  std::vector<Pages> wanted;
+  for (const ByteRange& range : ranges) {
+    Pages pages = pages_of(range);
+    pages.end = std::min(pages.end, pages.first + std::min<std::uint64_t>(room, std::uint64_t{1} << 30));
+    if (range.bytes == 0 || pages.first == pages.end) {
+      continue;
+    }
+    room -= pages.end - pages.first;
+    total += pages.end - pages.first;
+    wanted.push_back(pages);
+  }
+  auto state = PrefetchState::make(static_cast<std::uint32_t>(total));
+  for (const Pages& pages : wanted) {
+    for (std::uint64_t first = pages.first; first < pages.end; first += pages_a_request) {
+      const auto count = static_cast<std::uint32_t>(std::min(pages_a_request, pages.end - first));
+      engine_->fillers_.prefetch(region_, {first, 1, count}, state.get());
+    }
+  }
+  return state;
+}
+
+// Waits until the page is mapped, and adds a pin in the same instant if asked.
+void PagedRegionImplementation::make_resident(std::uint64_t page, bool pinned) {
+  Pager& pager = engine_->pager_;
+  while (true) {
+    PageWord word;
+    int error = 0;
+    switch (pager.resolve(region_, page, false, word, error)) {
+      case Resolution::done:
+        word = region_.table.load(page);
+        if (pinned && word.pins() == most_pins) {
+          throw Error(EOVERFLOW, "page " + std::to_string(page) + " is pinned 65535 times already: unpin it");
+        }
+        if (word.mapped() && (!pinned || add_pin(page, word))) {
+          return;
+        }
+        continue;
+      case Resolution::wait:
+        region_.table.wait(page, word);
+        continue;
+      case Resolution::fill:
+        engine_->fillers_.fill(region_, page, false, 0);
+        continue;
+      case Resolution::failed:
+        throw Error(EIO, "cannot read page " + std::to_string(page) + " of " + region_.store->name() + ": the store failed, or memory is full of what cannot be evicted; try again later");
+    }
+  }
+}
+
+std::uint64_t PagedRegionImplementation::page_cost() const noexcept {
+  return FramePool::cost(region_.page_bytes);
+}
+
+bool PagedRegionImplementation::add_pin(std::uint64_t page, PageWord word) noexcept {
+  if (!region_.table.change(page, word, word.with_pins(word.pins() + 1))) {
+    return false;
+  }
+  if (word.pins() == 0) {
+    region_.pinned_bytes.fetch_add(page_cost());
+    engine_->pinned_bytes_.fetch_add(page_cost());
+  }
+  return true;
+}
+
+bool PagedRegionImplementation::remove_pin(std::uint64_t page) noexcept {
+  PageWord word = region_.table.load(page);
+  while (word.pins() > 0 && !region_.table.change(page, word, word.with_pins(word.pins() - 1))) {
+  }
+  if (word.pins() == 1) {
+    region_.pinned_bytes.fetch_sub(page_cost());
+    engine_->pinned_bytes_.fetch_sub(page_cost());
+  }
+  return word.pins() > 0;
+}
+
+void PagedRegionImplementation::pin(ByteRange range) {
+  const Pages pages = pages_of(range);
+  std::uint64_t new_pages = 0;
+  for (std::uint64_t page = pages.first; page < pages.end; ++page) {
+    new_pages += region_.table.load(page).pins() == 0 ? 1 : 0;
+  }
+  if (engine_->minimum_budget_bytes() + new_pages * page_cost() > engine_->budget_bytes()) {
+    throw Error(ENOMEM, "pinning " + format_size(range.bytes) + " leaves too little of the budget of " + format_size(engine_->budget_bytes()) + ": pin less, or raise the budget");
+  }
+  prefetch({&range, 1})->wait();
+  std::uint64_t page = pages.first;
+  try {
+    for (; page < pages.end; ++page) {
+      make_resident(page, true);
+    }
+  } catch (...) {
+    while (page-- > pages.first) {
+      remove_pin(page);
+    }
+    throw;
+  }
+}
+
+void PagedRegionImplementation::unpin(ByteRange range) {
+  const Pages pages = pages_of(range);
+  for (std::uint64_t page = pages.first; page < pages.end; ++page) {
+    if (region_.table.load(page).pins() == 0) {
+      throw OptionError("page " + std::to_string(page) + " is not pinned: unpin what was pinned");
+    }
+  }
+  for (std::uint64_t page = pages.first; page < pages.end; ++page) {
+    remove_pin(page);
+  }
+}
+
+void PagedRegionImplementation::advise(Advice advice, ByteRange range) {
+  const Pages pages = pages_of(range);
+  switch (advice) {
+    case Advice::normal:
+    case Advice::sequential:
+    case Advice::random:
+      region_.streams.advise(advice);
+      return;
+    case Advice::will_need:
+      prefetch({&range, 1});
+      return;
+    case Advice::dont_need:
+      if (!region_.manual_flush) {
+        write_back(pages);
+      }
+      region_.table.for_each_used(pages.first, pages.end, [&](std::uint64_t page) { engine_->pager_.discard(region_, page, true); });
+      return;
+    case Advice::cold:
+    case Advice::hot:
+      region_.table.for_each_used(pages.first, pages.end, [&](std::uint64_t page) { engine_->pager_.advise(region_, page, advice == Advice::hot ? Hotness::hot : Hotness::cold); });
+      return;
+  }
+}
+
+int PagedRegionImplementation::write_back(Pages pages) {
+  const std::lock_guard held(write_mutex_);
+  return write_back_range(engine_->pager_, region_, pages.first, pages.end, *write_back_);
+}
+
+void PagedRegionImplementation::sync(ByteRange range) {
+  int error = region_.writable ? write_back(pages_of(range)) : 0;
+  if (error == 0 && region_.writable) {
+    try {
+      error = region_.store->flush();
+    } catch (...) {
+      error = -EIO;
+    }
+  }
+  if (error != 0) {
+    throw Error(-error, "cannot write back to " + region_.store->name() + ": " + std::strerror(-error) + "; what is dirty stays in memory, free the cause and sync again");
+  }
+}
+
+void PagedRegionImplementation::flush(ByteRange range) {
+  if (region_.writable) {
+    const Pages pages = pages_of(range);
+    engine_->evictors_.flush(region_, pages.first, pages.end);
+  }
+}
+
+void PagedRegionImplementation::discard(ByteRange range) {
+  const Pages pages = pages_of(range);
+  region_.table.for_each_used(pages.first, pages.end, [&](std::uint64_t page) {
+    engine_->pager_.discard(region_, page, false);
+    if (region_.table.load(page).pins() > 0) {
+      make_resident(page, false);
+    }
+  });
+}
+
+// Waits until no background work is under way for the region; `closing` keeps new work away.
+void PagedRegionImplementation::quiesce() noexcept {
+  engine_->evictors_.wait_for_flushes(region_);
+  region_.closing.store(true, std::memory_order_release);
+  for (std::uint32_t users = region_.users.load(); users != 0; users = region_.users.load()) {
+    futex_wait(&region_.users, users, 1'000'000);
+  }
+}
+
+// Takes pages out of memory and makes their addresses absent; bytes of the region from `keep_bytes` on become unreachable.
+void PagedRegionImplementation::drop_pages(Pages pages, std::uint64_t keep_bytes) {
+  engine_->pager_.retire_pages(region_, pages.first, pages.end);
+  const std::uint64_t end = round_up(size(), block_bytes);
+  const std::uint64_t first = std::min(pages.first << region_.page_shift, end);
+  ::madvise(region_.memory + first, end - first, MADV_DONTNEED);
+  const std::uint64_t kept = round_up(keep_bytes, block_bytes);
+  if (kept < end) {
+    region_.userfaultfd->unregister_range(region_.memory + kept, end - kept);
+    ::mprotect(region_.memory + kept, end - kept, PROT_NONE);
+  }
+  engine_->pager_.release_retired(region_, pages.first, pages.end);
+}
+
+void PagedRegionImplementation::resize(std::uint64_t length) {
+  if (length == size()) {
+    return;
+  }
+  if (length > size() && region_.writable && !region_.store->growable() && region_.store_offset + length > region_.store->size_bytes()) {
+    throw OptionError(region_.store->name() + " has " + std::to_string(region_.store->size_bytes()) + " bytes and cannot grow: choose a smaller length");
+  }
+  length > size() ? grow(length) : shrink(length);
+}
+
+void PagedRegionImplementation::grow(std::uint64_t length) {
+  const std::uint64_t wanted = round_up(length, block_bytes);
+  const std::uint64_t before = size();
+  if (wanted / region_.page_bytes + 1 > region_.table.capacity() || (wanted > memory_.size() && !memory_.extend(wanted, PROT_NONE))) {
+    throw Error(ENOMEM, "cannot grow to " + format_size(length) + " where the region lies: map it with reserve_bytes of at least that");
+  }
+  // A last page shorter than the others becomes longer: it must not be in memory with its old length.
+  const Pages last{before >> region_.page_shift, region_.page_count()};
+  if (last.first < last.end) {
+    if (const int error = write_back(last); error != 0) {
+      throw Error(-error, "cannot write back to " + region_.store->name() + " before growing: " + std::strerror(-error) + "; free the cause and try again");
+    }
+    quiesce();
+    drop_pages(last, before);
+  }
+  open_range(before, length);
+  region_.length.store(length, std::memory_order_release);
+  region_.closing.store(false, std::memory_order_release);
+}
+
+void PagedRegionImplementation::shrink(std::uint64_t length) {
+  const Pages cut{length >> region_.page_shift, region_.page_count()};
+  if (const int error = write_back(cut); error != 0) {
+    throw Error(-error, "cannot write back to " + region_.store->name() + " before shrinking: " + std::strerror(-error) + "; free the cause and try again");
+  }
+  quiesce();
+  drop_pages(cut, length);
+  region_.length.store(length, std::memory_order_release);
+  region_.closing.store(false, std::memory_order_release);
+}
+
+void PagedRegionImplementation::unmap() {
+  if (taken_down_) {
+    return;
+  }
+  if (region_.writable && !region_.manual_flush) {
+    if (const int error = write_back({0, region_.page_count()}); error != 0) {
+      throw Error(-error, "cannot write back to " + region_.store->name() + ": " + std::strerror(-error) + "; the region stays mapped, free the cause and try again");
+    }
+  }
+  take_down();
+}
+
+void PagedRegionImplementation::abandon() noexcept {
+  if (taken_down_) {
+    return;
+  }
+  if (region_.writable && !region_.manual_flush) {
+    try {
+      write_back({0, region_.page_count()});
+    } catch (...) {  // Out of memory for the list of pages: what is dirty is lost, as documented.
+    }
+  }
+  take_down();
+}
+
+void PagedRegionImplementation::take_down() noexcept {
+  if (std::exchange(taken_down_, true)) {
+    return;
+  }
+  if (engine_->self_serving_.has_value()) {
+    engine_->self_serving_->detach(region_);
+  } else {
+    engine_->index_.remove(region_);
+  }
+  quiesce();
+  engine_->pinned_bytes_.fetch_sub(region_.pinned_bytes.exchange(0));
+  const std::uint64_t pages = region_.page_count();
+  engine_->pager_.retire_pages(region_, 0, pages);
+  memory_ = AddressRange();
+  engine_->pager_.release_retired(region_, 0, pages);
+  if (region_.writable) {
+    engine_->pager_.writable_regions.fetch_sub(1);
+  }
+  if (published_ != nullptr) {
+    engine_->publication_.remove_region(published_);
+  }
+  engine_->detach(*this);
+}
+
+Statistics PagedRegionImplementation::statistics() const {
+  Statistics now = region_.counters->snapshot();
+  now.budget_bytes = engine_->budget_bytes();
+  return now;
+}
+
+}  // namespace tiermap

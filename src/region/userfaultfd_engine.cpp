@@ -1,0 +1,189 @@
+#include "region/userfaultfd_engine.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "config/size.hpp"
+#include "platform/memory_limits.hpp"
+#include "region/budget_adapter.hpp"
+#include "region/paged_region_implementation.hpp"
+#include "store/overlay_store.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+std::uint64_t wanted_features(FaultMode mode, std::uint64_t kernel_features) {
+  const std::uint64_t wanted = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_MOVE | UFFD_FEATURE_POISON | (mode == FaultMode::self_serving ? UFFD_FEATURE_SIGBUS : 0);
+  return wanted & kernel_features;
+}
+
+bool decide_move(Placement placement, std::uint64_t kernel_features) {
+  const bool can_move = (kernel_features & UFFD_FEATURE_MOVE) != 0;
+  if (placement == Placement::move && !can_move) {
+    throw PlatformError(EINVAL, "placement move needs UFFDIO_MOVE, which Linux has since 6.8: use placement copy");
+  }
+  return can_move && placement != Placement::copy;
+}
+
+std::vector<Userfaultfd> open_userfaultfds(std::uint32_t shards, std::uint64_t features) {
+  std::vector<Userfaultfd> opened;
+  for (std::uint32_t shard = 0; shard < shards; ++shard) {
+    opened.push_back(Userfaultfd::open(features));
+  }
+  return opened;
+}
+
+// As far as the budget may ever be raised: the arenas' address space is reserved for that much.
+std::uint64_t most_budget(std::uint64_t budget_bytes) {
+  return std::max(budget_bytes, read_machine_memory().total);
+}
+
+}  // namespace
+
+UserfaultfdEngine::UserfaultfdEngine(const ResolvedCacheOptions& options, FaultMode mode, std::string reason, std::uint64_t kernel_features)
+    : Engine(mode, std::move(reason)),
+      options_(options),
+      move_(decide_move(options.placement, kernel_features)),
+      publication_(options.name, options.policy, mode == FaultMode::notify ? "notify" : "self-serving", options.publish_statistics),
+      userfaultfds_(open_userfaultfds(options.shards, wanted_features(mode, kernel_features))),
+      frames_(options.budget_bytes, most_budget(options.budget_bytes), options.shards),
+      policy_(make_eviction_policy(options.policy, {.max_frames = frames_.max_frames(),
+                                                    .capacity_units = options.budget_bytes / block_bytes,
+                                                    .hot_share_percent = options.hot_share_percent,
+                                                    .unmapped_share_percent = options.unmapped_share_percent})),
+      pager_(frames_, *policy_, publication_.cache_counters(),
+             {.self_serving = mode == FaultMode::self_serving, .move = move_, .high_watermark_percent = options.high_watermark_percent, .low_watermark_percent = options.low_watermark_percent}),
+      fillers_(pager_, options.fillers),
+      evictors_(pager_, options.evictors) {
+  if (options.budget_bytes < minimum_for(block_bytes)) {
+    throw OptionError("budget of " + std::to_string(options.budget_bytes) + " bytes is under the least that can work: give at least " +
+                      std::to_string(minimum_for(block_bytes)) + " bytes");
+  }
+  publication_.cache_counters().budget_bytes.store(options.budget_bytes);
+  if (mode == FaultMode::self_serving) {
+    self_serving_.emplace(pager_, fillers_);
+  } else {
+    notify_.emplace(pager_, fillers_, index_, std::span<const Userfaultfd>(userfaultfds_),
+                    NotifyEngine::Settings{.managers = options.managers, .max_fault_events = options.max_fault_events, .spin_microseconds = options.spin_microseconds});
+  }
+  if (options.adapt_budget) {
+    adapter_ = std::make_unique<BudgetAdapter>(options, frames_.most_budget_bytes(),
+                                               BudgetAdapter::Hooks{.sample =
+                                                                        [this] {
+                                                                          const Statistics now = statistics();
+                                                                          return BudgetAdapter::Sample{.budget_bytes = now.budget_bytes,
+                                                                                                       .used_bytes = now.resident_bytes,
+                                                                                                       .faults = now[Counter::fills],
+                                                                                                       .minimum_bytes = minimum_budget_bytes()};
+                                                                        },
+                                                                    .set_budget = [this](std::uint64_t bytes) { set_budget_bytes(bytes); }});
+  }
+}
+
+UserfaultfdEngine::~UserfaultfdEngine() {
+  adapter_.reset();
+}
+
+std::uint64_t UserfaultfdEngine::minimum_for(std::uint64_t page_bytes) const noexcept {
+  // Copying takes a second frame while it lasts.
+  return FramePool::cost(page_bytes) * (move_ ? least_frames : 2 * least_frames);
+}
+
+std::uint64_t UserfaultfdEngine::minimum_budget_bytes() const noexcept {
+  const std::lock_guard held(regions_mutex_);
+  std::uint64_t largest = block_bytes;
+  for (const PagedRegionImplementation* region : regions_) {
+    largest = std::max(largest, region->page_size_bytes());
+  }
+  return minimum_for(largest) + pinned_bytes_.load(std::memory_order_relaxed);
+}
+
+void UserfaultfdEngine::set_budget_bytes(std::uint64_t bytes) {
+  const std::uint64_t least = minimum_budget_bytes();
+  if (bytes < least) {
+    throw OptionError("budget of " + std::to_string(bytes) + " bytes is under the least that can serve the mapped regions: give at least " + std::to_string(least) + " bytes");
+  }
+  if (bytes > frames_.most_budget_bytes()) {
+    throw OptionError("budget of " + format_size(bytes) + " is over this machine's memory of " + format_size(frames_.most_budget_bytes()) + ": give less");
+  }
+  const std::uint64_t before = frames_.budget_bytes();
+  const std::uint32_t exhausted_before = pager_.exhausted_passes.load();
+  frames_.set_budget_bytes(bytes);
+  pager_.capacity_changed(bytes / block_bytes);
+  while (frames_.committed_bytes() > bytes) {
+    const std::uint32_t epoch = pager_.supply.load(std::memory_order_acquire);
+    if (pager_.exhausted_passes.load() - exhausted_before >= 3) {
+      frames_.set_budget_bytes(before);
+      pager_.capacity_changed(before / block_bytes);
+      throw Error(ENOMEM, "budget cannot shrink to " + format_size(bytes) + ": pinned or unwritten pages hold " + format_size(frames_.committed_bytes()) + "; unpin or sync first");
+    }
+    pager_.wait_for_supply(epoch, 20'000'000);
+    frames_.set_budget_bytes(bytes);  // What has become free goes.
+  }
+  publication_.cache_counters().budget_bytes.store(bytes);
+}
+
+Statistics UserfaultfdEngine::statistics() const {
+  return const_cast<Publication&>(publication_).cache_counters().snapshot();
+}
+
+FrameArena& UserfaultfdEngine::arena_for(std::uint64_t page_bytes, unsigned shard) {
+  return frames_.arena(page_bytes, shard, [&](void* memory, std::size_t bytes) {
+    // Pages are moved back into the arena, so it must be registered; for write-protection only, so that filling a slot does
+    // not fault to us.
+    if (const int error = userfaultfds_[shard].register_range(memory, bytes, UFFDIO_REGISTER_MODE_WP); error != 0) {
+      throw PlatformError(-error, "cannot register memory with userfaultfd: use fault mode kernel");
+    }
+  });
+}
+
+std::shared_ptr<StoreTraffic> UserfaultfdEngine::traffic_of(const std::shared_ptr<Store>& store) {
+  for (const PagedRegionImplementation* region : regions_) {
+    if (region->region_.store == store) {
+      return region->region_.traffic;
+    }
+  }
+  auto traffic = std::make_shared<StoreTraffic>();
+  traffic->reads.set_most(store->max_reads_in_flight());
+  traffic->writes.set_most(store->max_writes_in_flight());
+  return traffic;
+}
+
+void UserfaultfdEngine::attach(PagedRegionImplementation& region) {
+  const std::lock_guard held(regions_mutex_);
+  const std::uint64_t least = minimum_for(region.page_size_bytes()) + pinned_bytes_.load(std::memory_order_relaxed);
+  if (frames_.budget_bytes() < least) {
+    throw OptionError("budget of " + format_size(frames_.budget_bytes()) + " cannot serve pages of " + format_size(region.page_size_bytes()) + ": give at least " + std::to_string(least) +
+                      " bytes, or choose a smaller page size");
+  }
+  PagedRegion& inner = region.region_;
+  inner.id = next_region_id_++;
+  inner.pager = &pager_;
+  inner.shard = next_shard_++ % options_.shards;
+  inner.userfaultfd = &userfaultfds_[inner.shard];
+  inner.arena = &arena_for(inner.page_bytes, inner.shard);
+  inner.traffic = traffic_of(inner.store);
+  regions_.push_back(&region);
+}
+
+void UserfaultfdEngine::detach(PagedRegionImplementation& region) {
+  const std::lock_guard held(regions_mutex_);
+  std::erase(regions_, &region);
+}
+
+std::shared_ptr<RegionImplementation> UserfaultfdEngine::map(std::shared_ptr<Store> store, const RegionOptions& options, const ResolvedRegionOptions& resolved) {
+  if (options.sharing == Sharing::private_copy) {
+    const std::uint64_t end = options.offset + std::max(options.length, options.reserve_bytes);
+    store = std::make_shared<OverlayStore>(std::move(store), end);
+  }
+  auto self = std::static_pointer_cast<UserfaultfdEngine>(shared_from_this());
+  return std::make_shared<PagedRegionImplementation>(std::move(self), std::move(store), options, resolved);
+}
+
+std::shared_ptr<Engine> make_userfaultfd_engine(const ResolvedCacheOptions& options, FaultMode mode, std::string reason) {
+  return std::make_shared<UserfaultfdEngine>(options, mode, std::move(reason), probe_userfaultfd().features);
+}
+
+}  // namespace tiermap
