@@ -3,11 +3,13 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <sstream>
 #include <system_error>
 
 #include "config/size.hpp"
@@ -34,13 +36,35 @@ std::string one_line(std::string text) {
                     "): name a readable YAML file, or unset it");
 }
 
+/// Takes no notice of what a document holds.
+class IgnoreEvents : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+};
+
+/// Whether anything follows the first document. (YAML::LoadAll() would tell, but never ends on a stray bracket, which
+/// it takes for one empty document after the other.)
+bool has_second_document(const std::string& yaml) {
+  std::istringstream stream(yaml);
+  YAML::Parser parser(stream);
+  IgnoreEvents events;
+  return parser.HandleNextDocument(events) && parser.HandleNextDocument(events);
+}
+
 YAML::Node load(const std::string& yaml, const std::string& path) {
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(yaml);
-    if (documents.size() > 1) {
-      throw OptionError(path + ": more than one YAML document: leave one mapping of options");
+    if (has_second_document(yaml)) {
+      throw OptionError(path + ": something follows the end of the first YAML document: leave one mapping of options");
     }
-    return documents.empty() ? YAML::Node() : documents.front();
+    return YAML::Load(yaml);
   } catch (const YAML::Exception& error) {
     throw OptionError(position(path, error.mark) + ": malformed YAML (" + one_line(error.msg) +
                       "): write one 'option: value' a line");
