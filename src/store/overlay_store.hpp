@@ -37,6 +37,8 @@ class OverlayStore final : public Store {
   int resize(std::uint64_t bytes) override;
   bool locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& extent) const noexcept override;
   std::uint32_t direct_alignment() const override { return alignment_; }
+  /// read() takes no lock and allocates nothing of its own: it is as good as the base's.
+  bool reads_in_signal_handler() const override { return base_->reads_in_signal_handler(); }
   std::uint32_t max_reads_in_flight() const override { return base_->max_reads_in_flight(); }
   std::string name() const override { return "private copy of " + base_->name(); }
 

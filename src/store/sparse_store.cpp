@@ -96,13 +96,19 @@ std::int64_t SparseStore::read(void* buffer, std::size_t bytes, std::uint64_t of
     std::int64_t got = 0;
     if (descriptor >= 0) {
       got = aligned(at, take, within, alignment_) ? read_fully(descriptor, at, take, within)
-                                                  : transfer_unaligned(index, at, take, within, false);
+                                                  : read_unaligned(descriptor, at, take, within);
     }
     if (got < 0) {
       return done > 0 ? static_cast<std::int64_t>(done) : got;
     }
-    // A segment that is absent, or was cut short by a crash, goes on as zeros.
-    std::memset(at + got, 0, take - static_cast<std::size_t>(got));
+    if (got > 0 && static_cast<std::size_t>(got) < take) {
+      done += static_cast<std::size_t>(
+          got);  // Either an error follows, which the next turn brings out, or the segment ends.
+      continue;
+    }
+    if (got == 0) {
+      std::memset(at, 0, take);  // Absent, or cut short by a crash: it goes on as zeros.
+    }
     done += take;
   }
   return static_cast<std::int64_t>(done);
@@ -118,8 +124,7 @@ std::int64_t SparseStore::write(const void* buffer, std::size_t bytes, std::uint
   }
   std::size_t done = 0;
   while (done < bytes) {
-    // Written from only: one function serves both ways.
-    char* const at = const_cast<char*>(static_cast<const char*>(buffer)) + done;
+    const char* const at = static_cast<const char*>(buffer) + done;
     const std::uint64_t within = (offset + done) % segment_bytes_;
     const std::uint64_t index = (offset + done) / segment_bytes_;
     const auto take = static_cast<std::size_t>(std::min<std::uint64_t>(bytes - done, segment_bytes_ - within));
@@ -127,7 +132,7 @@ std::int64_t SparseStore::write(const void* buffer, std::size_t bytes, std::uint
     std::int64_t put = descriptor;
     if (descriptor >= 0) {
       put = aligned(at, take, within, alignment_) ? write_fully(descriptor, at, take, within)
-                                                  : transfer_unaligned(index, at, take, within, true);
+                                                  : write_unaligned(index, at, take, within);
     }
     if (put < 0) {
       return done > 0 ? static_cast<std::int64_t>(done) : put;
@@ -141,18 +146,40 @@ std::int64_t SparseStore::write(const void* buffer, std::size_t bytes, std::uint
   return static_cast<std::int64_t>(done);
 }
 
-/// What direct I/O does not take goes through the page cache, by a descriptor opened for the occasion: it is rare, and
-/// keeping a second one for each segment would halve how many segments a process can have open.
-std::int64_t SparseStore::transfer_unaligned(std::uint64_t index, void* buffer, std::size_t bytes, std::uint64_t within,
-                                             bool writing) noexcept {
-  const int opened = directory_.open_segment(index, writing, false);
+/// By whole blocks through a buffer that direct I/O takes. Stops short where the segment does.
+std::int64_t SparseStore::read_unaligned(int descriptor, char* buffer, std::size_t bytes,
+                                         std::uint64_t within) const noexcept {
+  alignas(write_block_bytes) char block[write_block_bytes];
+  std::size_t done = 0;
+  while (done < bytes) {
+    const std::uint64_t skip = (within + done) % write_block_bytes;
+    const std::int64_t got = read_fully(descriptor, block, write_block_bytes, within + done - skip);
+    if (got < 0) {
+      return done > 0 ? static_cast<std::int64_t>(done) : got;
+    }
+    const auto there = static_cast<std::uint64_t>(got);
+    const std::size_t take =
+        static_cast<std::size_t>(std::min<std::uint64_t>(bytes - done, there - std::min(there, skip)));
+    std::memcpy(buffer + done, block + skip, take);
+    done += take;
+    if (there < write_block_bytes) {
+      break;
+    }
+  }
+  return static_cast<std::int64_t>(done);
+}
+
+/// Part of a block goes through the page cache, which leaves the rest of the block to others; by a descriptor opened for the
+/// occasion: it is rare, and keeping a second one for each segment would halve how many segments a process can have open.
+std::int64_t SparseStore::write_unaligned(std::uint64_t index, const char* buffer, std::size_t bytes,
+                                          std::uint64_t within) const noexcept {
+  const int opened = directory_.open_segment(index, true, false);
   if (opened < 0) {
     return opened;
   }
   const FileDescriptor buffered(opened);
   ::posix_fadvise(buffered.get(), 0, 0, POSIX_FADV_RANDOM);
-  return writing ? write_fully(buffered.get(), buffer, bytes, within)
-                 : read_fully(buffered.get(), buffer, bytes, within);
+  return write_fully(buffered.get(), buffer, bytes, within);
 }
 
 /// The segment's descriptor, or a negative errno value. Marked before it is handed out and never unmarked, since nobody

@@ -65,8 +65,9 @@ class SparseStore final : public Store {
   void open_segments();
   int descriptor_of(std::uint64_t index) const noexcept;
   int segment_for_write(std::uint64_t index) noexcept;
-  std::int64_t transfer_unaligned(std::uint64_t index, void* buffer, std::size_t bytes, std::uint64_t within,
-                                  bool writing) noexcept;
+  std::int64_t read_unaligned(int descriptor, char* buffer, std::size_t bytes, std::uint64_t within) const noexcept;
+  std::int64_t write_unaligned(std::uint64_t index, const char* buffer, std::size_t bytes,
+                               std::uint64_t within) const noexcept;
   void raise_size(std::uint64_t end) noexcept;
   SparseMetadata metadata() const noexcept;
   int synchronise_segments() noexcept;

@@ -7,6 +7,7 @@
 #include "store/own_store_example.h"
 #include "store/own_store_example.hpp"
 #include "store/reference_check.hpp"
+#include "store/temporary_directory.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -127,6 +128,22 @@ TEST(OwnStoreExample, the_class_is_a_store) {
   random_work(store, expected, 0, expected.size(), 200, 8);
   expect_equal(store, expected);
   EXPECT_EQ(store.flush(), 0);
+}
+
+/// The part of `text` from the first #include of a system header on.
+std::string body_of(const std::string& text) {
+  return text.substr(text.find("#include <"));
+}
+
+TEST(OwnStoreExample, the_document_shows_what_is_compiled_here) {
+  const std::string folder = TIERMAP_SOURCE_FOLDER;
+  const std::string document = read_file(folder + "/docs/how-to/own-store.md");
+  const std::string example = body_of(read_file(folder + "/tests/store/own_store_example.hpp"));
+  const std::string in_c = read_file(folder + "/tests/store/own_store_example.c");
+  ASSERT_GT(example.size(), 1000U);
+  EXPECT_NE(document.find(example), std::string::npos) << "the C++ example differs";
+  const std::string functions = in_c.substr(in_c.find("struct squares {"));
+  EXPECT_NE(document.find(functions), std::string::npos) << "the C example differs";
 }
 
 }  // namespace
