@@ -1,0 +1,224 @@
+#include "command_line/backing.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "config/size.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+/// What is to be removed should the process be interrupted.
+struct MadePaths {
+  std::mutex mutex;
+  std::set<std::string> paths;
+};
+
+/// Never destroyed: the interruption thread may outlive main().
+MadePaths& made_paths() {
+  static auto* paths = new MadePaths;
+  return *paths;
+}
+
+void remove_path(const std::string& path) noexcept {
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
+}
+
+bool starts_with_scheme(std::string_view url, std::string_view scheme) {
+  return url.substr(0, scheme.size()) == scheme;
+}
+
+/// Where on disk the store of a URL is; empty if it is not one file or directory.
+std::string path_of(const std::string& url) {
+  for (const std::string_view scheme : {"file://", "sparse://"}) {
+    if (starts_with_scheme(url, scheme)) {
+      const std::string rest = url.substr(scheme.size());
+      return rest.substr(0, rest.find('?'));
+    }
+  }
+  const bool has_scheme = url.find("://") != std::string::npos || starts_with_scheme(url, "memory:");
+  return has_scheme ? std::string() : url;
+}
+
+bool is_regular_file(const std::string& path) {
+  struct stat status{};
+  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
+void check_room_for(const std::string& path, std::uint64_t bytes) {
+  const std::string folder = std::filesystem::absolute(path).parent_path().string();
+  struct statvfs room{};
+  if (::statvfs(folder.c_str(), &room) != 0) {
+    return;  // Opening will say better what is wrong with the path.
+  }
+  const std::uint64_t free_bytes = std::uint64_t{room.f_bavail} * room.f_frsize;
+  if (free_bytes < bytes) {
+    throw OptionError(fmt::format("{} has room for {}, not for {}: choose another --file or fewer --bytes", folder,
+                                  format_size_rounded(static_cast<double>(free_bytes)), format_size(bytes)),
+                      ENOSPC);
+  }
+}
+
+}  // namespace
+
+Backing::Backing(std::string url, std::shared_ptr<Store> store) : url_(std::move(url)), store_(std::move(store)) {
+  const std::string path = path_of(url_);
+  if (!path.empty() && is_regular_file(path)) {
+    plain_path_ = path;
+  }
+}
+
+Backing Backing::open(const std::string& url, bool writable) {
+  return {url, open_store(url, writable ? OpenMode::read_write : OpenMode::read_only)};
+}
+
+Backing Backing::create(const std::string& url, std::uint64_t bytes) {
+  const std::string path = path_of(url);
+  if (!path.empty()) {
+    check_room_for(path, bytes);
+  }
+  Backing backing(url, open_store(url, OpenMode::create, bytes));
+  if (!path.empty()) {
+    backing.made_path_ = path;
+    MadePaths& made = made_paths();
+    const std::lock_guard lock(made.mutex);
+    made.paths.insert(path);
+  }
+  return backing;
+}
+
+Backing::Backing(Backing&& other) noexcept
+    : url_(std::move(other.url_)),
+      plain_path_(std::move(other.plain_path_)),
+      made_path_(std::exchange(other.made_path_, {})),
+      store_(std::move(other.store_)) {}
+
+Backing& Backing::operator=(Backing&& other) noexcept {
+  std::swap(url_, other.url_);
+  std::swap(plain_path_, other.plain_path_);
+  std::swap(made_path_, other.made_path_);
+  std::swap(store_, other.store_);
+  return *this;
+}
+
+Backing::~Backing() {
+  remove();
+}
+
+void Backing::keep() noexcept {
+  MadePaths& made = made_paths();
+  const std::lock_guard lock(made.mutex);
+  made.paths.erase(made_path_);
+  made_path_.clear();
+}
+
+void Backing::remove() noexcept {
+  store_.reset();
+  if (!made_path_.empty()) {
+    remove_path(made_path_);
+    keep();
+  }
+}
+
+void Backing::make_cold() {
+  if (const int result = store_->flush(); result < 0) {
+    throw StoreError(-result, fmt::format("{} cannot be made durable: error {}", url_, -result));
+  }
+  if (plain_path_.empty()) {
+    return;
+  }
+  const int descriptor = ::open(plain_path_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor >= 0) {
+    ::fdatasync(descriptor);
+    ::posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
+    ::close(descriptor);
+  }
+}
+
+bool backing_exists(const std::string& url) {
+  const std::string path = path_of(url);
+  return !path.empty() && std::filesystem::exists(path);
+}
+
+std::string scratch_path(const std::string& program, const std::string& what) {
+  const char* folder = std::getenv("TMPDIR");
+  // Not /tmp: on many machines it is memory, and what is measured here is what does not fit in memory.
+  return fmt::format("{}/{}.{}.{}", folder != nullptr && *folder != '\0' ? folder : "/var/tmp", program, ::getpid(),
+                     what);
+}
+
+void read_fully(Store& store, void* buffer, std::uint64_t bytes, std::uint64_t offset) {
+  for (std::uint64_t done = 0; done < bytes;) {
+    const std::int64_t result = store.read(static_cast<std::byte*>(buffer) + done, bytes - done, offset + done);
+    if (result <= 0) {
+      const int number = result < 0 ? static_cast<int>(-result) : EIO;
+      throw StoreError(number, fmt::format("{} cannot be read at byte {}: {}", store.name(), offset + done,
+                                           result == 0 ? "it ends there" : std::generic_category().message(number)));
+    }
+    done += static_cast<std::uint64_t>(result);
+  }
+}
+
+void write_fully(Store& store, const void* buffer, std::uint64_t bytes, std::uint64_t offset) {
+  for (std::uint64_t done = 0; done < bytes;) {
+    const std::int64_t result = store.write(static_cast<const std::byte*>(buffer) + done, bytes - done, offset + done);
+    if (result <= 0) {
+      const int number = result < 0 ? static_cast<int>(-result) : EIO;
+      throw StoreError(number, fmt::format("{} cannot be written at byte {}: {}", store.name(), offset + done,
+                                           std::generic_category().message(number)));
+    }
+    done += static_cast<std::uint64_t>(result);
+  }
+}
+
+AlignedBuffer::AlignedBuffer(std::uint64_t bytes) : bytes_(bytes) {
+  const std::size_t rounded = (static_cast<std::size_t>(bytes) + 4095) / 4096 * 4096;
+  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, std::max<std::size_t>(rounded, 4096))));
+  if (!memory_) {
+    throw std::bad_alloc();
+  }
+}
+
+void AlignedBuffer::Free::operator()(std::byte* memory) const noexcept {
+  std::free(memory);
+}
+
+void remove_scratch_on_interruption() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    sigaddset(&signals, signal);
+  }
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::thread([signals] {
+    int received = 0;
+    if (sigwait(&signals, &received) != 0) {
+      return;
+    }
+    MadePaths& made = made_paths();
+    made.mutex.lock();  // Never unlocked: nothing may be made from here on.
+    for (const std::string& path : made.paths) {
+      remove_path(path);
+    }
+    ::_exit(128 + received);
+  }).detach();
+}
+
+}  // namespace tiermap

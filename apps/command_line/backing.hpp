@@ -1,0 +1,80 @@
+// The store an application works on: opened, or made and removed again.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "tiermap/store.hpp"
+
+namespace tiermap {
+
+/// A store by URL. One that was made here is removed when this goes, or the process is interrupted, unless keep() was
+/// called.
+class Backing {
+ public:
+  /// Opens what exists. Throws StoreError.
+  static Backing open(const std::string& url, bool writable);
+  /// Makes a store of `bytes` bytes. Throws StoreError if it exists, OptionError if the disk has not the room.
+  static Backing create(const std::string& url, std::uint64_t bytes);
+
+  Backing(Backing&& other) noexcept;
+  Backing& operator=(Backing&& other) noexcept;
+  ~Backing();
+
+  const std::string& url() const noexcept { return url_; }
+  std::shared_ptr<Store> store() const noexcept { return store_; }
+  std::uint64_t size_bytes() const { return store_->size_bytes(); }
+  /// The file's path if the store is one plain file, else empty.
+  const std::string& plain_path() const noexcept { return plain_path_; }
+
+  /// Does not remove it after all.
+  void keep() noexcept;
+  /// Makes it durable and asks the kernel to forget its pages, so that the next reader starts cold. Plain files only;
+  /// other stores are only flushed.
+  void make_cold();
+
+ private:
+  Backing(std::string url, std::shared_ptr<Store> store);
+  void remove() noexcept;
+
+  std::string url_;
+  std::string plain_path_;
+  std::string made_path_;  ///< What to remove: empty if it was there before or is to stay.
+  std::shared_ptr<Store> store_;
+};
+
+/// Whether something is at the URL already; plain files and sparse directories only, false for all else.
+bool backing_exists(const std::string& url);
+
+/// A path for a scratch file: $TMPDIR or /var/tmp, the program's name, the process, `what`.
+std::string scratch_path(const std::string& program, const std::string& what);
+
+/// The whole of [offset, offset + bytes), or throws StoreError.
+void read_fully(Store& store, void* buffer, std::uint64_t bytes, std::uint64_t offset);
+void write_fully(Store& store, const void* buffer, std::uint64_t bytes, std::uint64_t offset);
+
+/// Memory for direct I/O: aligned to a page, freed by itself.
+class AlignedBuffer {
+ public:
+  explicit AlignedBuffer(std::uint64_t bytes);
+  std::byte* data() noexcept { return memory_.get(); }
+  template <typename T>
+  std::span<T> as_span() noexcept {
+    return {reinterpret_cast<T*>(memory_.get()), bytes_ / sizeof(T)};
+  }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const noexcept;
+  };
+  std::uint64_t bytes_;
+  std::unique_ptr<std::byte, Free> memory_;
+};
+
+/// From its first call on SIGINT, SIGTERM and SIGHUP end the process with 128 plus the signal's number, after removing
+/// what Backings made. To be called before any thread is started.
+void remove_scratch_on_interruption();
+
+}  // namespace tiermap

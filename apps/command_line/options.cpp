@@ -1,0 +1,122 @@
+#include "command_line/options.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cstdlib>
+#include <thread>
+#include <utility>
+
+#include "config/size.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+template <typename T, std::size_t count>
+using Names = std::array<std::pair<const char*, T>, count>;
+
+constexpr Names<System, 3> systems = {
+    {{"tiermap", System::tiermap}, {"mmap", System::mmap}, {"memory", System::memory}}};
+constexpr Names<Advice, 3> advices = {
+    {{"normal", Advice::normal}, {"random", Advice::random}, {"sequential", Advice::sequential}}};
+constexpr Names<FaultMode, 4> fault_modes = {{{"auto", FaultMode::automatic},
+                                              {"notify", FaultMode::notify},
+                                              {"self-serving", FaultMode::self_serving},
+                                              {"kernel", FaultMode::kernel}}};
+constexpr Names<bool, 2> switches = {{{"on", true}, {"off", false}}};
+
+template <typename T, std::size_t count>
+T choose(const Names<T, count>& names, const std::string& text, const char* option) {
+  std::string listed;
+  for (const auto& [name, value] : names) {
+    if (text == name) {
+      return value;
+    }
+    listed += (listed.empty() ? "" : ", ") + std::string(name);
+  }
+  throw OptionError(fmt::format("{} {} is unknown: choose one of {}", option, text, listed));
+}
+
+std::uint64_t checked_page_size(const std::string& text) {
+  const std::uint64_t bytes = parse_size(text, "page size");
+  if (!std::has_single_bit(bytes) || bytes < (4U << 10U) || bytes > (64U << 20U)) {
+    throw OptionError(fmt::format("page size {} is not a power of two from 4KiB to 64MiB: choose for example {}", text,
+                                  format_size(std::clamp<std::uint64_t>(std::bit_floor(bytes), 4U << 10U, 64U << 20U))));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+const char* system_name(System system) noexcept {
+  return systems[static_cast<std::size_t>(system)].first;
+}
+
+std::uint64_t parse_whole_number(const std::string& text, const std::string& what, std::uint64_t least,
+                                 std::uint64_t most) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size() || number < least || number > most) {
+    throw OptionError(fmt::format("{} {} is not a whole number from {} to {}: choose one", what, text, least, most));
+  }
+  return number;
+}
+
+void SharedOptions::declare(CLI::App& app, std::uint64_t default_page_size) {
+  default_page_size_ = default_page_size;
+  app.add_option("--system", system_, "Who pages: tiermap, mmap or memory (all of the file read in first)");
+  app.add_option("--madvise", advice_, "What to advise for the whole mapping: normal, random or sequential");
+  app.add_option("--file", plain_.file, "URL or path of the data; without it a scratch file in $TMPDIR or /var/tmp");
+  app.add_option("--bytes", bytes_, "Size of the data to generate, such as 4GiB");
+  app.add_option("--budget", budget_, "Memory for pages, such as 1GiB (default: half of what is available)");
+  app.add_option("--page-size", page_size_, "UPage size of tiermap, a power of two from 4KiB to 64MiB");
+  app.add_option("--threads", threads_, "Threads that work (default: one a processor)");
+  app.add_option("--policy", policy_, "Eviction policy of tiermap");
+  app.add_option("--fault-mode", fault_mode_, "Fault engine of tiermap: auto, notify, self-serving or kernel");
+  app.add_option("--read-ahead", read_ahead_, "Most that tiermap reads ahead of one stream, such as 4MiB; 0 for none");
+  app.add_option("--prefetch", prefetch_, "Say in advance what will be touched: on or off");
+  app.add_option("--seed", plain_.seed, "Seed of everything random");
+  app.add_flag("--verify,!--no-verify", plain_.verify, "Check the result (the default)");
+  app.add_flag("--keep", plain_.keep, "Keep the file that was made");
+  app.add_flag("--json", plain_.json, "One JSON object on standard output");
+}
+
+WorkloadOptions SharedOptions::checked() const {
+  WorkloadOptions options = plain_;
+  options.system = choose(systems, system_, "system");
+  options.advice = choose(advices, advice_, "advice");
+  options.prefetch = choose(switches, prefetch_, "prefetch");
+  if (!bytes_.empty()) {
+    options.bytes = parse_size(bytes_, "size");
+  }
+  if (!budget_.empty()) {
+    options.budget_bytes = parse_budget(budget_, "budget");
+    if (*options.budget_bytes == 0) {
+      throw OptionError(fmt::format("budget {} is no memory at all: choose 16MiB or more", budget_));
+    }
+  }
+  if (!page_size_.empty()) {
+    options.page_size_bytes = checked_page_size(page_size_);
+  } else if (std::getenv("TIERMAP_PAGE_SIZE") == nullptr && std::getenv("TIERMAP_CONFIG") == nullptr) {
+    options.page_size_bytes = default_page_size_;
+  }
+  options.threads = threads_.empty() ? std::max(1U, std::thread::hardware_concurrency())
+                                     : static_cast<std::uint32_t>(parse_whole_number(threads_, "threads", 1, 1024));
+  if (!policy_.empty()) {
+    options.policy = policy_;
+  }
+  if (!fault_mode_.empty()) {
+    options.fault_mode = choose(fault_modes, fault_mode_, "fault mode");
+  }
+  if (!read_ahead_.empty()) {
+    options.read_ahead_bytes = parse_size(read_ahead_, "read-ahead");
+  }
+  return options;
+}
+
+}  // namespace tiermap

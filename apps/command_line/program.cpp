@@ -1,0 +1,96 @@
+#include "command_line/program.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "command_line/backing.hpp"
+#include "tiermap/error.hpp"
+#include "tiermap/version.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr int right = 0;
+constexpr int wrong = 1;
+constexpr int bad_input = 2;
+
+/// One line on standard error, whatever the message holds.
+void complain(const std::string& name, std::string message) {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  fmt::print(stderr, "{}: {}\n", name, message);
+}
+
+/// A store that fails while it is used is not its user's mistake; one that cannot be opened is.
+bool failed_at_work(const StoreError& error) {
+  const int number = error.code().value();
+  return number == EIO || number == ENOSPC || number == EDQUOT;
+}
+
+}  // namespace
+
+Program::Program(std::string name, const std::string& description, std::uint64_t default_page_size)
+    : name_(std::move(name)), app_(description, name_) {
+  app_.set_version_flag("--version", name_ + " " + TIERMAP_VERSION);
+  shared_.declare(app_, default_page_size);
+}
+
+int exit_code_of(const std::string& name, const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) {
+    return app.exit(error);
+  }
+  complain(name, fmt::format("{}: see {} --help", error.what(), name));
+  return bad_input;
+}
+
+int exit_code_of(const std::string& name, const std::function<int()>& body) {
+  try {
+    return body();
+  } catch (const OptionError& error) {
+    complain(name, error.what());
+    return bad_input;
+  } catch (const PlatformError& error) {
+    complain(name, error.what());
+    return bad_input;
+  } catch (const StoreError& error) {
+    complain(name, error.what());
+    return failed_at_work(error) ? wrong : bad_input;
+  } catch (const std::bad_alloc&) {
+    complain(name, "the memory for the program's own tables is not to be had: choose a smaller input");
+    return wrong;
+  } catch (const std::exception& error) {
+    complain(name, error.what());
+    return wrong;
+  }
+}
+
+int Program::run(int argc, char** argv, const std::function<Report(const WorkloadOptions&)>& work) {
+  try {
+    app_.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return exit_code_of(name_, app_, error);
+  }
+  remove_scratch_on_interruption();
+  return exit_code_of(name_, [&] { return run_parsed(work); });
+}
+
+int Program::run_parsed(const std::function<Report(const WorkloadOptions&)>& work) {
+  const WorkloadOptions options = shared_.checked();
+  const Report report = work(options);
+  const bool failed = report.verified.has_value() && !*report.verified;
+  if (failed) {
+    complain(name_, report.failure);
+  }
+  const std::string text = options.json ? report.fields.dump() + "\n" : report.summary();
+  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
+    complain(name_, "the report cannot be written to standard output");
+    return wrong;
+  }
+  return failed ? wrong : right;
+}
+
+}  // namespace tiermap

@@ -1,0 +1,39 @@
+// The frame of every application's main(): parse, work, print, and the exit code that scripts rely on.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "command_line/options.hpp"
+#include "command_line/report.hpp"
+
+namespace tiermap {
+
+/// A program with the shared options. Declare further options on app().
+class Program {
+ public:
+  Program(std::string name, const std::string& description, std::uint64_t default_page_size);
+
+  CLI::App& app() noexcept { return app_; }
+
+  /// Parses, calls `work`, prints its report. Returns the exit code: 0 if the result was right (or not to be checked), 1
+  /// if it was wrong or the work failed, 2 for bad input. Standard output gets the report only; errors are one line.
+  int run(int argc, char** argv, const std::function<Report(const WorkloadOptions&)>& work);
+
+ private:
+  int run_parsed(const std::function<Report(const WorkloadOptions&)>& work);
+
+  std::string name_;
+  CLI::App app_;
+  SharedOptions shared_;
+};
+
+/// Runs `body`; an exception becomes one line on standard error that begins with `name`, and exit code 1 or 2.
+int exit_code_of(const std::string& name, const std::function<int()>& body);
+
+/// The same for a failure of CLI11's: 0 after --help and --version, 2 and one line for all else.
+int exit_code_of(const std::string& name, const CLI::App& app, const CLI::ParseError& error);
+
+}  // namespace tiermap

@@ -1,0 +1,97 @@
+#include "command_line/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "config/size.hpp"
+
+namespace tiermap {
+namespace {
+
+std::uint64_t absent_page_faults(const Statistics& statistics) {
+  return statistics[Counter::read_faults] + statistics[Counter::write_faults];
+}
+
+nlohmann::ordered_json counters_of(const Statistics& statistics) {
+  nlohmann::ordered_json counters = nlohmann::ordered_json::object();
+  for (std::size_t index = 0; index < counter_count; ++index) {
+    counters[counter_name(static_cast<Counter>(index))] = statistics.counters[index];
+  }
+  return counters;
+}
+
+}  // namespace
+
+Measurement::Measurement(const MemorySystem& system) : system_(system) {
+  reset_peak_resident();
+  resume();
+}
+
+void Measurement::resume() {
+  statistics_ = system_.statistics();
+  usage_ = read_process_usage();
+  watch_ = StopWatch();
+}
+
+void Measurement::pause() {
+  seconds += watch_.seconds();
+  const ProcessUsage now = read_process_usage();
+  const Statistics statistics = system_.statistics();
+  user_seconds += now.user_seconds - usage_.user_seconds;
+  system_seconds += now.system_seconds - usage_.system_seconds;
+  read_bytes += now.read_bytes - usage_.read_bytes;
+  written_bytes += now.written_bytes - usage_.written_bytes;
+  minor_faults += now.minor_faults - usage_.minor_faults;
+  // The engine's own threads take no major faults worth counting; what the program waited for is in the statistics.
+  const std::uint64_t served = absent_page_faults(statistics) - absent_page_faults(statistics_);
+  faults += std::max(served, now.major_faults - usage_.major_faults);
+  peak_rss_bytes = std::max(peak_rss_bytes, peak_resident_bytes());
+}
+
+void Report::describe(const WorkloadOptions& options, const MemorySystem& system, const Measurement& measured) {
+  nlohmann::ordered_json shared;
+  shared["workload"] = workload;
+  shared["system"] = system_name(options.system);
+  shared["seconds"] = measured.seconds;
+  shared["operations"] = operations;
+  shared["bytes"] = bytes;
+  shared["budget_bytes"] = system.budget_bytes();
+  shared["page_size"] = system.page_size_bytes();
+  shared["threads"] = options.threads;
+  shared["read_bytes"] = measured.read_bytes;
+  shared["written_bytes"] = measured.written_bytes;
+  shared["faults"] = measured.faults;
+  shared["peak_rss_bytes"] = measured.peak_rss_bytes;
+  shared["verified"] = verified.has_value() ? nlohmann::ordered_json(*verified) : nlohmann::ordered_json(nullptr);
+  shared["minor_faults"] = measured.minor_faults;
+  shared["user_seconds"] = measured.user_seconds;
+  shared["system_seconds"] = measured.system_seconds;
+  shared["madvise"] = options.advice == Advice::random       ? "random"
+                      : options.advice == Advice::sequential ? "sequential"
+                                                             : "normal";
+  shared["prefetch"] = options.prefetch;
+  shared["seed"] = options.seed;
+  shared["engine"] = system.description();
+  if (options.system == System::tiermap) {
+    shared["counters"] = counters_of(system.statistics());
+  }
+  for (const auto& [name, value] : fields.items()) {
+    shared[name] = value;
+  }
+  fields = std::move(shared);
+}
+
+std::string Report::summary() const {
+  const auto number = [&](const char* name) { return fields.at(name).get<double>(); };
+  const auto size = [&](const char* name) { return format_size_rounded(number(name)); };
+  std::string text = fmt::format("{} with {}: {:.2f} s, {} in {} of memory, {} threads\n", workload,
+                                 fields.at("system").get<std::string>(), number("seconds"), size("bytes"),
+                                 size("budget_bytes"), fields.at("threads").get<std::uint32_t>());
+  text += fmt::format("read {}, wrote {}, {} faults, peak {} resident\n", size("read_bytes"), size("written_bytes"),
+                      fields.at("faults").get<std::uint64_t>(), size("peak_rss_bytes"));
+  text += !verified.has_value() ? "not verified\n" : *verified ? "verified\n" : fmt::format("WRONG: {}\n", failure);
+  return text;
+}
+
+}  // namespace tiermap
