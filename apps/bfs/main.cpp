@@ -1,0 +1,361 @@
+// tiermap-bfs: breadth-first search of a graph in a mapped file that may be several times larger than memory.
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "bfs/csr_builder.hpp"
+#include "bfs/csr_file.hpp"
+#include "bfs/edge_source.hpp"
+#include "bfs/traversal.hpp"
+#include "bfs/tree_check.hpp"
+#include "command_line/backing.hpp"
+#include "command_line/memory_system.hpp"
+#include "command_line/program.hpp"
+#include "config/size.hpp"
+#include "observe/progress.hpp"
+#include "parallel/random.hpp"
+#include "parallel/thread_team.hpp"
+#include "platform/memory_limits.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr const char* program_name = "tiermap-bfs";
+constexpr std::uint64_t default_page_size = std::uint64_t{1} << 20U;
+constexpr std::uint32_t default_scale = 20;
+constexpr std::uint32_t most_scale = 31;
+
+/// The program's own options, as they are typed.
+struct BfsOptions {
+  std::string scale;
+  std::string edge_factor = "16";
+  std::string input;
+  bool directed = false;
+  std::string roots = "4";
+  std::vector<std::string> root;
+  std::string direction = "top-down";
+  std::string lookahead;
+  bool warm = false;
+  bool check_in_memory = false;
+};
+
+Direction parse_direction(const std::string& text) {
+  if (text == "top-down") {
+    return Direction::top_down;
+  }
+  if (text == "bottom-up") {
+    return Direction::bottom_up;
+  }
+  if (text == "auto") {
+    return Direction::automatic;
+  }
+  throw OptionError("direction " + text + " is unknown: choose one of top-down, bottom-up, auto");
+}
+
+/// Whether there is a graph file already, and nothing is to be made.
+bool is_given_a_graph(const WorkloadOptions& options, const BfsOptions& bfs) {
+  return backing_exists(options.file) && bfs.input.empty() && bfs.scale.empty();
+}
+
+/// From --scale, or the largest scale whose file has at most --bytes bytes.
+std::uint32_t chosen_scale(const WorkloadOptions& options, const BfsOptions& bfs, std::uint64_t edge_factor) {
+  if (!bfs.scale.empty()) {
+    return static_cast<std::uint32_t>(parse_whole_number(bfs.scale, "scale", 1, most_scale));
+  }
+  if (!options.bytes.has_value()) {
+    return default_scale;
+  }
+  std::uint32_t scale = 1;
+  while (scale < most_scale && CsrHeader::for_graph(std::uint64_t{2} << scale,
+                                                    (edge_factor * (bfs.directed ? 1 : 2)) << (scale + 1),
+                                                    !bfs.directed)
+                                       .file_bytes <= *options.bytes) {
+    ++scale;
+  }
+  return scale;
+}
+
+void check_options(const WorkloadOptions& options, const BfsOptions& bfs) {
+  if (parse_direction(bfs.direction) != Direction::top_down && bfs.directed) {
+    throw OptionError("direction " + bfs.direction + " needs edges both ways: leave out --directed or choose top-down");
+  }
+  if (!bfs.input.empty() && !bfs.scale.empty()) {
+    throw OptionError("--scale makes a graph and --input reads one: choose one of them");
+  }
+  const bool makes_one = !bfs.input.empty() || !bfs.scale.empty();
+  if (makes_one && backing_exists(options.file)) {
+    throw OptionError(fmt::format("{} exists: name a new file, or leave out --scale and --input to search it as it is",
+                                  options.file));
+  }
+}
+
+/// Refuses what needs more memory for its vertices than there is.
+void check_vertices(std::uint64_t vertices) {
+  const std::uint64_t needed = traversal_state_bytes(vertices);
+  const std::uint64_t usable = read_machine_memory().usable_bytes();
+  if (needed > usable) {
+    throw OptionError(fmt::format("{} vertices need {} of memory beside the budget, and {} is left: number them "
+                                  "without gaps, or choose a smaller graph",
+                                  vertices, format_size_rounded(static_cast<double>(needed)),
+                                  format_size_rounded(static_cast<double>(usable))),
+                      ENOMEM);
+  }
+}
+
+std::unique_ptr<EdgeSource> make_source(const WorkloadOptions& options, const BfsOptions& bfs) {
+  if (!bfs.input.empty()) {
+    return make_text_source(bfs.input, !bfs.directed);
+  }
+  const std::uint64_t edge_factor = parse_whole_number(bfs.edge_factor, "edge factor", 1, 1024);
+  return make_rmat_source(chosen_scale(options, bfs, edge_factor), edge_factor, options.seed);
+}
+
+/// Where each search begins: as told, or vertices with neighbours, drawn at random.
+std::vector<Vertex> choose_roots(const CsrGraph& graph, const WorkloadOptions& options, const BfsOptions& bfs) {
+  std::vector<Vertex> roots;
+  for (const std::string& text : bfs.root) {
+    roots.push_back(static_cast<Vertex>(parse_whole_number(text, "root", 0, graph.vertices() - 1)));
+  }
+  if (!roots.empty()) {
+    return roots;
+  }
+  const std::uint64_t wanted = parse_whole_number(bfs.roots, "roots", 1, 1024);
+  constexpr std::uint64_t most_draws = 1U << 20U;
+  std::set<Vertex> taken;
+  for (std::uint64_t draw = 0; draw < most_draws && roots.size() < wanted; ++draw) {
+    const auto vertex = static_cast<Vertex>(random_word(options.seed ^ 0x726f6f74U, draw) % graph.vertices());
+    if (!graph.neighbours(vertex).empty() && taken.insert(vertex).second) {
+      roots.push_back(vertex);
+    }
+  }
+  for (Vertex vertex = 0; roots.empty() && vertex < graph.vertices(); ++vertex) {
+    if (!graph.neighbours(vertex).empty()) {
+      roots.push_back(vertex);
+    }
+  }
+  if (roots.empty()) {
+    throw OptionError("the graph has no edge that joins two vertices: nothing to search, give another");
+  }
+  return roots;
+}
+
+std::uint64_t arcs_reached_by(const CsrGraph& graph, const Traversal& traversal, ThreadTeam& team) {
+  constexpr std::uint64_t block = 1U << 16U;
+  std::atomic<std::uint64_t> arcs{0};
+  team.for_each((graph.vertices() + block - 1) / block, [&](std::uint64_t index) {
+    std::uint64_t sum = 0;
+    const std::uint64_t end = std::min(graph.vertices(), (index + 1) * block);
+    for (std::uint64_t vertex = index * block; vertex < end; ++vertex) {
+      if (traversal.parents[vertex] != no_vertex) {
+        const auto [begin_arc, end_arc] = graph.arcs_of(vertex);
+        sum += end_arc - begin_arc;
+      }
+    }
+    arcs += sum;
+  });
+  return arcs;
+}
+
+/// What all searches together came to.
+struct Outcome {
+  std::vector<double> seconds;
+  std::vector<double> edges_per_second;
+  std::vector<std::uint64_t> edges;
+  std::vector<std::vector<std::uint64_t>> level_counts;
+  std::string failure;
+  double verify_seconds = 0;
+};
+
+/// One run of the program: a graph, how it is mapped, and what is done with it.
+class BfsRun {
+ public:
+  BfsRun(const WorkloadOptions& options, const BfsOptions& bfs)
+      : options_(options), bfs_(bfs), team_(options.threads), progress_("preparing", 0) {
+    traversal_options_.direction = parse_direction(bfs.direction);
+    traversal_options_.progress = [this](std::uint64_t arcs) { progress_.add(arcs); };
+  }
+
+  Report run() {
+    check_options(options_, bfs_);
+    system_ = MemorySystem::make(options_);
+    const StopWatch preparing;
+    Backing graph_file = open_or_build();
+    const CsrHeader header = read_csr_header(*graph_file.store());
+    if (traversal_options_.direction != Direction::top_down && !header.is_undirected()) {
+      throw OptionError("direction " + bfs_.direction + " needs edges both ways, and the graph is directed: choose top-down");
+    }
+    check_vertices(header.vertices);
+    graph_file.make_cold();
+    const double prepare_seconds = preparing.seconds();
+    const StopWatch loading;
+    const std::unique_ptr<MappedBytes> mapped = system_->map(graph_file, Access::read_only);
+    const double load_seconds = loading.seconds();
+    traversal_options_.page_size_bytes = system_->page_size_bytes();
+    traversal_options_.lookahead_bytes = lookahead_bytes();
+
+    const CsrGraph graph(header, *mapped);
+    const std::vector<Vertex> roots = choose_roots(graph, options_, bfs_);
+    if (bfs_.warm) {
+      progress_.restart("warming up", header.arcs);
+      traverse(graph, roots.front(), team_, traversal_options_);
+    }
+    Measurement measured(*system_);
+    const Outcome outcome = search_all(graph, header, *graph_file.store(), roots, measured);
+    Report report = make_report(header, outcome, measured);
+    report.fields["prepare_seconds"] = prepare_seconds;
+    report.fields["load_seconds"] = load_seconds;
+    report.fields["roots"] = roots;
+    report.describe(options_, *system_, measured);
+    if (options_.keep) {
+      graph_file.keep();
+    }
+    return report;
+  }
+
+ private:
+  Backing open_or_build() {
+    if (is_given_a_graph(options_, bfs_)) {
+      return Backing::open(options_.file, false);
+    }
+    source_ = make_source(options_, bfs_);
+    check_vertices(source_->vertices());
+    CsrBuildOptions build;
+    build.url = options_.file.empty() ? scratch_path(program_name, "graph") : options_.file;
+    const bool beside = options_.file.empty() || options_.file.find("://") == std::string::npos;
+    build.scratch_path = beside ? build.url + ".arcs" : scratch_path(program_name, "arcs");
+    build.undirected = !bfs_.directed;
+    build.prefetch = options_.prefetch;
+    return build_csr(*source_, *system_, team_, build, progress_);
+  }
+
+  std::uint64_t lookahead_bytes() const {
+    if (!options_.prefetch) {
+      return 0;
+    }
+    if (!bfs_.lookahead.empty()) {
+      return parse_size(bfs_.lookahead, "lookahead");
+    }
+    // Deep enough to keep the device busy, and far less than would push out what is about to be read.
+    return std::clamp<std::uint64_t>(system_->budget_bytes() / 16, std::uint64_t{1} << 20U, std::uint64_t{64} << 20U);
+  }
+
+  Outcome search_all(const CsrGraph& graph, const CsrHeader& header, Store& store, const std::vector<Vertex>& roots,
+                     Measurement& measured) {
+    Outcome outcome;
+    std::vector<std::vector<Vertex>> reference;
+    measured.pause();
+    if (bfs_.check_in_memory) {
+      progress_.restart("reading the graph into memory", 0);
+      reference = source_ ? neighbours_of(*source_, header.is_undirected())
+                          : neighbours_of(header.vertices, walk_store(store, header, team_));
+    }
+    for (const Vertex root : roots) {
+      progress_.restart("searching", header.arcs);
+      const double before = measured.seconds;
+      measured.resume();
+      const Traversal traversal = traverse(graph, root, team_, traversal_options_);
+      measured.pause();
+      const std::uint64_t arcs = arcs_reached_by(graph, traversal, team_);
+      outcome.seconds.push_back(measured.seconds - before);
+      outcome.edges.push_back(header.is_undirected() ? arcs / 2 : arcs);
+      outcome.edges_per_second.push_back(static_cast<double>(outcome.edges.back()) / outcome.seconds.back());
+      outcome.level_counts.push_back(traversal.level_counts);
+      const StopWatch verifying;
+      check(traversal, root, arcs, header, store, reference, outcome);
+      outcome.verify_seconds += verifying.seconds();
+    }
+    return outcome;
+  }
+
+  void check(const Traversal& traversal, Vertex root, std::uint64_t arcs, const CsrHeader& header, Store& store,
+             const std::vector<std::vector<Vertex>>& reference, Outcome& outcome) {
+    progress_.restart("checking", 0);
+    if (options_.verify && outcome.failure.empty()) {
+      const TreeCheck tree = check_tree(traversal, root, header.is_undirected(), walk_store(store, header, team_));
+      outcome.failure = tree.failure;
+      if (tree.failure.empty() && tree.arcs_reached != arcs) {
+        outcome.failure = fmt::format("the mapped graph gives the tree {} arcs, and the file gives it {}", arcs,
+                                      tree.arcs_reached);
+      }
+    }
+    if (bfs_.check_in_memory && outcome.failure.empty() &&
+        levels_of_tree(traversal.parents, root).levels != reference_levels(reference, root)) {
+      outcome.failure = fmt::format("the levels from root {} are not those of a plain search in memory", root);
+    }
+    if (!outcome.failure.empty()) {
+      outcome.failure = fmt::format("from root {}: {}", root, outcome.failure);
+    }
+  }
+
+  Report make_report(const CsrHeader& header, const Outcome& outcome, const Measurement&) const {
+    Report report;
+    report.workload = "bfs";
+    double slowness = 0;
+    for (std::size_t search = 0; search < outcome.edges.size(); ++search) {
+      report.operations += outcome.edges[search];
+      slowness += 1 / outcome.edges_per_second[search];
+    }
+    report.bytes = header.file_bytes;
+    if (options_.verify || bfs_.check_in_memory) {
+      report.verified = outcome.failure.empty();
+      report.failure = outcome.failure;
+    }
+    report.fields["vertices"] = header.vertices;
+    report.fields["edges"] = header.is_undirected() ? header.arcs / 2 : header.arcs;
+    report.fields["input_edges"] = header.input_edges;
+    report.fields["undirected"] = header.is_undirected();
+    report.fields["direction"] = bfs_.direction;
+    report.fields["lookahead_bytes"] = traversal_options_.lookahead_bytes;
+    report.fields["state_bytes"] = traversal_state_bytes(header.vertices);
+    report.fields["teps"] = static_cast<double>(outcome.edges.size()) / slowness;
+    report.fields["root_seconds"] = outcome.seconds;
+    report.fields["root_teps"] = outcome.edges_per_second;
+    report.fields["levels"] = outcome.level_counts;
+    report.fields["checked_in_memory"] = bfs_.check_in_memory;
+    report.fields["verify_seconds"] = outcome.verify_seconds;
+    return report;
+  }
+
+  const WorkloadOptions& options_;
+  const BfsOptions& bfs_;
+  ThreadTeam team_;
+  ProgressDisplay progress_;
+  TraversalOptions traversal_options_;
+  std::unique_ptr<MemorySystem> system_;
+  std::unique_ptr<EdgeSource> source_;
+};
+
+void declare(CLI::App& app, BfsOptions& bfs) {
+  app.add_option("--scale", bfs.scale, "Make an R-MAT graph of 2^SCALE vertices (default: 20, or what --bytes allows)");
+  app.add_option("--edge-factor", bfs.edge_factor, "Edges of the R-MAT graph for each vertex (default: 16)");
+  app.add_option("--input", bfs.input, "Read an edge list or a Matrix Market file instead");
+  app.add_flag("--directed,!--undirected", bfs.directed, "Take edges one way (default: both ways)");
+  app.add_option("--roots", bfs.roots, "How many searches, each from another random vertex (default: 4)");
+  app.add_option("--root", bfs.root, "Search from this vertex; may be given more than once");
+  app.add_option("--direction", bfs.direction, "top-down (default), bottom-up or auto");
+  app.add_option("--lookahead", bfs.lookahead, "How much to prefetch ahead (default: budget / 16, 1MiB to 64MiB)");
+  app.add_flag("--warm", bfs.warm, "One search before those that are timed");
+  app.add_flag("--check-in-memory", bfs.check_in_memory, "Compare every level with a plain search in memory");
+}
+
+}  // namespace
+}  // namespace tiermap
+
+int main(int argc, char** argv) {
+  tiermap::Program program(tiermap::program_name,
+                           "Breadth-first search, out of core, of an R-MAT graph or one that is read from a file. If "
+                           "--file is a graph that was kept, it is searched as it is.",
+                           tiermap::default_page_size);
+  tiermap::BfsOptions bfs;
+  tiermap::declare(program.app(), bfs);
+  return program.run(argc, argv, [&](const tiermap::WorkloadOptions& options) {
+    return tiermap::BfsRun(options, bfs).run();
+  });
+}

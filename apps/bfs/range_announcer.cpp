@@ -1,0 +1,85 @@
+#include "bfs/range_announcer.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace tiermap {
+
+RangeAnnouncer::RangeAnnouncer(const CsrGraph& graph, std::uint64_t lookahead_bytes, std::uint64_t page_size_bytes,
+                               std::function<std::uint64_t(std::uint64_t)> word)
+    : graph_(graph),
+      lookahead_bytes_(lookahead_bytes),
+      page_size_bytes_(page_size_bytes),
+      word_(std::move(word)),
+      chunks_((graph.vertices() + chunk_vertices - 1) / chunk_vertices) {
+  if (lookahead_bytes_ != 0) {
+    bytes_before_chunk_.reserve(chunks_);
+  }
+}
+
+void RangeAnnouncer::reached(std::uint64_t chunk) {
+  if (lookahead_bytes_ == 0 || announced_chunks_.load(std::memory_order_relaxed) >= chunks_) {
+    return;
+  }
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock.owns_lock()) {
+    announce_until_enough(chunk);
+  }
+}
+
+void RangeAnnouncer::announce_until_enough(std::uint64_t chunk) {
+  std::uint64_t announced = announced_chunks_.load(std::memory_order_relaxed);
+  const auto ahead = [&] {
+    return chunk < announced ? announced_bytes_ - bytes_before_chunk_[chunk] : std::uint64_t{0};
+  };
+  if (announced >= chunks_ || ahead() >= lookahead_bytes_ / 2) {
+    return;
+  }
+  ranges_.clear();
+  while (announced < chunks_ && ahead() < lookahead_bytes_) {
+    bytes_before_chunk_.push_back(announced_bytes_);
+    // What has been passed already is not worth asking for.
+    if (announced >= chunk) {
+      add_chunk(announced);
+    }
+    ++announced;
+  }
+  announced_chunks_.store(announced, std::memory_order_relaxed);
+  if (!ranges_.empty()) {
+    graph_.mapped().prefetch(ranges_);
+  }
+}
+
+void RangeAnnouncer::add_chunk(std::uint64_t chunk) {
+  const std::uint64_t first = chunk * chunk_vertices / 64;
+  const std::uint64_t end = std::min(first + chunk_vertices / 64, (graph_.vertices() + 63) / 64);
+  for (std::uint64_t index = first; index < end; ++index) {
+    for (std::uint64_t bits = word_(index); bits != 0; bits &= bits - 1) {
+      const auto vertex = index * 64 + static_cast<std::uint64_t>(std::countr_zero(bits));
+      const auto [begin_arc, end_arc] = graph_.arcs_of(vertex);
+      if (begin_arc != end_arc) {
+        add_range(graph_.range_of_arcs(begin_arc, end_arc));
+      }
+    }
+  }
+}
+
+void RangeAnnouncer::add_range(ByteRange range) {
+  const std::uint64_t begin = range.offset / page_size_bytes_ * page_size_bytes_;
+  const std::uint64_t rounded_end = (range.offset + range.bytes + page_size_bytes_ - 1) / page_size_bytes_ *
+                                    page_size_bytes_;
+  const std::uint64_t end = std::min(rounded_end, graph_.mapped().size());
+  if (!ranges_.empty() && begin <= ranges_.back().offset + ranges_.back().bytes) {
+    const std::uint64_t known_end = ranges_.back().offset + ranges_.back().bytes;
+    if (end > known_end) {
+      announced_bytes_ += end - known_end;
+      ranges_.back().bytes += end - known_end;
+    }
+    return;
+  }
+  announced_bytes_ += end - begin;
+  ranges_.push_back({begin, end - begin});
+}
+
+}  // namespace tiermap

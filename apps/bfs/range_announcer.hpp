@@ -1,0 +1,45 @@
+// Tells the memory system which parts of the graph a level will read, some way ahead of the threads that read it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "bfs/csr_file.hpp"
+
+namespace tiermap {
+
+/// One level's announcements. Vertices are gone through in chunks; threads say when they begin one, and whoever finds that
+/// too little is ahead announces more. Thread-safe.
+class RangeAnnouncer {
+ public:
+  static constexpr std::uint64_t chunk_vertices = 4096;
+
+  /// `word(i)` is the i-th group of 64 vertices, a bit set for each that will be read.
+  RangeAnnouncer(const CsrGraph& graph, std::uint64_t lookahead_bytes, std::uint64_t page_size_bytes,
+                 std::function<std::uint64_t(std::uint64_t)> word);
+
+  /// A thread begins chunk `chunk`.
+  void reached(std::uint64_t chunk);
+
+ private:
+  void announce_until_enough(std::uint64_t chunk);
+  void add_chunk(std::uint64_t chunk);
+  void add_range(ByteRange range);
+
+  const CsrGraph& graph_;
+  const std::uint64_t lookahead_bytes_;
+  const std::uint64_t page_size_bytes_;
+  const std::function<std::uint64_t(std::uint64_t)> word_;
+  const std::uint64_t chunks_;
+
+  std::mutex mutex_;  ///< Guards what is below; who finds it taken goes on reading.
+  std::atomic<std::uint64_t> announced_chunks_{0};
+  std::uint64_t announced_bytes_ = 0;
+  std::vector<std::uint64_t> bytes_before_chunk_;  ///< Announced before each announced chunk.
+  std::vector<ByteRange> ranges_;
+};
+
+}  // namespace tiermap
