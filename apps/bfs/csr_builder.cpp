@@ -155,8 +155,7 @@ Backing build_csr(const EdgeSource& source, MemorySystem& system, ThreadTeam& te
     progress.restart("sorting arcs", mapped->size());
     sort_words(mapped->as_span<std::uint64_t>(), team, sort_options(system, *mapped, options.prefetch, progress));
     progress.restart("writing the graph", mapped->size());
-    const std::uint64_t arcs =
-        write_tables(mapped->as_span<const std::uint64_t>(), header, *graph.store(), progress);
+    const std::uint64_t arcs = write_tables(mapped->as_span<const std::uint64_t>(), header, *graph.store(), progress);
     header.file_bytes = header.targets_at + arcs * sizeof(Vertex);
     header.arcs = arcs;
   }

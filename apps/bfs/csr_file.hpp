@@ -21,9 +21,9 @@ struct CsrHeader {
   std::uint32_t version = current_version;
   std::uint32_t flags = 0;
   std::uint64_t vertices = 0;
-  std::uint64_t arcs = 0;         ///< Neighbours in all: an edge both ways counts twice.
-  std::uint64_t offsets_at = 0;   ///< vertices + 1 numbers of 8 bytes: where each vertex's neighbours begin, in arcs.
-  std::uint64_t targets_at = 0;   ///< arcs numbers of target_bytes bytes: the neighbours, ascending for each vertex.
+  std::uint64_t arcs = 0;        ///< Neighbours in all: an edge both ways counts twice.
+  std::uint64_t offsets_at = 0;  ///< vertices + 1 numbers of 8 bytes: where each vertex's neighbours begin, in arcs.
+  std::uint64_t targets_at = 0;  ///< arcs numbers of target_bytes bytes: the neighbours, ascending for each vertex.
   std::uint64_t file_bytes = 0;
   std::uint64_t input_edges = 0;  ///< Edges it was made from, loops and duplicates included.
   std::uint32_t target_bytes = sizeof(Vertex);

@@ -1,9 +1,8 @@
 // tiermap-bfs: breadth-first search of a graph in a mapped file that may be several times larger than memory.
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
-#include <bit>
+#include <atomic>
 #include <memory>
 #include <set>
 #include <string>
@@ -42,6 +41,8 @@ struct BfsOptions {
   std::vector<std::string> root;
   std::string direction = "top-down";
   std::string lookahead;
+  std::string graph;
+  bool build_only = false;
   bool warm = false;
   bool check_in_memory = false;
 };
@@ -59,6 +60,21 @@ Direction parse_direction(const std::string& text) {
   throw OptionError("direction " + text + " is unknown: choose one of top-down, bottom-up, auto");
 }
 
+/// --graph is --file and --keep in one.
+WorkloadOptions with_graph(WorkloadOptions options, const BfsOptions& bfs) {
+  if (!bfs.graph.empty() && !options.file.empty()) {
+    throw OptionError("--graph and --file both name the graph's file: choose one of them");
+  }
+  if (bfs.build_only && bfs.graph.empty()) {
+    throw OptionError("--build-only makes a graph to be kept: name its file with --graph");
+  }
+  if (!bfs.graph.empty()) {
+    options.file = bfs.graph;
+    options.keep = true;
+  }
+  return options;
+}
+
 /// Whether there is a graph file already, and nothing is to be made.
 bool is_given_a_graph(const WorkloadOptions& options, const BfsOptions& bfs) {
   return backing_exists(options.file) && bfs.input.empty() && bfs.scale.empty();
@@ -73,10 +89,10 @@ std::uint32_t chosen_scale(const WorkloadOptions& options, const BfsOptions& bfs
     return default_scale;
   }
   std::uint32_t scale = 1;
-  while (scale < most_scale && CsrHeader::for_graph(std::uint64_t{2} << scale,
-                                                    (edge_factor * (bfs.directed ? 1 : 2)) << (scale + 1),
-                                                    !bfs.directed)
-                                       .file_bytes <= *options.bytes) {
+  while (scale < most_scale &&
+         CsrHeader::for_graph(std::uint64_t{2} << scale, (edge_factor * (bfs.directed ? 1 : 2)) << (scale + 1),
+                              !bfs.directed)
+                 .file_bytes <= *options.bytes) {
     ++scale;
   }
   return scale;
@@ -89,7 +105,7 @@ void check_options(const WorkloadOptions& options, const BfsOptions& bfs) {
   if (!bfs.input.empty() && !bfs.scale.empty()) {
     throw OptionError("--scale makes a graph and --input reads one: choose one of them");
   }
-  const bool makes_one = !bfs.input.empty() || !bfs.scale.empty();
+  const bool makes_one = !bfs.input.empty() || !bfs.scale.empty() || bfs.build_only;
   if (makes_one && backing_exists(options.file)) {
     throw OptionError(fmt::format("{} exists: name a new file, or leave out --scale and --input to search it as it is",
                                   options.file));
@@ -117,11 +133,23 @@ std::unique_ptr<EdgeSource> make_source(const WorkloadOptions& options, const Bf
   return make_rmat_source(chosen_scale(options, bfs, edge_factor), edge_factor, options.seed);
 }
 
+/// Read past the mapping, so that what is measured finds nothing in memory.
+bool has_neighbours(Store& store, const CsrHeader& header, std::uint64_t vertex) {
+  constexpr std::uint64_t page = 4096;
+  const std::uint64_t at = header.offsets_at + vertex * sizeof(std::uint64_t);
+  const std::uint64_t begin = at / page * page;
+  AlignedBuffer buffer(2 * page);
+  read_fully(store, buffer.data(), std::min(2 * page, header.file_bytes - begin), begin);
+  const auto offsets = buffer.as_span<std::uint64_t>().subspan((at - begin) / sizeof(std::uint64_t), 2);
+  return offsets[0] != offsets[1];
+}
+
 /// Where each search begins: as told, or vertices with neighbours, drawn at random.
-std::vector<Vertex> choose_roots(const CsrGraph& graph, const WorkloadOptions& options, const BfsOptions& bfs) {
+std::vector<Vertex> choose_roots(Store& store, const CsrHeader& header, const WorkloadOptions& options,
+                                 const BfsOptions& bfs) {
   std::vector<Vertex> roots;
   for (const std::string& text : bfs.root) {
-    roots.push_back(static_cast<Vertex>(parse_whole_number(text, "root", 0, graph.vertices() - 1)));
+    roots.push_back(static_cast<Vertex>(parse_whole_number(text, "root", 0, header.vertices - 1)));
   }
   if (!roots.empty()) {
     return roots;
@@ -130,13 +158,13 @@ std::vector<Vertex> choose_roots(const CsrGraph& graph, const WorkloadOptions& o
   constexpr std::uint64_t most_draws = 1U << 20U;
   std::set<Vertex> taken;
   for (std::uint64_t draw = 0; draw < most_draws && roots.size() < wanted; ++draw) {
-    const auto vertex = static_cast<Vertex>(random_word(options.seed ^ 0x726f6f74U, draw) % graph.vertices());
-    if (!graph.neighbours(vertex).empty() && taken.insert(vertex).second) {
+    const auto vertex = static_cast<Vertex>(random_word(options.seed ^ 0x726f6f74U, draw) % header.vertices);
+    if (has_neighbours(store, header, vertex) && taken.insert(vertex).second) {
       roots.push_back(vertex);
     }
   }
-  for (Vertex vertex = 0; roots.empty() && vertex < graph.vertices(); ++vertex) {
-    if (!graph.neighbours(vertex).empty()) {
+  for (Vertex vertex = 0; roots.empty() && vertex < header.vertices; ++vertex) {
+    if (has_neighbours(store, header, vertex)) {
       roots.push_back(vertex);
     }
   }
@@ -185,15 +213,20 @@ class BfsRun {
   Report run() {
     check_options(options_, bfs_);
     system_ = MemorySystem::make(options_);
-    const StopWatch preparing;
+    Measurement building(*system_);
     Backing graph_file = open_or_build();
+    building.pause();
     const CsrHeader header = read_csr_header(*graph_file.store());
     if (traversal_options_.direction != Direction::top_down && !header.is_undirected()) {
-      throw OptionError("direction " + bfs_.direction + " needs edges both ways, and the graph is directed: choose top-down");
+      throw OptionError("direction " + bfs_.direction +
+                        " needs edges both ways, and the graph is directed: choose top-down");
     }
     check_vertices(header.vertices);
+    if (bfs_.build_only) {
+      return report_build(graph_file, header, building);
+    }
+    const std::vector<Vertex> roots = choose_roots(*graph_file.store(), header, options_, bfs_);
     graph_file.make_cold();
-    const double prepare_seconds = preparing.seconds();
     const StopWatch loading;
     const std::unique_ptr<MappedBytes> mapped = system_->map(graph_file, Access::read_only);
     const double load_seconds = loading.seconds();
@@ -201,15 +234,14 @@ class BfsRun {
     traversal_options_.lookahead_bytes = lookahead_bytes();
 
     const CsrGraph graph(header, *mapped);
-    const std::vector<Vertex> roots = choose_roots(graph, options_, bfs_);
     if (bfs_.warm) {
       progress_.restart("warming up", header.arcs);
       traverse(graph, roots.front(), team_, traversal_options_);
     }
     Measurement measured(*system_);
     const Outcome outcome = search_all(graph, header, *graph_file.store(), roots, measured);
-    Report report = make_report(header, outcome, measured);
-    report.fields["prepare_seconds"] = prepare_seconds;
+    Report report = report_searches(header, outcome);
+    report.fields["prepare_seconds"] = building.seconds;
     report.fields["load_seconds"] = load_seconds;
     report.fields["roots"] = roots;
     report.describe(options_, *system_, measured);
@@ -281,8 +313,8 @@ class BfsRun {
       const TreeCheck tree = check_tree(traversal, root, header.is_undirected(), walk_store(store, header, team_));
       outcome.failure = tree.failure;
       if (tree.failure.empty() && tree.arcs_reached != arcs) {
-        outcome.failure = fmt::format("the mapped graph gives the tree {} arcs, and the file gives it {}", arcs,
-                                      tree.arcs_reached);
+        outcome.failure =
+            fmt::format("the mapped graph gives the tree {} arcs, and the file gives it {}", arcs, tree.arcs_reached);
       }
     }
     if (bfs_.check_in_memory && outcome.failure.empty() &&
@@ -294,23 +326,37 @@ class BfsRun {
     }
   }
 
-  Report make_report(const CsrHeader& header, const Outcome& outcome, const Measurement&) const {
+  Report report_build(Backing& graph_file, const CsrHeader& header, const Measurement& building) const {
+    graph_file.keep();
+    Report report;
+    report.workload = "bfs-build";
+    report.operations = header.input_edges;
+    describe_graph(report, header);
+    report.describe(options_, *system_, building);
+    return report;
+  }
+
+  static void describe_graph(Report& report, const CsrHeader& header) {
+    report.bytes = header.file_bytes;
+    report.fields["vertices"] = header.vertices;
+    report.fields["edges"] = header.is_undirected() ? header.arcs / 2 : header.arcs;
+    report.fields["input_edges"] = header.input_edges;
+    report.fields["undirected"] = header.is_undirected();
+  }
+
+  Report report_searches(const CsrHeader& header, const Outcome& outcome) const {
     Report report;
     report.workload = "bfs";
+    describe_graph(report, header);
     double slowness = 0;
     for (std::size_t search = 0; search < outcome.edges.size(); ++search) {
       report.operations += outcome.edges[search];
       slowness += 1 / outcome.edges_per_second[search];
     }
-    report.bytes = header.file_bytes;
     if (options_.verify || bfs_.check_in_memory) {
       report.verified = outcome.failure.empty();
       report.failure = outcome.failure;
     }
-    report.fields["vertices"] = header.vertices;
-    report.fields["edges"] = header.is_undirected() ? header.arcs / 2 : header.arcs;
-    report.fields["input_edges"] = header.input_edges;
-    report.fields["undirected"] = header.is_undirected();
     report.fields["direction"] = bfs_.direction;
     report.fields["lookahead_bytes"] = traversal_options_.lookahead_bytes;
     report.fields["state_bytes"] = traversal_state_bytes(header.vertices);
@@ -323,7 +369,7 @@ class BfsRun {
     return report;
   }
 
-  const WorkloadOptions& options_;
+  const WorkloadOptions options_;
   const BfsOptions& bfs_;
   ThreadTeam team_;
   ProgressDisplay progress_;
@@ -341,6 +387,8 @@ void declare(CLI::App& app, BfsOptions& bfs) {
   app.add_option("--root", bfs.root, "Search from this vertex; may be given more than once");
   app.add_option("--direction", bfs.direction, "top-down (default), bottom-up or auto");
   app.add_option("--lookahead", bfs.lookahead, "How much to prefetch ahead (default: budget / 16, 1MiB to 64MiB)");
+  app.add_option("--graph", bfs.graph, "The graph file: kept if it is made, searched as it is if it is there");
+  app.add_flag("--build-only", bfs.build_only, "Make the --graph file and stop");
   app.add_flag("--warm", bfs.warm, "One search before those that are timed");
   app.add_flag("--check-in-memory", bfs.check_in_memory, "Compare every level with a plain search in memory");
 }
@@ -350,12 +398,12 @@ void declare(CLI::App& app, BfsOptions& bfs) {
 
 int main(int argc, char** argv) {
   tiermap::Program program(tiermap::program_name,
-                           "Breadth-first search, out of core, of an R-MAT graph or one that is read from a file. If "
-                           "--file is a graph that was kept, it is searched as it is.",
+                           "Breadth-first search, out of core, of an R-MAT graph or one that is read from a file. A "
+                           "graph file that is there already is searched as it is.",
                            tiermap::default_page_size);
   tiermap::BfsOptions bfs;
   tiermap::declare(program.app(), bfs);
   return program.run(argc, argv, [&](const tiermap::WorkloadOptions& options) {
-    return tiermap::BfsRun(options, bfs).run();
+    return tiermap::BfsRun(tiermap::with_graph(options, bfs), bfs).run();
   });
 }

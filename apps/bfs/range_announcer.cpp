@@ -67,8 +67,8 @@ void RangeAnnouncer::add_chunk(std::uint64_t chunk) {
 
 void RangeAnnouncer::add_range(ByteRange range) {
   const std::uint64_t begin = range.offset / page_size_bytes_ * page_size_bytes_;
-  const std::uint64_t rounded_end = (range.offset + range.bytes + page_size_bytes_ - 1) / page_size_bytes_ *
-                                    page_size_bytes_;
+  const std::uint64_t rounded_end =
+      (range.offset + range.bytes + page_size_bytes_ - 1) / page_size_bytes_ * page_size_bytes_;
   const std::uint64_t end = std::min(rounded_end, graph_.mapped().size());
   if (!ranges_.empty() && begin <= ranges_.back().offset + ranges_.back().bytes) {
     const std::uint64_t known_end = ranges_.back().offset + ranges_.back().bytes;

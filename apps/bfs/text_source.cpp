@@ -25,7 +25,7 @@ constexpr std::string_view banner = "%%MatrixMarket";
 class LineReader {
  public:
   explicit LineReader(const std::string& path) : path_(path) {
-    struct stat status {};
+    struct stat status{};
     if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
       throw StoreError(EINVAL, fmt::format("{} is not a plain file, and is to be read twice: name an edge list", path));
     }
@@ -79,8 +79,8 @@ std::optional<std::uint64_t> take_number(std::string_view& text) {
   }
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data() + first, text.data() + text.size(), number);
-  const bool whole = error == std::errc{} && (end == text.data() + text.size() || *end == ' ' || *end == '\t' ||
-                                              *end == ',');
+  const bool whole =
+      error == std::errc{} && (end == text.data() + text.size() || *end == ' ' || *end == '\t' || *end == ',');
   if (!whole) {
     return std::nullopt;
   }
@@ -153,10 +153,12 @@ class TextSource final : public EdgeSource {
   TextSource(std::string path, bool both_ways) : path_(std::move(path)), both_ways_(both_ways) {
     Vertex highest = 0;
     TextFormat format;
-    read([&](const Edge& edge) {
-      ++edges_;
-      highest = std::max({highest, edge.source, edge.target});
-    }, format);
+    read(
+        [&](const Edge& edge) {
+          ++edges_;
+          highest = std::max({highest, edge.source, edge.target});
+        },
+        format);
     vertices_ = format.matrix ? format.rows : edges_ == 0 ? 0 : std::uint64_t{highest} + 1;
     if (edges_ == 0) {
       throw OptionError(fmt::format("{} has no edge in it: give a file with at least one", path_));
@@ -176,12 +178,14 @@ class TextSource final : public EdgeSource {
       piece.clear();
     };
     TextFormat format;
-    read([&](const Edge& edge) {
-      piece.push_back(edge);
-      if (piece.size() == piece_edges) {
-        hand_over();
-      }
-    }, format);
+    read(
+        [&](const Edge& edge) {
+          piece.push_back(edge);
+          if (piece.size() == piece_edges) {
+            hand_over();
+          }
+        },
+        format);
     if (!piece.empty()) {
       hand_over();
     }
@@ -198,8 +202,7 @@ class TextSource final : public EdgeSource {
     if (found && std::string_view(reader.line()).substr(0, banner.size()) == banner) {
       format = read_banner(reader);
       found = reader.next_with_content();
-    } else if (found && (reader.line().find_first_not_of(" \t") == std::string::npos ||
-                         is_comment(reader.line()))) {
+    } else if (found && (reader.line().find_first_not_of(" \t") == std::string::npos || is_comment(reader.line()))) {
       found = reader.next_with_content();
     }
     std::uint64_t entries = 0;
@@ -236,7 +239,8 @@ class TextSource final : public EdgeSource {
       return {static_cast<Vertex>(*source), static_cast<Vertex>(*target)};
     }
     if (*source == 0 || *target == 0 || *source > format.rows || *target > format.rows) {
-      reader.refuse(fmt::format("lies outside of a matrix with {} rows, numbered from 1: correct the entry", format.rows));
+      reader.refuse(
+          fmt::format("lies outside of a matrix with {} rows, numbered from 1: correct the entry", format.rows));
     }
     return {static_cast<Vertex>(*source - 1), static_cast<Vertex>(*target - 1)};
   }

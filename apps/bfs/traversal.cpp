@@ -102,8 +102,8 @@ class Search {
       std::uint64_t bits = 0;
       const std::uint64_t end = std::min<std::uint64_t>(64, graph_.vertices() - index * 64);
       for (std::uint64_t bit = 0; bit < end; ++bit) {
-        const bool is = std::atomic_ref<Vertex>(result_.parents[index * 64 + bit]).load(std::memory_order_relaxed) ==
-                        no_vertex;
+        const bool is =
+            std::atomic_ref<Vertex>(result_.parents[index * 64 + bit]).load(std::memory_order_relaxed) == no_vertex;
         bits |= std::uint64_t{is} << bit;
       }
       return bits;

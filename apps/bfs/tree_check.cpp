@@ -65,8 +65,8 @@ std::string compare_levels(const Traversal& traversal, std::span<const std::uint
   }
   for (std::size_t level = 0; level < counts.size(); ++level) {
     if (counts[level] != traversal.level_counts[level]) {
-      return fmt::format("rule 2: level {} has {} vertices in the tree, and had {} in the search", level,
-                         counts[level], traversal.level_counts[level]);
+      return fmt::format("rule 2: level {} has {} vertices in the tree, and had {} in the search", level, counts[level],
+                         traversal.level_counts[level]);
     }
   }
   return {};
@@ -178,8 +178,8 @@ TreeCheck check_tree(const Traversal& traversal, Vertex root, bool undirected, c
   for (std::uint64_t vertex = 0; vertex < traversal.parents.size() && check.failure.empty(); ++vertex) {
     const bool in_tree = vertex != root && traversal.parents[vertex] != no_vertex;
     if (in_tree && (joined[vertex / 64] >> (vertex % 64) & 1U) == 0) {
-      check.failure = fmt::format("rule 5: no edge joins vertex {} and its parent {}", vertex,
-                                  traversal.parents[vertex]);
+      check.failure =
+          fmt::format("rule 5: no edge joins vertex {} and its parent {}", vertex, traversal.parents[vertex]);
     }
   }
   return check;

@@ -38,7 +38,7 @@ ArcWalk walk_store(Store& store, const CsrHeader& header, ThreadTeam& team);
 
 /// What the walk over all arcs tells of a tree.
 struct TreeCheck {
-  std::string failure;           ///< Empty if all five rules hold, else one line.
+  std::string failure;             ///< Empty if all five rules hold, else one line.
   std::uint64_t arcs_reached = 0;  ///< Arcs whose source was reached.
 };
 TreeCheck check_tree(const Traversal& traversal, Vertex root, bool undirected, const ArcWalk& walk);

@@ -94,12 +94,13 @@ Backing Backing::create(const std::string& url, std::uint64_t bytes) {
   if (!path.empty()) {
     check_room_for(path, bytes);
   }
+  MadePaths& made = made_paths();
+  // Held until the path is noted: an interruption waits for it, and finds either nothing made or all of it noted.
+  const std::lock_guard lock(made.mutex);
   Backing backing(url, open_store(url, OpenMode::create, bytes));
   if (!path.empty()) {
-    backing.made_path_ = path;
-    MadePaths& made = made_paths();
-    const std::lock_guard lock(made.mutex);
     made.paths.insert(path);
+    backing.made_path_ = path;
   }
   return backing;
 }

@@ -47,8 +47,7 @@ class KernelBytes final : public MappedBytes {
     if (descriptor_ < 0) {
       throw StoreError(errno, fmt::format("{} cannot be opened: {}", path, reason()));
     }
-    void* memory =
-        ::mmap(nullptr, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, descriptor_, 0);
+    void* memory = ::mmap(nullptr, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, descriptor_, 0);
     if (memory == MAP_FAILED) {
       const int number = errno;
       ::close(descriptor_);
@@ -181,8 +180,8 @@ class KernelSystem final : public MemorySystem {
   explicit KernelSystem(const WorkloadOptions& options) : options_(options), budget_bytes_(budget_or_half(options)) {}
   std::unique_ptr<MappedBytes> map(const Backing& backing, Access access) override {
     if (backing.plain_path().empty()) {
-      throw OptionError(fmt::format("{} is not one plain file, and mmap maps nothing else: choose --system tiermap",
-                                    backing.url()));
+      throw OptionError(
+          fmt::format("{} is not one plain file, and mmap maps nothing else: choose --system tiermap", backing.url()));
     }
     return std::make_unique<KernelBytes>(backing.plain_path(), backing.size_bytes(), access, options_.advice);
   }

@@ -45,8 +45,9 @@ T choose(const Names<T, count>& names, const std::string& text, const char* opti
 std::uint64_t checked_page_size(const std::string& text) {
   const std::uint64_t bytes = parse_size(text, "page size");
   if (!std::has_single_bit(bytes) || bytes < (4U << 10U) || bytes > (64U << 20U)) {
-    throw OptionError(fmt::format("page size {} is not a power of two from 4KiB to 64MiB: choose for example {}", text,
-                                  format_size(std::clamp<std::uint64_t>(std::bit_floor(bytes), 4U << 10U, 64U << 20U))));
+    throw OptionError(
+        fmt::format("page size {} is not a power of two from 4KiB to 64MiB: choose for example {}", text,
+                    format_size(std::clamp<std::uint64_t>(std::bit_floor(bytes), 4U << 10U, 64U << 20U))));
   }
   return bytes;
 }

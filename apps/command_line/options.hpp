@@ -24,9 +24,9 @@ const char* system_name(System system) noexcept;
 /// The shared options, each checked.
 struct WorkloadOptions {
   System system = System::tiermap;
-  Advice advice = Advice::normal;             ///< normal, sequential or random; for tiermap and mmap alike.
-  std::string file;                           ///< URL or path; empty: a scratch file that the program makes and removes.
-  std::optional<std::uint64_t> bytes;         ///< Size of what is generated.
+  Advice advice = Advice::normal;      ///< normal, sequential or random; for tiermap and mmap alike.
+  std::string file;                    ///< URL or path; empty: a scratch file that the program makes and removes.
+  std::optional<std::uint64_t> bytes;  ///< Size of what is generated.
   std::optional<std::uint64_t> budget_bytes;  ///< DRAM for pages; what mmap is given is the control group's affair.
   std::optional<std::uint64_t> page_size_bytes;
   std::uint32_t threads = 1;

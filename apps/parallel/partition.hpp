@@ -20,10 +20,10 @@ using WordsAhead = std::function<void(std::uint64_t, std::uint64_t)>;
 
 /// How partition_words_together() goes about it.
 struct PartitionOptions {
-  std::uint64_t block_words = 32768;      ///< What a thread takes at a time from either end.
-  std::uint64_t lookahead_words = 0;      ///< How far ahead of both ends `ahead` is told; 0 for never.
-  std::uint64_t announcement_words = 0;   ///< How much it is told of at a time.
-  WordsAhead ahead;                       ///< May be empty. Called by several threads at once.
+  std::uint64_t block_words = 32768;        ///< What a thread takes at a time from either end.
+  std::uint64_t lookahead_words = 0;        ///< How far ahead of both ends `ahead` is told; 0 for never.
+  std::uint64_t announcement_words = 0;     ///< How much it is told of at a time.
+  WordsAhead ahead;                         ///< May be empty. Called by several threads at once.
   std::function<void(std::uint64_t)> done;  ///< Told how many words have been put right; may be empty.
 };
 

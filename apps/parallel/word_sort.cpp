@@ -60,8 +60,7 @@ std::uint64_t sample_quantile(std::span<const std::uint64_t> words, double share
 }
 
 /// A value that splits the range: low < split <= high.
-std::uint64_t choose_split(std::span<const std::uint64_t> words, const Range& range, double share,
-                           std::uint64_t seed) {
+std::uint64_t choose_split(std::span<const std::uint64_t> words, const Range& range, double share, std::uint64_t seed) {
   if (range.bad_splits >= bad_splits_borne) {
     return range.low + (range.high - range.low) / 2 + 1;
   }
@@ -135,8 +134,7 @@ class TeamSort {
 
   /// Splits until there are tasks enough, then gives each to one thread, in address order.
   void sort_in_memory(const Range& whole) {
-    const std::uint64_t task_bytes =
-        std::max(least_task_bytes, whole.bytes() / (tasks_per_thread * team_.size()));
+    const std::uint64_t task_bytes = std::max(least_task_bytes, whole.bytes() / (tasks_per_thread * team_.size()));
     std::vector<Range> waiting = {whole};
     std::vector<Range> tasks;
     while (!waiting.empty()) {

@@ -31,8 +31,8 @@ struct SortOptions {
 void check_size(std::uint64_t bytes, const std::string& what) {
   if (bytes == 0 || bytes % word_bytes != 0) {
     const std::uint64_t near = std::max(word_bytes, bytes / word_bytes * word_bytes);
-    throw OptionError(fmt::format("{} {} is not a positive multiple of 8: choose for example {}", what, bytes,
-                                  format_size(near)));
+    throw OptionError(
+        fmt::format("{} {} is not a positive multiple of 8: choose for example {}", what, bytes, format_size(near)));
   }
 }
 
@@ -51,8 +51,7 @@ Input prepare_input(const WorkloadOptions& options, const SortOptions& sort, Thr
     return {std::move(backing), sum};
   }
   const std::uint64_t bytes = options.bytes.value_or(default_bytes);
-  Backing backing = Backing::create(
-      options.file.empty() ? scratch_path(program_name, "words") : options.file, bytes);
+  Backing backing = Backing::create(options.file.empty() ? scratch_path(program_name, "words") : options.file, bytes);
   progress.restart("generating", bytes);
   const WordSum sum = write_words(*backing.store(), parse_word_order(sort.order), options.seed, team, progress);
   return {std::move(backing), sum};
@@ -159,6 +158,6 @@ int main(int argc, char** argv) {
   program.app().add_option("--order", sort.order,
                            "Order of the generated words: uniform, ascending, descending or few-distinct");
   program.app().add_flag("--in-place", sort.in_place, "Sort what is in --file instead of generating words");
-  return program.run(
-      argc, argv, [&](const tiermap::WorkloadOptions& options) { return tiermap::sort_file(options, sort); });
+  return program.run(argc, argv,
+                     [&](const tiermap::WorkloadOptions& options) { return tiermap::sort_file(options, sort); });
 }

@@ -1,0 +1,133 @@
+// tiermap-debian-graph: writes the package graph of this Debian machine as an edge list for tiermap-bfs.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "command_line/program.hpp"
+#include "debian-graph/package_graph.hpp"
+#include "observe/progress.hpp"
+#include "tiermap/error.hpp"
+#include "tiermap/version.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr const char* program_name = "tiermap-debian-graph";
+
+struct Options {
+  std::string lists = "/var/lib/apt/lists";
+  std::string output;
+  std::string names;
+  bool json = false;
+};
+
+/// Removes what was begun unless all of it was written.
+class OutputFile {
+ public:
+  explicit OutputFile(const std::string& path) : path_(path), existed_(std::filesystem::exists(path)), file_(path) {
+    if (!file_) {
+      throw StoreError(errno, fmt::format("{} cannot be written: name a file in a folder you may write to", path));
+    }
+  }
+  ~OutputFile() {
+    if (!complete_ && !existed_) {
+      std::error_code ignored;
+      std::filesystem::remove(path_, ignored);
+    }
+  }
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+  std::ostream& stream() { return file_; }
+  void finish() {
+    file_.close();
+    if (!file_) {
+      throw StoreError(ENOSPC, fmt::format("{} cannot be written to the end: make room on its disk", path_));
+    }
+  }
+  void keep() { complete_ = true; }
+
+ private:
+  std::string path_;
+  bool existed_;
+  bool complete_ = false;
+  std::ofstream file_;
+};
+
+PackageGraph read_lists(const Options& options) {
+  const std::vector<std::string> lists = find_package_lists(options.lists);
+  if (lists.empty()) {
+    throw OptionError(
+        fmt::format("{} has no apt package lists (..._Packages): run apt-get update, or name a folder "
+                    "that has some with --lists",
+                    options.lists));
+  }
+  PackageGraph graph;
+  ProgressDisplay progress("reading package lists", lists.size());
+  for (const std::string& list : lists) {
+    add_list_file(graph, list);
+    progress.add(1);
+  }
+  if (graph.relations().empty()) {
+    throw OptionError(fmt::format("the package lists in {} name no dependency: run apt-get update", options.lists));
+  }
+  return graph;
+}
+
+int run(const Options& options) {
+  const PackageGraph graph = read_lists(options);
+  OutputFile edges(options.output);
+  OutputFile names(options.names.empty() ? options.output + ".names" : options.names);
+  graph.write_edges(edges.stream());
+  graph.write_names(names.stream());
+  edges.finish();
+  names.finish();
+  edges.keep();
+  names.keep();
+
+  std::array<std::uint64_t, relation_count> counts{};
+  for (const PackageRelation& relation : graph.relations()) {
+    ++counts[static_cast<std::size_t>(relation.relation)];
+  }
+  if (options.json) {
+    nlohmann::ordered_json report = {{"workload", "debian-graph"},
+                                     {"vertices", graph.names().size()},
+                                     {"described", graph.described()},
+                                     {"edges", graph.relations().size()}};
+    for (std::size_t index = 0; index < counts.size(); ++index) {
+      report["relations"][relation_name(static_cast<Relation>(index))] = counts[index];
+    }
+    fmt::print("{}\n", report.dump());
+  } else {
+    fmt::print("{} packages, {} of them described in the lists; {} relations\n", graph.names().size(),
+               graph.described(), graph.relations().size());
+    for (std::size_t index = 0; index < counts.size(); ++index) {
+      fmt::print("  {}: {}\n", relation_name(static_cast<Relation>(index)), counts[index]);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace tiermap
+
+int main(int argc, char** argv) {
+  CLI::App app("Writes the package graph of this Debian machine as an edge list for tiermap-bfs --input.",
+               tiermap::program_name);
+  tiermap::Options options;
+  app.set_version_flag("--version", std::string(tiermap::program_name) + " " + TIERMAP_VERSION);
+  app.add_option("--output", options.output, "File for the edges: package, what it asks for, how")->required();
+  app.add_option("--names", options.names, "File for vertex numbers and package names (default: OUTPUT.names)");
+  app.add_option("--lists", options.lists, "Folder of apt's package lists");
+  app.add_flag("--json", options.json, "One JSON object on standard output");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return tiermap::exit_code_of(tiermap::program_name, app, error);
+  }
+  return tiermap::exit_code_of(tiermap::program_name, [&] { return tiermap::run(options); });
+}

@@ -1,0 +1,203 @@
+// tiermap-bfs from outside: every system, direction and thread count gives a verified tree with the same levels; graphs
+// from text; what is damaged, cut off or malformed is refused with one line and leaves nothing behind.
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "apps/program_fixture.hpp"
+
+namespace tiermap::test {
+namespace {
+
+const char* const program = "tiermap-bfs";
+
+class BfsTest : public ProgramTest {
+ protected:
+  nlohmann::json search(std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--budget", "16MiB", "--check-in-memory", "--json"});
+    const Outcome outcome = run(program, arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    EXPECT_EQ(outcome.errors, "");
+    return outcome.exit_code == 0 ? outcome.json() : nlohmann::json::object();
+  }
+  /// Overwrites one byte of a file, or appends it.
+  void set_byte(const std::string& file, std::uint64_t at, char value) {
+    std::fstream stream(file, std::ios::binary | std::ios::in | std::ios::out);
+    stream.seekp(static_cast<std::streamoff>(at));
+    stream.put(value);
+  }
+};
+class BfsSystemTest : public BfsTest, public testing::WithParamInterface<std::string> {};
+
+TEST_P(BfsSystemTest, GivesTheSameLevelsInEveryWay) {
+  nlohmann::json levels;
+  for (const char* threads : {"1", "2", "5", "8"}) {
+    for (const char* direction : {"top-down", "bottom-up", "auto"}) {
+      for (const char* prefetch : {"on", "off"}) {
+        const nlohmann::json report =
+            search({"--system", GetParam(), "--scale", "12", "--threads", threads, "--direction", direction,
+                    "--prefetch", prefetch, "--page-size", "64KiB"});
+        ASSERT_FALSE(report.empty());
+        expect_shared_fields(report, "bfs", GetParam());
+        EXPECT_EQ(report.at("verified"), true);
+        EXPECT_EQ(report.at("vertices"), 4096);
+        EXPECT_EQ(report.at("input_edges"), 16 * 4096);
+        EXPECT_EQ(report.at("levels").size(), 4U);
+        EXPECT_GT(report.at("teps").get<double>(), 0);
+        EXPECT_TRUE(levels.is_null() || levels == report.at("levels"));
+        levels = report.at("levels");
+        EXPECT_TRUE(left_behind().empty());
+      }
+    }
+  }
+}
+
+TEST_P(BfsSystemTest, BuildsAGraphSeveralTimesItsBudget) {
+  // 32 MiB of arcs to sort in a budget of 8 MiB.
+  const Outcome outcome = run(program, {"--system", GetParam(), "--scale", "17", "--budget", "8MiB", "--page-size",
+                                        "64KiB", "--roots", "2", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_EQ(outcome.json().at("verified"), true);
+  EXPECT_TRUE(left_behind().empty());
+}
+
+TEST_P(BfsSystemTest, KeepsAGraphAndSearchesItAgain) {
+  const std::string graph = path("work/graph");
+  const Outcome built =
+      run(program, {"--system", GetParam(), "--scale", "10", "--graph", graph, "--build-only", "--json"});
+  ASSERT_EQ(built.exit_code, 0) << built.errors;
+  EXPECT_EQ(built.json().at("workload"), "bfs-build");
+  EXPECT_EQ(left_behind(), std::vector<std::string>{"graph"});
+  for (const char* option : {"--graph", "--file"}) {
+    const nlohmann::json report = search({"--system", GetParam(), option, graph, "--warm"});
+    EXPECT_EQ(report.at("edges"), built.json().at("edges"));
+    EXPECT_EQ(left_behind(), std::vector<std::string>{"graph"});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BfsSystemTest, testing::Values("tiermap", "mmap", "memory"),
+                         [](const testing::TestParamInfo<std::string>& parameter) { return parameter.param; });
+
+TEST_F(BfsTest, TheSeedDecidesTheGraphAndThreadsDoNot) {
+  std::vector<std::string> files;
+  for (const std::string threads : {"1", "7"}) {
+    const std::string graph = path("work/graph" + threads);
+    ASSERT_EQ(
+        run(program, {"--system", "mmap", "--scale", "11", "--graph", graph, "--build-only", "--threads", threads})
+            .exit_code,
+        0);
+    std::ifstream stream(graph, std::ios::binary);
+    files.emplace_back(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
+  }
+  EXPECT_EQ(files[0], files[1]);
+  const nlohmann::json other = search({"--system", "mmap", "--scale", "11", "--seed", "2"});
+  EXPECT_NE(other.at("edges"), 0);
+  EXPECT_NE(other.at("levels"), search({"--system", "mmap", "--graph", path("work/graph1")}).at("levels"));
+}
+
+TEST_F(BfsTest, ReadsAnEdgeList) {
+  const std::string input = write_file("edges",
+                                       "# a path, a branch and an island\n"
+                                       "0 1\n1\t2 Depends\n\n% another comment\n  2 3 0.5\r\n1,4\n6 5\n2 2\n0 1\n");
+  for (const std::string system : {"tiermap", "mmap", "memory"}) {
+    const nlohmann::json report = search({"--system", system, "--input", input, "--root", "0"});
+    EXPECT_EQ(report.at("vertices"), 7);
+    EXPECT_EQ(report.at("input_edges"), 7);
+    EXPECT_EQ(report.at("edges"), 5);  // Neither the loop nor the duplicate.
+    EXPECT_EQ(report.at("levels"), nlohmann::json::parse("[[1,1,2,1]]"));
+    EXPECT_EQ(report.at("operations"), 4);
+  }
+  const nlohmann::json directed = search({"--system", "mmap", "--input", input, "--directed", "--root", "1"});
+  EXPECT_EQ(directed.at("levels"), nlohmann::json::parse("[[1,2,1]]"));
+  EXPECT_EQ(directed.at("undirected"), false);
+}
+
+TEST_F(BfsTest, ReadsMatrixMarket) {
+  const std::string general = write_file("general",
+                                         "%%MatrixMarket matrix coordinate real general\n% made by hand\n5 5 3\n"
+                                         "1 2 0.5\n2 3 -1e9\n3 4 7\n");
+  EXPECT_EQ(search({"--system", "mmap", "--input", general, "--root", "0", "--directed"}).at("levels"),
+            nlohmann::json::parse("[[1,1,1,1]]"));
+  EXPECT_EQ(search({"--system", "mmap", "--input", general, "--root", "3"}).at("vertices"), 5);
+  const std::string symmetric =
+      write_file("symmetric", "%%MatrixMarket matrix coordinate pattern symmetric\n3 3 3\n2 1\n3 2\n3 3\n");
+  // A symmetric matrix says each pair once and means it both ways, also where edges go one way.
+  EXPECT_EQ(search({"--system", "mmap", "--input", symmetric, "--root", "0", "--directed"}).at("levels"),
+            nlohmann::json::parse("[[1,1,1]]"));
+  EXPECT_EQ(search({"--system", "mmap", "--input", symmetric, "--root", "0"}).at("edges"), 2);
+}
+
+TEST_F(BfsTest, RefusesMalformedTextByFileAndLine) {
+  const auto refuse = [&](const std::string& text, const std::string& part) {
+    expect_refused(program, {"--input", write_file("edges", text)}, part);
+  };
+  refuse("0 1\nhello\n", "edges:2:");
+  refuse("0 1\n1\n", "edges:2:");
+  refuse("0 1\n\n# fine\n1 -2\n", "edges:4:");
+  refuse("1.5 2\n", "edges:1:");
+  refuse("0 99999999999999999999999\n", "edges:1:");
+  refuse("0 4294967294\n", "4294967293");
+  refuse("", "no edge");
+  refuse("# nothing\n", "no edge");
+  refuse("%%MatrixMarket matrix array real general\n2 2\n1\n", "coordinate");
+  refuse("%%MatrixMarket matrix coordinate quaternion general\n2 2 1\n1 1\n", "kind of entry");
+  refuse("%%MatrixMarket matrix coordinate real lopsided\n2 2 1\n1 1\n", "symmetry");
+  refuse("%%MatrixMarket matrix coordinate real general\n", "ends too early");
+  refuse("%%MatrixMarket matrix coordinate real general\n2 2\n", "edges:2:");
+  refuse("%%MatrixMarket matrix coordinate real general\n2 3 1\n1 1\n", "square");
+  refuse("%%MatrixMarket matrix coordinate real general\n2 2 1\n0 1\n", "edges:3:");
+  refuse("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 3\n", "edges:3:");
+  refuse("%%MatrixMarket matrix coordinate real general\n2 2 3\n1 2\n", "1 of 3");
+  refuse("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2\n2 1\n", "2 of 1");
+  refuse("5 5\n", "no edge that joins");
+  expect_refused(program, {"--input", path("missing")}, "missing");
+  expect_refused(program, {"--input", path("work")}, "plain file");
+}
+
+TEST_F(BfsTest, RefusesBadOptions) {
+  expect_refused(program, {"--scale", "0"}, "scale 0");
+  expect_refused(program, {"--scale", "40"}, "31");
+  expect_refused(program, {"--scale", "4", "--edge-factor", "0"}, "edge factor 0");
+  expect_refused(program, {"--scale", "4", "--roots", "0"}, "roots 0");
+  expect_refused(program, {"--scale", "4", "--root", "16"}, "root 16");
+  expect_refused(program, {"--scale", "4", "--direction", "up"}, "bottom-up");
+  expect_refused(program, {"--scale", "4", "--direction", "auto", "--directed"}, "--directed");
+  expect_refused(program, {"--scale", "4", "--input", "x"}, "choose one");
+  expect_refused(program, {"--scale", "4", "--build-only"}, "--graph");
+  expect_refused(program, {"--graph", "a", "--file", "b"}, "choose one");
+  expect_refused(program, {"--scale", "4", "--lookahead", "far"}, "far");
+  expect_refused(program, {"--scale", "4", "--graph", path("missing/graph")}, "missing");
+}
+
+TEST_F(BfsTest, RefusesDamagedGraphFiles) {
+  const std::string graph = path("work/graph");
+  ASSERT_EQ(run(program, {"--system", "mmap", "--scale", "8", "--graph", graph, "--build-only"}).exit_code, 0);
+  const std::string sound = path("sound");
+  std::filesystem::copy_file(graph, sound);
+  const auto refuse = [&](const std::string& part) {
+    for (const char* system : {"mmap", "memory"}) {
+      expect_refused(program, {"--system", system, "--graph", graph}, part, 1);
+    }
+    std::filesystem::copy_file(sound, graph, std::filesystem::copy_options::overwrite_existing);
+  };
+  expect_refused(program, {"--scale", "8", "--graph", graph}, "exists", 1);
+  expect_refused(program, {"--build-only", "--graph", graph}, "exists", 1);
+  std::filesystem::resize_file(graph, std::filesystem::file_size(graph) - 1);
+  refuse("cut off");
+  std::filesystem::resize_file(graph, 100);
+  refuse("too short");
+  set_byte(graph, 0, 'X');
+  refuse("not a graph");
+  set_byte(graph, 8, 2);
+  refuse("version 2");
+  set_byte(graph, 16, 77);
+  refuse("damaged header");
+  set_byte(graph, 4096 + 5, 1);  // The first offset becomes enormous.
+  refuse("damaged");
+  // Two bytes from the end: the last neighbour of all becomes a vertex that does not exist.
+  set_byte(graph, std::filesystem::file_size(sound) - 1, 1);
+  refuse("damaged");
+}
+
+}  // namespace
+}  // namespace tiermap::test

@@ -1,0 +1,113 @@
+#include "apps/program_fixture.hpp"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+namespace tiermap::test {
+namespace {
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+std::size_t Outcome::error_lines() const {
+  return static_cast<std::size_t>(std::count(errors.begin(), errors.end(), '\n'));
+}
+
+ProgramTest::ProgramTest() {
+  // Beside the binaries: a file system that is a disk, where /tmp may be memory.
+  std::string name = std::string(TIERMAP_BINARY_FOLDER) + "/../apps-test-XXXXXX";
+  if (::mkdtemp(name.data()) == nullptr) {
+    throw std::runtime_error("no folder for the test: " + name);
+  }
+  folder_ = std::filesystem::canonical(name);
+  std::filesystem::create_directory(folder_ / "work");
+}
+
+ProgramTest::~ProgramTest() {
+  std::filesystem::remove_all(folder_);
+}
+
+std::string ProgramTest::write_file(const std::string& name, const std::string& text) const {
+  std::ofstream(folder_ / name) << text;
+  return path(name);
+}
+
+std::vector<std::string> ProgramTest::left_behind() const {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "work")) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+pid_t ProgramTest::start(const std::string& program, const std::vector<std::string>& arguments) const {
+  const std::string binary = std::string(TIERMAP_BINARY_FOLDER) + "/" + program;
+  const std::string output = path("output");
+  const std::string errors = path("errors");
+  const std::string work = path("work");
+  std::vector<char*> pointers = {const_cast<char*>(binary.c_str())};
+  for (const std::string& argument : arguments) {
+    pointers.push_back(const_cast<char*>(argument.c_str()));
+  }
+  pointers.push_back(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setenv("TMPDIR", work.c_str(), 1);
+    ::unsetenv("TIERMAP_PAGE_SIZE");
+    ::unsetenv("TIERMAP_CONFIG");
+    ::dup2(::open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), STDOUT_FILENO);
+    ::dup2(::open(errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), STDERR_FILENO);
+    ::execv(binary.c_str(), pointers.data());
+    ::_exit(127);
+  }
+  return child;
+}
+
+Outcome ProgramTest::run(const std::string& program, const std::vector<std::string>& arguments) const {
+  const pid_t child = start(program, arguments);
+  int status = 0;
+  EXPECT_EQ(child, ::waitpid(child, &status, 0));
+  Outcome outcome;
+  outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  outcome.output = read_file(folder_ / "output");
+  outcome.errors = read_file(folder_ / "errors");
+  return outcome;
+}
+
+void ProgramTest::expect_refused(const std::string& program, const std::vector<std::string>& arguments,
+                                 const std::string& part, std::size_t files) const {
+  const Outcome outcome = run(program, arguments);
+  const std::string words = testing::PrintToString(arguments);
+  EXPECT_EQ(outcome.exit_code, 2) << words << outcome.errors;
+  EXPECT_EQ(outcome.error_lines(), 1U) << words << outcome.errors;
+  EXPECT_NE(outcome.errors.find(part), std::string::npos) << words << outcome.errors;
+  EXPECT_EQ(outcome.output, "") << words;
+  EXPECT_EQ(left_behind().size(), files) << words;
+}
+
+void expect_shared_fields(const nlohmann::json& report, const std::string& workload, const std::string& system) {
+  EXPECT_EQ(report.at("workload"), workload);
+  EXPECT_EQ(report.at("system"), system);
+  EXPECT_GT(report.at("seconds").get<double>(), 0);
+  EXPECT_TRUE(report.at("verified").is_boolean());
+  for (const char* name : {"operations", "bytes", "budget_bytes", "page_size", "threads", "peak_rss_bytes"}) {
+    EXPECT_GT(report.at(name).get<std::uint64_t>(), 0U) << name;
+  }
+  for (const char* name : {"read_bytes", "written_bytes", "faults"}) {
+    EXPECT_TRUE(report.at(name).is_number_unsigned()) << name;
+  }
+}
+
+}  // namespace tiermap::test

@@ -1,0 +1,48 @@
+// Runs the built applications and looks at what they print, return and leave behind.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace tiermap::test {
+
+/// What a program did.
+struct Outcome {
+  int exit_code = -1;  ///< 128 plus the signal if one ended it.
+  std::string output;
+  std::string errors;
+
+  std::size_t error_lines() const;
+  nlohmann::json json() const { return nlohmann::json::parse(output); }
+};
+
+/// A folder of its own for each test, which the programs get as TMPDIR, and which is gone afterwards.
+class ProgramTest : public testing::Test {
+ protected:
+  ProgramTest();
+  ~ProgramTest() override;
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string write_file(const std::string& name, const std::string& text) const;
+  /// Names of what is in the folder, sorted.
+  std::vector<std::string> left_behind() const;
+  Outcome run(const std::string& program, const std::vector<std::string>& arguments) const;
+  /// Starts it without waiting; its output is lost.
+  pid_t start(const std::string& program, const std::vector<std::string>& arguments) const;
+
+  /// Expects exit code 2, one line that holds `part`, nothing on standard output, and `files` files left.
+  void expect_refused(const std::string& program, const std::vector<std::string>& arguments, const std::string& part,
+                      std::size_t files = 0) const;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+/// Expects every field that all applications share.
+void expect_shared_fields(const nlohmann::json& report, const std::string& workload, const std::string& system);
+
+}  // namespace tiermap::test

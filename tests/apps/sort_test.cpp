@@ -1,0 +1,182 @@
+// tiermap-sort from outside: every system, order and thread count gives a verified result; bad input is refused with
+// one line and leaves nothing behind.
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "apps/program_fixture.hpp"
+
+namespace tiermap::test {
+namespace {
+
+const char* const program = "tiermap-sort";
+
+struct Case {
+  std::string system;
+  std::string order;
+};
+
+class SortTest : public ProgramTest {};
+class SortSystemTest : public ProgramTest, public testing::WithParamInterface<Case> {};
+
+std::vector<std::uint64_t> read_words(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  std::vector<std::uint64_t> words(static_cast<std::size_t>(file.tellg()) / 8);
+  file.seekg(0);
+  file.read(reinterpret_cast<char*>(words.data()), static_cast<std::streamsize>(words.size() * 8));
+  return words;
+}
+
+void write_words(const std::string& path, const std::vector<std::uint64_t>& words) {
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(words.data()), static_cast<std::streamsize>(words.size() * 8));
+}
+
+TEST_P(SortSystemTest, SortsMoreThanItsBudget) {
+  for (const char* threads : {"1", "2", "3", "8"}) {
+    const Outcome outcome =
+        run(program, {"--system", GetParam().system, "--order", GetParam().order, "--bytes", "40MiB", "--budget",
+                      "16MiB", "--page-size", "64KiB", "--threads", threads, "--json"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+    EXPECT_EQ(outcome.errors, "");
+    const nlohmann::json report = outcome.json();
+    expect_shared_fields(report, "sort", GetParam().system);
+    EXPECT_EQ(report.at("verified"), true);
+    EXPECT_EQ(report.at("operations"), 40U << 17U);
+    EXPECT_EQ(report.at("bytes"), 40U << 20U);
+    EXPECT_EQ(report.at("budget_bytes"), 16U << 20U);
+    EXPECT_EQ(report.at("order"), GetParam().order);
+    EXPECT_EQ(std::to_string(report.at("threads").get<int>()), threads);
+    EXPECT_TRUE(left_behind().empty());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SortSystemTest,
+                         testing::Values(Case{"tiermap", "uniform"}, Case{"tiermap", "ascending"},
+                                         Case{"tiermap", "descending"}, Case{"tiermap", "few-distinct"},
+                                         Case{"mmap", "uniform"}, Case{"mmap", "ascending"}, Case{"mmap", "descending"},
+                                         Case{"mmap", "few-distinct"}, Case{"memory", "uniform"},
+                                         Case{"memory", "ascending"}, Case{"memory", "descending"},
+                                         Case{"memory", "few-distinct"}),
+                         [](const testing::TestParamInfo<Case>& parameter) {
+                           std::string name = parameter.param.system + "_" + parameter.param.order;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST_F(SortTest, KeepsTheFileWhenAsked) {
+  std::vector<std::uint64_t> first;
+  for (const std::string system : {"tiermap", "mmap", "memory"}) {
+    const std::string file = path("work/" + system);
+    const Outcome outcome = run(
+        program, {"--system", system, "--file", file, "--bytes", "3MiB", "--budget", "16MiB", "--seed", "7", "--keep"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+    const std::vector<std::uint64_t> words = read_words(file);
+    EXPECT_EQ(words.size(), 3U << 17U);
+    EXPECT_TRUE(std::is_sorted(words.begin(), words.end()));
+    // The same seed gives the same words, whatever sorts them.
+    EXPECT_TRUE(first.empty() || first == words);
+    first = words;
+  }
+  EXPECT_EQ(left_behind(), (std::vector<std::string>{"memory", "mmap", "tiermap"}));
+}
+
+TEST_F(SortTest, SortsWhatIsThereInPlace) {
+  const std::vector<std::uint64_t> words = {5, 3, ~std::uint64_t{0}, 0, 3};
+  for (const std::string system : {"tiermap", "mmap", "memory"}) {
+    const std::string file = path("work/input");
+    write_words(file, words);
+    const Outcome outcome = run(program, {"--system", system, "--file", file, "--in-place", "--budget", "16MiB"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+    EXPECT_EQ(read_words(file), (std::vector<std::uint64_t>{0, 3, 3, 5, ~std::uint64_t{0}})) << system;
+  }
+}
+
+TEST_F(SortTest, SortsOddSizes) {
+  for (const char* bytes : {"8", "16", "4096", "4104", "1048584", "3000000"}) {
+    for (const char* system : {"tiermap", "mmap", "memory"}) {
+      const Outcome outcome =
+          run(program, {"--system", system, "--bytes", bytes, "--budget", "16MiB", "--threads", "4", "--json"});
+      ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+      EXPECT_EQ(outcome.json().at("verified"), true);
+    }
+  }
+}
+
+TEST_F(SortTest, SaysWhenNothingWasChecked) {
+  const Outcome outcome = run(program, {"--system", "mmap", "--bytes", "1MiB", "--no-verify", "--json"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_TRUE(outcome.json().at("verified").is_null());
+}
+
+TEST_F(SortTest, RefusesBadInput) {
+  expect_refused(program, {"--bytes", "0"}, "size 0");
+  expect_refused(program, {"--bytes", "13"}, "choose for example 8");
+  expect_refused(program, {"--bytes", "10XB"}, "10XB");
+  expect_refused(program, {"--bytes", "64PiB"}, "fewer --bytes");
+  expect_refused(program, {"--page-size", "5000"}, "page size 5000");
+  expect_refused(program, {"--page-size", "128MiB"}, "64MiB");
+  expect_refused(program, {"--threads", "0"}, "threads 0");
+  expect_refused(program, {"--threads", "two"}, "threads two");
+  expect_refused(program, {"--system", "swap"}, "tiermap, mmap, memory");
+  expect_refused(program, {"--madvise", "twice"}, "normal, random, sequential");
+  expect_refused(program, {"--fault-mode", "psychic"}, "self-serving");
+  expect_refused(program, {"--order", "alphabetical"}, "few-distinct");
+  expect_refused(program, {"--budget", "0"}, "budget");
+  expect_refused(program, {"--prefetch", "maybe"}, "on, off");
+  expect_refused(program, {"--no-such-option"}, "--help");
+  expect_refused(program, {"--in-place"}, "--file");
+  expect_refused(program, {"--in-place", "--file", path("missing")}, "missing");
+  expect_refused(program, {"--in-place", "--file", path("work")}, "work");
+  expect_refused(program, {"--file", path("missing/words"), "--bytes", "8"}, "missing");
+  expect_refused(program, {"--system", "mmap", "--file", "sparse://" + path("work/s"), "--bytes", "1MiB"},
+                 "--system tiermap");
+}
+
+TEST_F(SortTest, RefusesWhatTheCacheRefuses) {
+  expect_refused(program, {"--policy", "guess", "--bytes", "1MiB"}, "guess");
+  expect_refused(program, {"--budget", "4KiB", "--bytes", "1MiB"}, "budget");
+}
+
+TEST_F(SortTest, NeverTouchesAFileThatIsThere) {
+  const std::string file = write_file("work/precious", "precious words, 3");
+  expect_refused(program, {"--system", "mmap", "--file", file, "--bytes", "16"}, "exists", 1);
+  expect_refused(program, {"--system", "mmap", "--file", file, "--in-place"}, "multiple of 8", 1);
+  std::ifstream stream(file);
+  std::string text;
+  std::getline(stream, text);
+  EXPECT_EQ(text, "precious words, 3");
+}
+
+TEST_F(SortTest, RemovesItsFileWhenInterrupted) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    const pid_t child = start(program, {"--system", "mmap", "--bytes", "2GiB", "--budget", "64MiB"});
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (left_behind().empty() && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_FALSE(left_behind().empty());
+    ASSERT_EQ(::kill(child, signal), 0);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 128 + signal);
+    EXPECT_TRUE(left_behind().empty());
+  }
+}
+
+TEST_F(SortTest, HelpIsNoError) {
+  const Outcome outcome = run(program, {"--help"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_NE(outcome.output.find("--page-size"), std::string::npos);
+  EXPECT_EQ(run(program, {"--version"}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace tiermap::test
