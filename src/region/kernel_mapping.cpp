@@ -1,0 +1,307 @@
+#include "region/kernel_mapping.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr std::uint64_t kernel_page = 4096;
+constexpr std::uint64_t huge_page = std::uint64_t{2} << 20;
+
+#ifdef MADV_PAGEOUT
+constexpr int advice_page_out = MADV_PAGEOUT;
+#else
+constexpr int advice_page_out = 21;
+#endif
+
+std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit = kernel_page) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+int protection_of(Access access) {
+  return access == Access::read_write ? PROT_READ | PROT_WRITE : PROT_READ;
+}
+
+int advice_for(Advice pattern) {
+  switch (pattern) {
+    case Advice::sequential:
+      return MADV_SEQUENTIAL;
+    case Advice::random:
+      return MADV_RANDOM;
+    default:
+      return MADV_NORMAL;
+  }
+}
+
+AddressRange reserve(const RegionOptions& options, std::uint64_t page_bytes) {
+  const std::uint64_t bytes = round_up(std::max(options.length, options.reserve_bytes), page_bytes);
+  if (options.address != nullptr) {
+    return AddressRange::reserve_at(options.address, bytes, PROT_NONE);
+  }
+  return AddressRange::reserve(bytes, std::min(page_bytes, huge_page), PROT_NONE);
+}
+
+}  // namespace
+
+KernelMapping::KernelMapping(std::shared_ptr<Store> store, const RegionOptions& options,
+                             const ResolvedRegionOptions& resolved)
+    : store_(std::move(store)),
+      access_(options.access),
+      sharing_(options.sharing),
+      page_bytes_(resolved.page_size_bytes),
+      store_offset_(options.offset),
+      pattern_(resolved.read_ahead_bytes == 0 ? Advice::random : options.advice) {
+  refuse_what_cannot_be(options);
+  const std::uint64_t size = store_->size_bytes();
+  const std::uint64_t before = size > store_offset_ ? std::min(options.length, size - store_offset_) : 0;
+  if (before > 0) {
+    find_file(before);
+  }
+  range_ = reserve(options, page_bytes_);
+  const std::uint64_t file_bytes = grow_store(options.length);
+  try {
+    if (file_bytes > 0) {
+      find_file(file_bytes);
+    }
+    file_bytes_ = round_up(file_bytes);
+    map_up_to(0, options.length);
+  } catch (...) {
+    if (store_->size_bytes() != size) {
+      store_->resize(size);
+    }
+    throw;
+  }
+  length_ = options.length;
+  set_pattern(pattern_);
+}
+
+void KernelMapping::refuse_what_cannot_be(const RegionOptions& options) const {
+  if (options.manual_flush && to_store()) {
+    throw OptionError(
+        "manual_flush cannot be kept in fault mode kernel, where the kernel writes back when it likes: choose fault "
+        "mode "
+        "notify or self_serving, or sharing private_copy");
+  }
+}
+
+/// Throws unless `file_bytes` bytes from the region's start on are one piece of one file.
+void KernelMapping::find_file(std::uint64_t file_bytes) {
+  Extent extent;
+  const bool located = store_->locate_read(store_offset_, round_up(file_bytes), extent);
+  if (!located || extent.hole || extent.file_descriptor < 0 || extent.bytes < file_bytes ||
+      extent.offset % kernel_page != 0) {
+    throw OptionError(
+        store_->name() +
+        " is not one plain file, which is all that fault mode kernel can map: map a file, or choose fault "
+        "mode notify or self_serving (`tiermap doctor` says what they need)");
+  }
+  file_descriptor_ = extent.file_descriptor;
+  file_offset_ = extent.offset;
+}
+
+/// Makes the store reach to the region's end if the region's writes go there. Returns how much of the region it fills.
+std::uint64_t KernelMapping::grow_store(std::uint64_t length) {
+  const std::uint64_t size = store_->size_bytes();
+  const std::uint64_t end = store_offset_ + length;
+  if (to_store() && size < end && store_->growable()) {
+    const int result = store_->resize(end);
+    if (result < 0) {
+      throw StoreError(-result, store_->name() + " cannot be made " + std::to_string(end) +
+                                    " bytes long: map less, or make room on its disk");
+    }
+    return length;
+  }
+  return size > store_offset_ ? std::min(length, size - store_offset_) : 0;
+}
+
+/// Maps [from, length), of which the part below file_bytes_ is the file's.
+void KernelMapping::map_up_to(std::uint64_t from, std::uint64_t length) {
+  const std::uint64_t end = round_up(length);
+  const std::uint64_t file_end = std::clamp(file_bytes_.load(), from, end);
+  map_piece(from, file_end, true);
+  map_piece(file_end, end, false);
+}
+
+void KernelMapping::map_piece(std::uint64_t from, std::uint64_t to, bool file) {
+  if (from >= to) {
+    return;
+  }
+  const int sharing = file && shared() ? MAP_SHARED : MAP_PRIVATE | MAP_NORESERVE;
+  void* mapped =
+      ::mmap(data() + from, to - from, protection_of(access_), sharing | MAP_FIXED | (file ? 0 : MAP_ANONYMOUS),
+             file ? file_descriptor_ : -1, file ? static_cast<off_t>(file_offset_ + from) : 0);
+  if (mapped == MAP_FAILED) {
+    throw PlatformError(errno, "cannot map " + std::to_string(to - from) + " bytes of " + store_->name() +
+                                   ": map less, or raise ulimit -v and vm.max_map_count");
+  }
+  // As in the other fault modes: a forked child faults rather than share what only the parent keeps to its budget.
+  ::madvise(mapped, to - from, MADV_DONTFORK);
+  // One fault must not map 2 MiB of the page cache: a small budget would be passed before anyone can look.
+  ::madvise(mapped, to - from, MADV_NOHUGEPAGE);
+}
+
+ByteRange KernelMapping::file_part(ByteRange range) const noexcept {
+  const std::uint64_t end = std::min(round_up(range.offset + range.bytes), file_bytes());
+  const std::uint64_t first = std::min(range.offset / kernel_page * kernel_page, end);
+  return {first, end - first};
+}
+
+void KernelMapping::resize(std::uint64_t length) {
+  const std::uint64_t old_length = length_;
+  const std::uint64_t old_end = round_up(old_length);
+  if (length <= old_length) {
+    const std::uint64_t end = round_up(length);
+    const std::lock_guard lock(pins_mutex_);
+    pins_.erase(pins_.lower_bound(round_up(length, page_bytes_) / page_bytes_), pins_.end());
+    if (end < old_end) {
+      // The addresses stay reserved, so that the region can grow back.
+      ::mmap(data() + end, old_end - end, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+      file_bytes_ = std::min(file_bytes_.load(), end);
+    }
+    length_ = length;
+    return;
+  }
+  if (range_.size() < round_up(length) && !range_.extend(round_up(length, page_bytes_), PROT_NONE)) {
+    throw Error(ENOMEM, "the addresses behind the region are taken: it cannot grow to " + std::to_string(length) +
+                            " bytes, set reserve_bytes when it is mapped");
+  }
+  const std::uint64_t store_size = store_->size_bytes();
+  const std::uint64_t old_file_bytes = file_bytes_;
+  const std::uint64_t file_bytes = grow_store(length);
+  const std::lock_guard lock(pins_mutex_);
+  try {
+    if (file_bytes > 0) {
+      find_file(file_bytes);
+    }
+    // Where zeros are mapped already past the file's end they stay.
+    if (old_file_bytes == old_end) {
+      file_bytes_ = std::max(old_end, round_up(file_bytes));
+    }
+    map_up_to(old_end, length);
+  } catch (...) {
+    file_bytes_ = old_file_bytes;
+    if (store_->size_bytes() != store_size) {
+      store_->resize(store_size);
+    }
+    throw;
+  }
+  length_ = length;
+  set_pattern(pattern_, {old_end, round_up(length) - old_end});
+}
+
+void KernelMapping::set_pattern(Advice advice) {
+  pattern_ = advice;
+  set_pattern(advice, {0, length()});
+}
+
+void KernelMapping::set_pattern(Advice advice, ByteRange range) noexcept {
+  const ByteRange part = file_part(range);
+  if (part.bytes > 0) {
+    ::madvise(data() + part.offset, part.bytes, advice_for(advice));
+  }
+}
+
+KernelMapping::Swept KernelMapping::sweep(std::uint64_t from, std::uint64_t wanted, const PresentPages& present) {
+  const std::lock_guard lock(pins_mutex_);
+  const std::uint64_t end = file_bytes();
+  if (from >= end) {
+    return {end, 0};
+  }
+  runs_.clear();
+  const std::uint64_t looked = present.find(data() + from, end - from, wanted, false, runs_);
+  std::uint64_t released = 0;
+  for (const PageRun& run : runs_) {
+    released += release_unpinned(from + run.offset, run.bytes);
+  }
+  return {looked == 0 ? end : from + looked, released};
+}
+
+std::uint64_t KernelMapping::release(ByteRange range) {
+  const ByteRange part = file_part(range);
+  const std::lock_guard lock(pins_mutex_);
+  return release_unpinned(part.offset, part.bytes);
+}
+
+std::uint64_t KernelMapping::release_unpinned(std::uint64_t offset, std::uint64_t bytes) noexcept {
+  const std::uint64_t end = offset + bytes;
+  std::uint64_t released = 0;
+  auto pin = pins_.lower_bound(offset / page_bytes_);
+  while (offset < end) {
+    const std::uint64_t pinned_from = pin == pins_.end() ? end : std::clamp(pin->first * page_bytes_, offset, end);
+    released += release_run(offset, pinned_from - offset);
+    offset = pinned_from;
+    if (pin != pins_.end() && offset < end) {
+      offset = (pin->first + 1) * page_bytes_;
+      ++pin;
+    }
+  }
+  return released;
+}
+
+std::uint64_t KernelMapping::release_run(std::uint64_t offset, std::uint64_t bytes) noexcept {
+  if (bytes == 0) {
+    return 0;
+  }
+  // MADV_DONTNEED keeps what was written to a shared mapping, in the page cache; of a private one it would lose it, so
+  // there the kernel has to choose what can go.
+  return ::madvise(data() + offset, bytes, shared() ? MADV_DONTNEED : advice_page_out) == 0 ? bytes : 0;
+}
+
+bool KernelMapping::pin(ByteRange range, std::uint64_t most_bytes) {
+  const std::lock_guard lock(pins_mutex_);
+  const std::uint64_t first = range.offset / page_bytes_;
+  const std::uint64_t end = round_up(range.offset + range.bytes, page_bytes_) / page_bytes_;
+  std::uint64_t added = 0;
+  for (std::uint64_t page = first; page < end; ++page) {
+    added += pins_.contains(page) ? 0 : page_bytes_;
+  }
+  if (added > most_bytes) {
+    return false;
+  }
+  for (std::uint64_t page = first; page < end; ++page) {
+    ++pins_[page];
+  }
+  return true;
+}
+
+bool KernelMapping::unpin(ByteRange range) {
+  const std::lock_guard lock(pins_mutex_);
+  const std::uint64_t first = range.offset / page_bytes_;
+  const std::uint64_t end = round_up(range.offset + range.bytes, page_bytes_) / page_bytes_;
+  for (std::uint64_t page = first; page < end; ++page) {
+    if (!pins_.contains(page)) {
+      return false;
+    }
+  }
+  for (std::uint64_t page = first; page < end; ++page) {
+    const auto pin = pins_.find(page);
+    if (--pin->second == 0) {
+      pins_.erase(pin);
+    }
+  }
+  return true;
+}
+
+void KernelMapping::lock_pinned(ByteRange range) noexcept {
+  const std::lock_guard lock(pins_mutex_);
+  const std::uint64_t end = round_up(length_);
+  const auto last = pins_.lower_bound(round_up(range.offset + range.bytes, page_bytes_) / page_bytes_);
+  for (auto pin = pins_.lower_bound(range.offset / page_bytes_); pin != last; ++pin) {
+    const std::uint64_t first = pin->first * page_bytes_;
+    ::mlock(data() + first, std::min(page_bytes_, end - first));
+  }
+}
+
+std::uint64_t KernelMapping::pinned_bytes() const {
+  const std::lock_guard lock(pins_mutex_);
+  return pins_.size() * page_bytes_;
+}
+
+}  // namespace tiermap
