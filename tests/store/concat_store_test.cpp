@@ -37,9 +37,10 @@ TEST(ConcatStore, a_pattern_takes_files_in_the_order_of_their_names) {
   for (const char* name : {"b.bin", "a.bin", "C.bin", "a10.bin", "a2.bin", "other"}) {
     write_file(directory / name, std::string(name) + ";");
   }
-  const auto store = open_store("file://" + directory / "*.bin", OpenMode::read_only);
+  const auto store = open_store("file://" + directory.encoded() + "/*.bin", OpenMode::read_only);
   EXPECT_EQ(text_of(*store), "C.bin;a.bin;a10.bin;a2.bin;b.bin;");
-  const auto list = open_store("concat://" + directory / "other" + "@1+3," + directory / "a*.bin", OpenMode::read_only);
+  const auto list = open_store("concat://" + directory.encoded() + "/other@1+3," + directory.encoded() + "/a*.bin",
+                               OpenMode::read_only);
   EXPECT_EQ(text_of(*list), "thea.bin;a10.bin;a2.bin;");
 }
 

@@ -1,12 +1,11 @@
 // What a file store does beyond holding bytes: exact growth, files that others cut or add to, holes, creation that leaves
-// nothing behind, full disks.
+// nothing behind.
 #include "store/file_store.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/loop.h>
 #include <sys/ioctl.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 
 #include <thread>
@@ -204,27 +203,6 @@ TEST(FileStore, mixed_direct_and_buffered_access_agree) {
     EXPECT_EQ(buffer.get()[102], static_cast<char>(round));
     EXPECT_EQ(odd[1], static_cast<char>(round));
   }
-}
-
-TEST(FileStore, a_full_disk_is_an_error_and_loses_nothing_else) {
-  const TemporaryDirectory directory;
-  const std::string mount = directory / "small";
-  ASSERT_EQ(::mkdir(mount.c_str(), 0700), 0);
-  if (::mount("tmpfs", mount.c_str(), "tmpfs", 0, "size=1m") != 0) {
-    GTEST_SKIP() << "mounting a small tmpfs is not permitted: " << std::strerror(errno);
-  }
-  {
-    const auto store = create(mount + "/file", 4 << 20);
-    std::vector<char> data(4 << 20, 9);
-    const std::int64_t put = store->write(data.data(), data.size(), 0);
-    EXPECT_GT(put, 0);
-    EXPECT_LT(put, 4 << 20);
-    EXPECT_EQ(store->write(data.data(), 65536, static_cast<std::uint64_t>(put)), -ENOSPC);
-    std::vector<char> back(static_cast<std::size_t>(put));
-    EXPECT_EQ(store->read(back.data(), back.size(), 0), put);
-    EXPECT_EQ(back, std::vector<char>(back.size(), 9));
-  }
-  EXPECT_EQ(::umount(mount.c_str()), 0);
 }
 
 /// A file made into a block device for a while.

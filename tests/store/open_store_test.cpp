@@ -17,25 +17,26 @@ namespace {
 TEST(OpenStore, every_scheme_opens) {
   const TemporaryDirectory directory;
   const std::string path = directory.path();
-  EXPECT_EQ(open_store("file://" + path + "/a", OpenMode::create, 100)->size_bytes(), 100U);
-  EXPECT_EQ(open_store("file:" + path + "/a", OpenMode::read_only)->size_bytes(), 100U);
-  EXPECT_EQ(open_store("FILE://localhost" + path + "/a?direct=off", OpenMode::read_only)->direct_alignment(), 1U);
+  const std::string encoded = directory.encoded();
+  EXPECT_EQ(open_store("file://" + encoded + "/a", OpenMode::create, 100)->size_bytes(), 100U);
+  EXPECT_EQ(open_store("file:" + encoded + "/a", OpenMode::read_only)->size_bytes(), 100U);
+  EXPECT_EQ(open_store("FILE://localhost" + encoded + "/a?direct=off", OpenMode::read_only)->direct_alignment(), 1U);
   EXPECT_EQ(open_store(path + "/a", OpenMode::read_write)->size_bytes(), 100U);
   EXPECT_EQ(open_store("memory:3MiB", OpenMode::create)->size_bytes(), 3U << 20);
   EXPECT_EQ(open_store("memory:", OpenMode::create, 77)->size_bytes(), 77U);
   EXPECT_FALSE(open_store("memory:4KiB", OpenMode::read_only)->writable());
-  const std::string sparse = "sparse://" + path + "/s";
+  const std::string sparse = "sparse://" + encoded + "/s";
   EXPECT_EQ(open_store(sparse + "?segment=64KiB&capacity=1GiB", OpenMode::create, 5)->size_bytes(), 5U);
   EXPECT_EQ(open_store(sparse, OpenMode::read_only)->size_bytes(), 5U);
-  EXPECT_EQ(open_store("concat://" + path + "/a," + path + "/a@10+20", OpenMode::read_only)->size_bytes(), 120U);
+  EXPECT_EQ(open_store("concat://" + encoded + "/a," + encoded + "/a@10+20", OpenMode::read_only)->size_bytes(), 120U);
 }
 
 TEST(OpenStore, caps_are_passed_on_by_every_scheme_over_files) {
   const TemporaryDirectory directory;
   write_file(directory / "a", "x");
   const std::string caps = "?max_reads=3&max_writes=7";
-  for (const std::string& url : {"file://" + directory / "a", "concat://" + directory / "a",
-                                 "file://" + directory / "*", "sparse://" + directory / "s"}) {
+  for (const std::string& url : {"file://" + directory.encoded() + "/a", "concat://" + directory.encoded() + "/a",
+                                 "file://" + directory.encoded() + "/*", "sparse://" + directory.encoded() + "/s"}) {
     const bool sparse = url.starts_with("sparse");
     const auto store = open_store(url + caps, sparse ? OpenMode::create : OpenMode::read_write, sparse ? 4096 : 0);
     EXPECT_EQ(store->max_reads_in_flight(), 3U) << url;
@@ -48,12 +49,12 @@ TEST(OpenStore, any_file_name_can_be_written) {
   const std::string odd = "a b,c@1?d=e*[%41]#\\";
   write_file(directory / odd, "odd");
   EXPECT_EQ(open_store(directory / odd, OpenMode::read_only)->size_bytes(), 3U);  // A plain path is taken as it is.
-  const std::string encoded = directory / "a%20b%2Cc%401%3fd=e%2A%5B%2541%5D#%5C";
+  const std::string encoded = directory.encoded() + "/a%20b%2Cc%401%3fd=e%2A%5B%2541%5D#%5C";
   EXPECT_EQ(open_store("file://" + encoded, OpenMode::read_only)->size_bytes(), 3U);
   EXPECT_EQ(open_store("concat://" + encoded + "," + encoded + "@1", OpenMode::read_only)->size_bytes(), 5U);
   write_file(directory / "a1[x", "12345");
   // What is encoded is no wild card, also beside one.
-  EXPECT_EQ(open_store("file://" + directory / "a*%5Bx", OpenMode::read_only)->size_bytes(), 5U);
+  EXPECT_EQ(open_store("file://" + directory.encoded() + "/a*%5Bx", OpenMode::read_only)->size_bytes(), 5U);
 }
 
 struct BadOpen {
@@ -66,6 +67,7 @@ struct BadOpen {
 TEST(OpenStore, bad_input_is_one_line_with_value_and_remedy_and_creates_nothing) {
   const TemporaryDirectory directory;
   const std::string path = directory.path();
+  const std::string encoded = directory.encoded();
   write_file(path + "/file", "content");
   write_file(path + "/empty", "");
   ASSERT_EQ(::mkfifo((path + "/fifo").c_str(), 0600), 0);
@@ -86,24 +88,24 @@ TEST(OpenStore, bad_input_is_one_line_with_value_and_remedy_and_creates_nothing)
       {"run:1.bin", reading, ENOTSUP, "./run:1.bin"},
       {"file://", reading, EINVAL, "no path"},
       {"file://server/x", reading, EINVAL, "file:///path"},
-      {"file://" + path + "/file?color=red", reading, EINVAL, "'color' is unknown to file: choose among direct"},
-      {"file://" + path + "/file?direct", reading, EINVAL, "name=value"},
-      {"file://" + path + "/file?direct=maybe", reading, EINVAL, "neither on nor off"},
-      {"file://" + path + "/file?direct=on&direct=off", reading, EINVAL, "twice"},
-      {"file://" + path + "/file?max_reads=-1", reading, EINVAL, "'-1' is no count"},
-      {"file://" + path + "/file?max_writes=9999999999", reading, EINVAL, "is no count"},
-      {"file://" + path + "/fi%6", reading, EINVAL, "%25"},
-      {"file://" + path + "/fi%zz", reading, EINVAL, "%25"},
-      {"file://" + path + "/fi%00", reading, EINVAL, "leave it out"},
-      {"file://" + path + "/*.none", reading, ENOENT, "no file matches"},
-      {"file://" + path + "/*", creating, EINVAL, "cannot be created as one"},
-      {"concat://" + path + "/file,", reading, EINVAL, "empty name"},
-      {"concat://" + path + "/file@", reading, EINVAL, "offset after '@'"},
-      {"concat://" + path + "/file@x", reading, EINVAL, "%40"},
-      {"concat://" + path + "/file@1+0", reading, EINVAL, "leave it out"},
-      {"concat://" + path + "/file@1+7", reading, EINVAL, "within the file"},
-      {"concat://" + path + "/empty", reading, EINVAL, "name one that is not"},
-      {"concat://" + path + "/file," + path + "/file", writing, EINVAL, "overlap"},
+      {"file://" + encoded + "/file?color=red", reading, EINVAL, "'color' is unknown to file: choose among direct"},
+      {"file://" + encoded + "/file?direct", reading, EINVAL, "name=value"},
+      {"file://" + encoded + "/file?direct=maybe", reading, EINVAL, "neither on nor off"},
+      {"file://" + encoded + "/file?direct=on&direct=off", reading, EINVAL, "twice"},
+      {"file://" + encoded + "/file?max_reads=-1", reading, EINVAL, "'-1' is no count"},
+      {"file://" + encoded + "/file?max_writes=9999999999", reading, EINVAL, "is no count"},
+      {"file://" + encoded + "/fi%6", reading, EINVAL, "%25"},
+      {"file://" + encoded + "/fi%zz", reading, EINVAL, "%25"},
+      {"file://" + encoded + "/fi%00", reading, EINVAL, "leave it out"},
+      {"file://" + encoded + "/*.none", reading, ENOENT, "no file matches"},
+      {"file://" + encoded + "/*", creating, EINVAL, "cannot be created as one"},
+      {"concat://" + encoded + "/file,", reading, EINVAL, "empty name"},
+      {"concat://" + encoded + "/file@", reading, EINVAL, "offset after '@'"},
+      {"concat://" + encoded + "/file@x", reading, EINVAL, "%40"},
+      {"concat://" + encoded + "/file@1+0", reading, EINVAL, "leave it out"},
+      {"concat://" + encoded + "/file@1+7", reading, EINVAL, "within the file"},
+      {"concat://" + encoded + "/empty", reading, EINVAL, "name one that is not"},
+      {"concat://" + encoded + "/file," + encoded + "/file", writing, EINVAL, "overlap"},
       {"memory:10XB", creating, EINVAL, "10XB"},
       {"memory:", creating, EINVAL, "memory:1GiB"},
       {"memory://1GiB", creating, EINVAL, "memory:1GiB"},
@@ -111,14 +113,14 @@ TEST(OpenStore, bad_input_is_one_line_with_value_and_remedy_and_creates_nothing)
       {"memory:1PiB", creating, ENOMEM, "at most 64TiB"},
       {"memory:1GiB?direct=off", creating, EINVAL, "takes none"},
       {"sparse://", creating, EINVAL, "no path"},
-      {"sparse://" + path + "/new?segment=5000&capacity=1MiB", creating, EINVAL, "multiple of 4KiB"},
-      {"sparse://" + path + "/new", creating, EINVAL, "capacity=1TiB"},
-      {"sparse://" + path + "/new?capacity=8EiB", creating, EINVAL, "8EiB"},
-      {"sparse://" + path + "/new?segment=4KiB&capacity=1TiB", creating, EMFILE, "choose segments of"},
-      {"sparse://" + path + "/directory", writing, ENOENT, "no metadata file"},
-      {"sparse://" + path + "/file", writing, ENOTDIR, "not a directory"},
-      {"sparse://" + path + "/missing", reading, ENOENT, "create it first"},
-      {"sparse://" + path + "?capacity=1MiB", creating, ENOTEMPTY, "name an empty or a new one"},
+      {"sparse://" + encoded + "/new?segment=5000&capacity=1MiB", creating, EINVAL, "multiple of 4KiB"},
+      {"sparse://" + encoded + "/new", creating, EINVAL, "capacity=1TiB"},
+      {"sparse://" + encoded + "/new?capacity=8EiB", creating, EINVAL, "8EiB"},
+      {"sparse://" + encoded + "/new?segment=4KiB&capacity=1TiB", creating, EMFILE, "choose segments of"},
+      {"sparse://" + encoded + "/directory", writing, ENOENT, "no metadata file"},
+      {"sparse://" + encoded + "/file", writing, ENOTDIR, "not a directory"},
+      {"sparse://" + encoded + "/missing", reading, ENOENT, "create it first"},
+      {"sparse://" + encoded + "?capacity=1MiB", creating, ENOTEMPTY, "name an empty or a new one"},
   };
   for (const BadOpen& bad : table) {
     try {
@@ -169,7 +171,7 @@ TEST(OpenStore, an_unreadable_file_is_refused) {
 
 TEST(OpenStore, a_sparse_store_disagrees_with_its_url) {
   const TemporaryDirectory directory;
-  const std::string url = "sparse://" + directory / "s";
+  const std::string url = "sparse://" + directory.encoded() + "/s";
   open_store(url + "?segment=64KiB", OpenMode::create, 1 << 20);
   EXPECT_THROW(open_store(url + "?segment=32KiB", OpenMode::read_write), StoreError);
   EXPECT_THROW(open_store(url + "?capacity=1KiB", OpenMode::read_write), StoreError);

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace tiermap {
 
@@ -30,6 +31,16 @@ class TemporaryDirectory {
   TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
 
   const std::string& path() const { return path_; }
+  /// The path as URLs take it, wherever the tests run.
+  std::string encoded() const {
+    std::string text;
+    for (const char character : path_) {
+      const bool special = std::string_view(",@?%*[ ").find(character) != std::string_view::npos;
+      const char digits[] = "0123456789ABCDEF";
+      text += special ? std::string{'%', digits[character >> 4], digits[character & 15]} : std::string(1, character);
+    }
+    return text;
+  }
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
 
  private:
