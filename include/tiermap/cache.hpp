@@ -14,9 +14,9 @@
 
 namespace tiermap {
 
-/// Owns the frames and threads that serve its regions. All members are thread-safe. Destroy every Region of a cache
-/// before the cache itself (the destructor waits for none: it throws nothing and unmaps what is left, losing what was
-/// not synced).
+/// Owns the frames and threads that serve its regions. All members are thread-safe. Frames and threads live until the
+/// cache and the last of its regions are gone, in any order. In a forked child neither can be used: an access to a region
+/// raises SIGSEGV there, a call throws Error with ECHILD, and destroying them does nothing.
 class Cache {
  public:
   /// Throws OptionError for a value out of range, PlatformError if `fault_mode` was asked for and cannot be had.

@@ -33,7 +33,8 @@ int write_back_range(Pager& pager, PagedRegion& region, std::uint64_t first, std
         }
         return;
       }
-      if (!dirty && !word.owned()) {
+      // What was written before this call is in a page that has been filled: one being filled has nothing of it.
+      if ((!dirty && !word.owned()) || word.state() == PageState::filling) {
         return;
       }
       if (word.owned()) {

@@ -146,7 +146,8 @@ class Pager {
   std::atomic<std::uint32_t> evictor_work{0};
   std::atomic<std::uint32_t> evictors_asleep{0};
   std::atomic<std::uint32_t> supply{0};
-  std::atomic<std::uint32_t> waiting_for_frames{0};
+  std::atomic<std::uint32_t> supply_sleepers{0};
+  std::atomic<std::uint32_t> waiting_for_frames{0};  ///< Faults (not prefetches) that found no frame.
   std::atomic<std::uint64_t> demand_bytes{0};
   std::atomic<std::uint32_t> exhausted_passes{0};   ///< Passes of the evictors that found nothing that could ever go.
   std::atomic<std::uint32_t> fills_with_frames{0};  ///< Pages being filled: their frames will be evictable soon.

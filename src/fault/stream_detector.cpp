@@ -8,8 +8,11 @@ namespace tiermap {
 namespace {
 
 constexpr std::int64_t longest_step = 64;
-/// Continuations before anything is read ahead: two pages in a row happen by chance, three seldom.
-constexpr std::uint32_t proof = 2;
+/// Continuations before anything is read ahead: among as many streams as we keep, random misses in a small region make
+/// three pages in a row by chance, five hardly ever.
+constexpr std::uint32_t proof = 3;
+/// A stream that has seen nothing for this many misses is over.
+constexpr std::uint64_t longest_silence = 256;
 
 }  // namespace
 
@@ -55,7 +58,7 @@ ReadAhead StreamDetector::missed(std::uint64_t page) noexcept {
     if (stream.tick < oldest->tick) {
       oldest = &stream;
     }
-    if (stream.tick == 0) {
+    if (stream.tick == 0 || tick_ - stream.tick > longest_silence) {
       continue;
     }
     const std::int64_t moved = distance(stream.last, page);

@@ -15,13 +15,17 @@ void Pager::ring_evictors() noexcept {
 }
 
 void Pager::announce_supply() noexcept {
-  supply.fetch_add(1, std::memory_order_release);
-  futex_wake_all(&supply);
+  supply.fetch_add(1);
+  if (supply_sleepers.load() != 0) {
+    futex_wake_all(&supply);
+  }
 }
 
 void Pager::wait_for_supply(std::uint32_t epoch, std::int64_t patience_nanoseconds) noexcept {
   ring_evictors();
+  supply_sleepers.fetch_add(1);
   futex_wait(&supply, epoch, patience_nanoseconds);
+  supply_sleepers.fetch_sub(1);
 }
 
 void Pager::return_frames(const FillFrames& frames) noexcept {
@@ -110,9 +114,8 @@ bool Pager::obtain_frames(PagedRegion& region, FillFrames& frames) noexcept {
     if (obtained || exhausted_passes.load(std::memory_order_acquire) - exhausted_before >= 3) {
       break;
     }
-    ring_evictors();
     constexpr std::int64_t patience_nanoseconds = 20'000'000;
-    futex_wait(&supply, epoch, patience_nanoseconds);
+    wait_for_supply(epoch, patience_nanoseconds);
   }
   waiting_for_frames.fetch_sub(1, std::memory_order_release);
   demand_bytes.fetch_sub(demanded, std::memory_order_release);

@@ -75,7 +75,11 @@ OpenMode open_mode(const RegionOptions& options) {
 
 Cache::Cache(const CacheOptions& options) : engine_(make_engine(resolve(options))) {}
 
-Cache::~Cache() = default;
+Cache::~Cache() {
+  if (engine_->in_child()) {  // The threads to be stopped are the parent's.
+    static_cast<void>(new std::shared_ptr<Engine>(std::move(engine_)));
+  }
+}
 
 Region Cache::map(std::string_view url, const RegionOptions& options) {
   check_options(options);

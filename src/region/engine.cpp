@@ -14,7 +14,8 @@ std::string refusals(const UserfaultfdProbe& probe) {
   std::string text;
   for (const UserfaultfdAttempt& attempt : probe.attempts) {
     if (attempt.error_number != 0) {
-      text += (text.empty() ? "" : "; ") + attempt.way + ": " + std::strerror(attempt.error_number) + " (" + attempt.remedy + ")";
+      text += (text.empty() ? "" : "; ") + attempt.way + ": " + std::strerror(attempt.error_number) + " (" +
+              attempt.remedy + ")";
     }
   }
   return text;
@@ -36,15 +37,19 @@ struct Choice {
 Choice choose(const UserfaultfdProbe& probe) {
   const bool usable = probe.available && has_features(probe, UFFD_FEATURE_PAGEFAULT_FLAG_WP);
   if (!usable) {
-    return {FaultMode::kernel, probe.available ? "kernel: this kernel's userfaultfd has no write-protection; Linux 5.11 and later have it"
-                                               : "kernel: userfaultfd is refused; " + refusals(probe)};
+    return {FaultMode::kernel,
+            probe.available ? "kernel: this kernel's userfaultfd has no write-protection; Linux 5.11 and later have it"
+                            : "kernel: userfaultfd is refused; " + refusals(probe)};
   }
   if (!probe.user_mode_only) {
-    return {FaultMode::notify, "notify: serves every access, those of system calls included (by " + way_that_worked(probe) +
+    return {FaultMode::notify, "notify: serves every access, those of system calls included (by " +
+                                   way_that_worked(probe) +
                                    "); self-serving is faster for programs that hand no region memory to system calls"};
   }
-  return {FaultMode::self_serving, "self-serving: only user-mode faults are allowed here, so a system call that is handed an absent page fails; " +
-                                       refusals(probe)};
+  return {
+      FaultMode::self_serving,
+      "self-serving: only user-mode faults are allowed here, so a system call that is handed an absent page fails; " +
+          refusals(probe)};
 }
 
 void require(FaultMode mode, const UserfaultfdProbe& probe) {
@@ -53,10 +58,13 @@ void require(FaultMode mode, const UserfaultfdProbe& probe) {
     needed |= UFFD_FEATURE_SIGBUS;
   }
   if (!probe.available) {
-    throw PlatformError(probe.attempts.back().error_number, "userfaultfd is refused: " + refusals(probe) + "; or use fault mode kernel");
+    throw PlatformError(probe.attempts.back().error_number,
+                        "userfaultfd is refused: " + refusals(probe) + "; or use fault mode kernel");
   }
   if (!has_features(probe, needed)) {
-    throw PlatformError(EINVAL, "this kernel's userfaultfd lacks a feature the fault mode needs: use Linux 5.11 or later, or fault mode kernel");
+    throw PlatformError(EINVAL,
+                        "this kernel's userfaultfd lacks a feature the fault mode needs: use Linux 5.11 or later, or "
+                        "fault mode kernel");
   }
 }
 
@@ -67,7 +75,8 @@ std::shared_ptr<Engine> make_engine(const ResolvedCacheOptions& options) {
     return make_kernel_engine(options, "kernel: asked for");
   }
   const UserfaultfdProbe probe = probe_userfaultfd();
-  Choice choice{options.fault_mode, options.fault_mode == FaultMode::notify ? "notify: asked for" : "self-serving: asked for"};
+  Choice choice{options.fault_mode,
+                options.fault_mode == FaultMode::notify ? "notify: asked for" : "self-serving: asked for"};
   if (options.fault_mode == FaultMode::automatic) {
     choice = choose(probe);
   } else {

@@ -2,6 +2,8 @@
 // faults; the kernel engine maps files with plain mmap where userfaultfd cannot be had.
 #pragma once
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -25,6 +27,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   virtual std::uint64_t minimum_budget_bytes() const noexcept = 0;
   virtual Statistics statistics() const = 0;
 
+  /// Whether this is a forked child, which shares nothing with the engine but a copy of its memory.
+  bool in_child() const noexcept { return ::getpid() != owner_; }
   FaultMode fault_mode() const noexcept { return fault_mode_; }
   const std::string& fault_mode_reason() const noexcept { return reason_; }
 
@@ -34,6 +38,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
  private:
   FaultMode fault_mode_;
   std::string reason_;
+  pid_t owner_ = ::getpid();
 };
 
 /// Makes the engine that the options ask for, or the best this machine allows. Throws PlatformError.

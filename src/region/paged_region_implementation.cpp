@@ -29,7 +29,9 @@ bool gives_extents(const Store& store, std::uint64_t offset, std::uint64_t bytes
 
 }  // namespace
 
-PagedRegionImplementation::PagedRegionImplementation(std::shared_ptr<UserfaultfdEngine> engine, std::shared_ptr<Store> store, const RegionOptions& options, const ResolvedRegionOptions& resolved)
+PagedRegionImplementation::PagedRegionImplementation(std::shared_ptr<UserfaultfdEngine> engine,
+                                                     std::shared_ptr<Store> store, const RegionOptions& options,
+                                                     const ResolvedRegionOptions& resolved)
     : engine_(std::move(engine)) {
   region_.store = std::move(store);
   region_.store_offset = options.offset;
@@ -76,7 +78,8 @@ PagedRegionImplementation::~PagedRegionImplementation() {
 void PagedRegionImplementation::reserve(const RegionOptions& options) {
   reserved_bytes_ = round_up(std::max(options.length, options.reserve_bytes), block_bytes);
   const std::uint64_t alignment = std::min(region_.page_bytes, huge_page_bytes);
-  memory_ = options.address == nullptr ? AddressRange::reserve(reserved_bytes_, alignment, PROT_NONE) : AddressRange::reserve_at(options.address, reserved_bytes_, PROT_NONE);
+  memory_ = options.address == nullptr ? AddressRange::reserve(reserved_bytes_, alignment, PROT_NONE)
+                                       : AddressRange::reserve_at(options.address, reserved_bytes_, PROT_NONE);
   region_.memory = memory_.data();
   // Room for words of pages beyond the reservation costs address space only.
   const std::uint64_t most_pages = reserved_bytes_ / region_.page_bytes + 1;
@@ -92,14 +95,16 @@ void PagedRegionImplementation::open_range(std::uint64_t from, std::uint64_t to)
   std::byte* start = region_.memory + first;
   ::mprotect(start, end - first, PROT_READ | PROT_WRITE);
   ::madvise(start, end - first, region_.page_bytes >= huge_page_bytes ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-  const int error = region_.userfaultfd->register_range(start, end - first, UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP);
+  const int error =
+      region_.userfaultfd->register_range(start, end - first, UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP);
   if (error != 0) {
     throw PlatformError(-error, "cannot register the region with userfaultfd: use fault mode kernel");
   }
 }
 
 PagedRegionImplementation::Pages PagedRegionImplementation::pages_of(ByteRange range) const noexcept {
-  return {range.offset >> region_.page_shift, (range.offset + range.bytes + region_.page_bytes - 1) >> region_.page_shift};
+  return {range.offset >> region_.page_shift,
+          (range.offset + range.bytes + region_.page_bytes - 1) >> region_.page_shift};
 }
 
 std::shared_ptr<PrefetchState> PagedRegionImplementation::prefetch(std::span<const ByteRange> ranges) {
@@ -152,7 +157,8 @@ void PagedRegionImplementation::make_resident(std::uint64_t page, bool pinned) {
         engine_->fillers_.fill(region_, page, false, 0);
         continue;
       case Resolution::failed:
-        throw Error(EIO, "cannot read page " + std::to_string(page) + " of " + region_.store->name() + ": the store failed, or memory is full of what cannot be evicted; try again later");
+        throw Error(EIO, "cannot read page " + std::to_string(page) + " of " + region_.store->name() +
+                             ": the store failed, or memory is full of what cannot be evicted; try again later");
     }
   }
 }
@@ -187,10 +193,11 @@ void PagedRegionImplementation::pin(ByteRange range) {
   const Pages pages = pages_of(range);
   std::uint64_t new_pages = 0;
   for (std::uint64_t page = pages.first; page < pages.end; ++page) {
-    new_pages += region_.table.load(page).pins() == 0 ? 1 : 0;
+    new_pages += region_.table.load(page).pins() == 0 ? 1U : 0U;
   }
   if (engine_->minimum_budget_bytes() + new_pages * page_cost() > engine_->budget_bytes()) {
-    throw Error(ENOMEM, "pinning " + format_size(range.bytes) + " leaves too little of the budget of " + format_size(engine_->budget_bytes()) + ": pin less, or raise the budget");
+    throw Error(ENOMEM, "pinning " + format_size(range.bytes) + " leaves too little of the budget of " +
+                            format_size(engine_->budget_bytes()) + ": pin less, or raise the budget");
   }
   prefetch({&range, 1})->wait();
   std::uint64_t page = pages.first;
@@ -233,11 +240,14 @@ void PagedRegionImplementation::advise(Advice advice, ByteRange range) {
       if (!region_.manual_flush) {
         write_back(pages);
       }
-      region_.table.for_each_used(pages.first, pages.end, [&](std::uint64_t page) { engine_->pager_.discard(region_, page, true); });
+      region_.table.for_each_used(pages.first, pages.end,
+                                  [&](std::uint64_t page) { engine_->pager_.discard(region_, page, true); });
       return;
     case Advice::cold:
     case Advice::hot:
-      region_.table.for_each_used(pages.first, pages.end, [&](std::uint64_t page) { engine_->pager_.advise(region_, page, advice == Advice::hot ? Hotness::hot : Hotness::cold); });
+      region_.table.for_each_used(pages.first, pages.end, [&](std::uint64_t page) {
+        engine_->pager_.advise(region_, page, advice == Advice::hot ? Hotness::hot : Hotness::cold);
+      });
       return;
   }
 }
@@ -257,7 +267,8 @@ void PagedRegionImplementation::sync(ByteRange range) {
     }
   }
   if (error != 0) {
-    throw Error(-error, "cannot write back to " + region_.store->name() + ": " + std::strerror(-error) + "; what is dirty stays in memory, free the cause and sync again");
+    throw Error(-error, "cannot write back to " + region_.store->name() + ": " + std::strerror(-error) +
+                            "; what is dirty stays in memory, free the cause and sync again");
   }
 }
 
@@ -305,8 +316,10 @@ void PagedRegionImplementation::resize(std::uint64_t length) {
   if (length == size()) {
     return;
   }
-  if (length > size() && region_.writable && !region_.store->growable() && region_.store_offset + length > region_.store->size_bytes()) {
-    throw OptionError(region_.store->name() + " has " + std::to_string(region_.store->size_bytes()) + " bytes and cannot grow: choose a smaller length");
+  if (length > size() && region_.writable && !region_.store->growable() &&
+      region_.store_offset + length > region_.store->size_bytes()) {
+    throw OptionError(region_.store->name() + " has " + std::to_string(region_.store->size_bytes()) +
+                      " bytes and cannot grow: choose a smaller length");
   }
   length > size() ? grow(length) : shrink(length);
 }
@@ -314,14 +327,17 @@ void PagedRegionImplementation::resize(std::uint64_t length) {
 void PagedRegionImplementation::grow(std::uint64_t length) {
   const std::uint64_t wanted = round_up(length, block_bytes);
   const std::uint64_t before = size();
-  if (wanted / region_.page_bytes + 1 > region_.table.capacity() || (wanted > memory_.size() && !memory_.extend(wanted, PROT_NONE))) {
-    throw Error(ENOMEM, "cannot grow to " + format_size(length) + " where the region lies: map it with reserve_bytes of at least that");
+  if (wanted / region_.page_bytes + 1 > region_.table.capacity() ||
+      (wanted > memory_.size() && !memory_.extend(wanted, PROT_NONE))) {
+    throw Error(ENOMEM, "cannot grow to " + format_size(length) +
+                            " where the region lies: map it with reserve_bytes of at least that");
   }
   // A last page shorter than the others becomes longer: it must not be in memory with its old length.
   const Pages last{before >> region_.page_shift, region_.page_count()};
   if (last.first < last.end) {
     if (const int error = write_back(last); error != 0) {
-      throw Error(-error, "cannot write back to " + region_.store->name() + " before growing: " + std::strerror(-error) + "; free the cause and try again");
+      throw Error(-error, "cannot write back to " + region_.store->name() +
+                              " before growing: " + std::strerror(-error) + "; free the cause and try again");
     }
     quiesce();
     drop_pages(last, before);
@@ -334,7 +350,8 @@ void PagedRegionImplementation::grow(std::uint64_t length) {
 void PagedRegionImplementation::shrink(std::uint64_t length) {
   const Pages cut{length >> region_.page_shift, region_.page_count()};
   if (const int error = write_back(cut); error != 0) {
-    throw Error(-error, "cannot write back to " + region_.store->name() + " before shrinking: " + std::strerror(-error) + "; free the cause and try again");
+    throw Error(-error, "cannot write back to " + region_.store->name() +
+                            " before shrinking: " + std::strerror(-error) + "; free the cause and try again");
   }
   quiesce();
   drop_pages(cut, length);
@@ -348,7 +365,8 @@ void PagedRegionImplementation::unmap() {
   }
   if (region_.writable && !region_.manual_flush) {
     if (const int error = write_back({0, region_.page_count()}); error != 0) {
-      throw Error(-error, "cannot write back to " + region_.store->name() + ": " + std::strerror(-error) + "; the region stays mapped, free the cause and try again");
+      throw Error(-error, "cannot write back to " + region_.store->name() + ": " + std::strerror(-error) +
+                              "; the region stays mapped, free the cause and try again");
     }
   }
   take_down();

@@ -16,6 +16,9 @@ RegionImplementation& mapped(const std::shared_ptr<RegionImplementation>& implem
   if (implementation == nullptr) {
     throw OptionError("the region is not mapped: map it first, and do not use it after unmap()", EINVAL);
   }
+  if (implementation->in_child()) {
+    throw Error(ECHILD, "the region belongs to the process that forked this one: map the store again in the child");
+  }
   return *implementation;
 }
 
@@ -57,10 +60,16 @@ Region& Region::operator=(Region&& other) noexcept {
 }
 
 Region::~Region() {
-  if (implementation_ != nullptr) {
-    const SignalsBlocked quiet;
-    implementation_->abandon();
+  if (implementation_ == nullptr) {
+    return;
   }
+  if (implementation_->in_child()) {
+    // Nothing here is ours to free, and its threads did not come along: let it lie until the child ends.
+    static_cast<void>(new std::shared_ptr<RegionImplementation>(std::move(implementation_)));
+    return;
+  }
+  const SignalsBlocked quiet;
+  implementation_->abandon();
 }
 
 std::byte* Region::data() const noexcept {
@@ -139,8 +148,9 @@ void Region::resize(std::uint64_t length) {
 
 void Region::unmap() {
   if (implementation_ != nullptr) {
+    RegionImplementation& region = mapped(implementation_);
     const SignalsBlocked quiet;
-    implementation_->unmap();
+    region.unmap();
     implementation_.reset();
   }
 }

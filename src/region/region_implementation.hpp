@@ -1,6 +1,8 @@
 // What a Region is inside, for either engine. Ranges come checked and rounded to whole pages of the region.
 #pragma once
 
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -32,11 +34,17 @@ class RegionImplementation {
   virtual void abandon() noexcept = 0;
   virtual Statistics statistics() const = 0;
 
+  /// Whether this is a forked child: the threads that would serve the region are the parent's, and so is the region.
+  bool in_child() const noexcept { return ::getpid() != owner_; }
+
   static Prefetch make_prefetch(std::shared_ptr<PrefetchState> state) {
     Prefetch result;
     result.state_ = std::move(state);
     return result;
   }
+
+ private:
+  pid_t owner_ = ::getpid();
 };
 
 }  // namespace tiermap

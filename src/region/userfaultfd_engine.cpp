@@ -15,7 +15,8 @@ namespace tiermap {
 namespace {
 
 std::uint64_t wanted_features(FaultMode mode, std::uint64_t kernel_features) {
-  const std::uint64_t wanted = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_MOVE | UFFD_FEATURE_POISON | (mode == FaultMode::self_serving ? UFFD_FEATURE_SIGBUS : 0);
+  const std::uint64_t wanted = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_MOVE | UFFD_FEATURE_POISON |
+                               (mode == FaultMode::self_serving ? UFFD_FEATURE_SIGBUS : 0);
   return wanted & kernel_features;
 }
 
@@ -42,11 +43,13 @@ std::uint64_t most_budget(std::uint64_t budget_bytes) {
 
 }  // namespace
 
-UserfaultfdEngine::UserfaultfdEngine(const ResolvedCacheOptions& options, FaultMode mode, std::string reason, std::uint64_t kernel_features)
+UserfaultfdEngine::UserfaultfdEngine(const ResolvedCacheOptions& options, FaultMode mode, std::string reason,
+                                     std::uint64_t kernel_features)
     : Engine(mode, std::move(reason)),
       options_(options),
       move_(decide_move(options.placement, kernel_features)),
-      publication_(options.name, options.policy, mode == FaultMode::notify ? "notify" : "self-serving", options.publish_statistics),
+      publication_(options.name, options.policy, mode == FaultMode::notify ? "notify" : "self-serving",
+                   options.publish_statistics),
       userfaultfds_(open_userfaultfds(options.shards, wanted_features(mode, kernel_features))),
       frames_(options.budget_bytes, most_budget(options.budget_bytes), options.shards),
       policy_(make_eviction_policy(options.policy, {.max_frames = frames_.max_frames(),
@@ -54,11 +57,15 @@ UserfaultfdEngine::UserfaultfdEngine(const ResolvedCacheOptions& options, FaultM
                                                     .hot_share_percent = options.hot_share_percent,
                                                     .unmapped_share_percent = options.unmapped_share_percent})),
       pager_(frames_, *policy_, publication_.cache_counters(),
-             {.self_serving = mode == FaultMode::self_serving, .move = move_, .high_watermark_percent = options.high_watermark_percent, .low_watermark_percent = options.low_watermark_percent}),
+             {.self_serving = mode == FaultMode::self_serving,
+              .move = move_,
+              .high_watermark_percent = options.high_watermark_percent,
+              .low_watermark_percent = options.low_watermark_percent}),
       fillers_(pager_, options.fillers),
       evictors_(pager_, options.evictors) {
   if (options.budget_bytes < minimum_for(block_bytes)) {
-    throw OptionError("budget of " + std::to_string(options.budget_bytes) + " bytes is under the least that can work: give at least " +
+    throw OptionError("budget of " + std::to_string(options.budget_bytes) +
+                      " bytes is under the least that can work: give at least " +
                       std::to_string(minimum_for(block_bytes)) + " bytes");
   }
   publication_.cache_counters().budget_bytes.store(options.budget_bytes);
@@ -66,19 +73,22 @@ UserfaultfdEngine::UserfaultfdEngine(const ResolvedCacheOptions& options, FaultM
     self_serving_.emplace(pager_, fillers_);
   } else {
     notify_.emplace(pager_, fillers_, index_, std::span<const Userfaultfd>(userfaultfds_),
-                    NotifyEngine::Settings{.managers = options.managers, .max_fault_events = options.max_fault_events, .spin_microseconds = options.spin_microseconds});
+                    NotifyEngine::Settings{.managers = options.managers,
+                                           .max_fault_events = options.max_fault_events,
+                                           .spin_microseconds = options.spin_microseconds});
   }
   if (options.adapt_budget) {
-    adapter_ = std::make_unique<BudgetAdapter>(options, frames_.most_budget_bytes(),
-                                               BudgetAdapter::Hooks{.sample =
-                                                                        [this] {
-                                                                          const Statistics now = statistics();
-                                                                          return BudgetAdapter::Sample{.budget_bytes = now.budget_bytes,
-                                                                                                       .used_bytes = now.resident_bytes,
-                                                                                                       .faults = now[Counter::fills],
-                                                                                                       .minimum_bytes = minimum_budget_bytes()};
-                                                                        },
-                                                                    .set_budget = [this](std::uint64_t bytes) { set_budget_bytes(bytes); }});
+    adapter_ = std::make_unique<BudgetAdapter>(
+        options, frames_.most_budget_bytes(),
+        BudgetAdapter::Hooks{.sample =
+                                 [this] {
+                                   const Statistics now = statistics();
+                                   return BudgetAdapter::Sample{.budget_bytes = now.budget_bytes,
+                                                                .used_bytes = now.resident_bytes,
+                                                                .faults = now[Counter::fills],
+                                                                .minimum_bytes = minimum_budget_bytes()};
+                                 },
+                             .set_budget = [this](std::uint64_t bytes) { set_budget_bytes(bytes); }});
   }
 }
 
@@ -103,10 +113,13 @@ std::uint64_t UserfaultfdEngine::minimum_budget_bytes() const noexcept {
 void UserfaultfdEngine::set_budget_bytes(std::uint64_t bytes) {
   const std::uint64_t least = minimum_budget_bytes();
   if (bytes < least) {
-    throw OptionError("budget of " + std::to_string(bytes) + " bytes is under the least that can serve the mapped regions: give at least " + std::to_string(least) + " bytes");
+    throw OptionError("budget of " + std::to_string(bytes) +
+                      " bytes is under the least that can serve the mapped regions: give at least " +
+                      std::to_string(least) + " bytes");
   }
   if (bytes > frames_.most_budget_bytes()) {
-    throw OptionError("budget of " + format_size(bytes) + " is over this machine's memory of " + format_size(frames_.most_budget_bytes()) + ": give less");
+    throw OptionError("budget of " + format_size(bytes) + " is over this machine's memory of " +
+                      format_size(frames_.most_budget_bytes()) + ": give less");
   }
   const std::uint64_t before = frames_.budget_bytes();
   const std::uint32_t exhausted_before = pager_.exhausted_passes.load();
@@ -117,7 +130,8 @@ void UserfaultfdEngine::set_budget_bytes(std::uint64_t bytes) {
     if (pager_.exhausted_passes.load() - exhausted_before >= 3) {
       frames_.set_budget_bytes(before);
       pager_.capacity_changed(before / block_bytes);
-      throw Error(ENOMEM, "budget cannot shrink to " + format_size(bytes) + ": pinned or unwritten pages hold " + format_size(frames_.committed_bytes()) + "; unpin or sync first");
+      throw Error(ENOMEM, "budget cannot shrink to " + format_size(bytes) + ": pinned or unwritten pages hold " +
+                              format_size(frames_.committed_bytes()) + "; unpin or sync first");
     }
     pager_.wait_for_supply(epoch, 20'000'000);
     frames_.set_budget_bytes(bytes);  // What has become free goes.
@@ -155,7 +169,8 @@ void UserfaultfdEngine::attach(PagedRegionImplementation& region) {
   const std::lock_guard held(regions_mutex_);
   const std::uint64_t least = minimum_for(region.page_size_bytes()) + pinned_bytes_.load(std::memory_order_relaxed);
   if (frames_.budget_bytes() < least) {
-    throw OptionError("budget of " + format_size(frames_.budget_bytes()) + " cannot serve pages of " + format_size(region.page_size_bytes()) + ": give at least " + std::to_string(least) +
+    throw OptionError("budget of " + format_size(frames_.budget_bytes()) + " cannot serve pages of " +
+                      format_size(region.page_size_bytes()) + ": give at least " + std::to_string(least) +
                       " bytes, or choose a smaller page size");
   }
   PagedRegion& inner = region.region_;
@@ -173,7 +188,8 @@ void UserfaultfdEngine::detach(PagedRegionImplementation& region) {
   std::erase(regions_, &region);
 }
 
-std::shared_ptr<RegionImplementation> UserfaultfdEngine::map(std::shared_ptr<Store> store, const RegionOptions& options, const ResolvedRegionOptions& resolved) {
+std::shared_ptr<RegionImplementation> UserfaultfdEngine::map(std::shared_ptr<Store> store, const RegionOptions& options,
+                                                             const ResolvedRegionOptions& resolved) {
   if (options.sharing == Sharing::private_copy) {
     const std::uint64_t end = options.offset + std::max(options.length, options.reserve_bytes);
     store = std::make_shared<OverlayStore>(std::move(store), end);
@@ -182,7 +198,8 @@ std::shared_ptr<RegionImplementation> UserfaultfdEngine::map(std::shared_ptr<Sto
   return std::make_shared<PagedRegionImplementation>(std::move(self), std::move(store), options, resolved);
 }
 
-std::shared_ptr<Engine> make_userfaultfd_engine(const ResolvedCacheOptions& options, FaultMode mode, std::string reason) {
+std::shared_ptr<Engine> make_userfaultfd_engine(const ResolvedCacheOptions& options, FaultMode mode,
+                                                std::string reason) {
   return std::make_shared<UserfaultfdEngine>(options, mode, std::move(reason), probe_userfaultfd().features);
 }
 
