@@ -1,0 +1,178 @@
+// `tiermap`: exit codes, one-line errors, and what config and doctor print.
+#include "tools/command.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "config/option_table.hpp"
+#include "tiermap/version.hpp"
+
+namespace tiermap {
+namespace {
+
+using nlohmann::json;
+
+TEST(Command, VersionIsTheLibrarys) {
+  const CommandResult result = run_tiermap({"version"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.output, std::string("tiermap ") + TIERMAP_VERSION + "\n");
+  EXPECT_EQ(result.errors, "");
+}
+
+TEST(Command, HelpNamesEachSubcommand) {
+  const CommandResult result = run_tiermap({"--help"});
+  EXPECT_EQ(result.exit_code, 0);
+  for (const char* name : {"config", "doctor", "top", "version"}) {
+    EXPECT_NE(result.output.find(std::string("\n  ") + name + " "), std::string::npos) << name;
+    EXPECT_EQ(run_tiermap({name, "--help"}).exit_code, 0);
+  }
+}
+
+TEST(Command, BadCommandLinesGetOneLineAndExitCode2) {
+  const std::vector<std::vector<std::string>> lines = {{},
+                                                       {"nonsense"},
+                                                       {"--nonsense"},
+                                                       {"config", "--nonsense"},
+                                                       {"config", "word"},
+                                                       {"version", "word"},
+                                                       {"top", "--interval"},
+                                                       {"top", "--interval", "0"},
+                                                       {"top", "--interval", "x"},
+                                                       {"top", "--interval", "nan"},
+                                                       {"top", "--interval", "1e400"},
+                                                       {"top", "--interval", "-1"},
+                                                       {"doctor", "/does/not/exist"},
+                                                       {"doctor", "/etc/passwd"},
+                                                       {"doctor", ""},
+                                                       {"doctor", "two\nlines"}};
+  for (const auto& line : lines) {
+    const CommandResult result = run_tiermap(line);
+    const std::string shown = line.empty() ? "" : line.back();
+    EXPECT_EQ(result.exit_code, 2) << shown;
+    EXPECT_TRUE(is_one_line(result.errors)) << shown << ": " << result.errors;
+    EXPECT_TRUE(result.errors.starts_with("tiermap: ")) << result.errors;
+    EXPECT_EQ(result.output, "") << shown;
+  }
+  EXPECT_NE(run_tiermap({"nonsense"}).errors.find("'nonsense'"), std::string::npos);
+}
+
+TEST(Command, OutputThatCannotBeWrittenIsAFailure) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(::open("/dev/full", O_WRONLY | O_CLOEXEC), STDOUT_FILENO);
+    ::dup2(::open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
+    become_command({"config"}, {});
+  }
+  EXPECT_EQ(exit_code_of(child), 1);
+}
+
+TEST(Config, ShowsEachValueAndItsOrigin) {
+  const CommandResult result =
+      run_tiermap({"config", "--json"}, {{"TIERMAP_FILLERS", "9"}, {"TIERMAP_BUFFER_SIZE", "25%"}});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(result.errors, "");
+  const json options = json::parse(result.output).at("options");
+  ASSERT_EQ(options.size(), option_count);
+  for (std::size_t option = 0; option < option_count; ++option) {
+    const OptionRow& row = option_table()[option];
+    EXPECT_EQ(options[option].at("name"), row.name);
+    EXPECT_EQ(options[option].at("environment"), row.environment);
+    const bool set = row.id == OptionId::fillers || row.id == OptionId::buffer_size;
+    EXPECT_EQ(options[option].at("origin"), set ? "environment" : "default") << row.name;
+  }
+  EXPECT_EQ(options[static_cast<std::size_t>(OptionId::fillers)].at("value"), "9");
+  EXPECT_EQ(options[static_cast<std::size_t>(OptionId::fillers)].at("number"), 9);
+  EXPECT_EQ(options[static_cast<std::size_t>(OptionId::buffer_size)].at("value"), "25%");
+  EXPECT_GT(options[static_cast<std::size_t>(OptionId::buffer_size)].at("number"), 4096);
+}
+
+TEST(Config, TableHasALineForEachOption) {
+  const CommandResult result = run_tiermap({"config"}, {{"TIERMAP_PAGE_SIZE", "1MiB"}});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(static_cast<std::size_t>(std::ranges::count(result.output, '\n')), option_count + 1);
+  const std::size_t line = result.output.find("\npage_size ");
+  ASSERT_NE(line, std::string::npos);
+  const std::string text = result.output.substr(line + 1, result.output.find('\n', line + 1) - line - 1);
+  EXPECT_NE(text.find("1MiB"), std::string::npos);
+  EXPECT_TRUE(text.ends_with("environment")) << text;
+}
+
+TEST(Config, BadValuesGetOneLineAndExitCode2) {
+  for (const auto& [variable, value] : Variables{{"TIERMAP_PAGE_SIZE", "5000"},
+                                                 {"TIERMAP_PAGE_SIZE", "10XB"},
+                                                 {"TIERMAP_FILLERS", "-1"},
+                                                 {"TIERMAP_BUFFER_SIZE", ""},
+                                                 {"TIERMAP_LOW_WATERMARK", "96"},
+                                                 {"TIERMAP_CONFIG", "/does/not/exist"}}) {
+    const CommandResult result = run_tiermap({"config"}, {{variable, value}});
+    EXPECT_EQ(result.exit_code, 2) << variable;
+    EXPECT_TRUE(is_one_line(result.errors)) << result.errors;
+    EXPECT_EQ(result.output, "");
+  }
+  EXPECT_EQ(run_tiermap({"config"}, {{"TIERMAP_PAGE_SIZE", "5000"}}).errors,
+            "tiermap: TIERMAP_PAGE_SIZE '5000' is not a power of two: choose 4KiB to 64MiB, a power of two\n");
+}
+
+TEST(Config, MisspeltVariablesAreNamed) {
+  const CommandResult result = run_tiermap({"config"}, {{"TIERMAP_PAGESIZE", "1MiB"}});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.errors, "tiermap: TIERMAP_PAGESIZE is set, but no option has that name: correct or unset it\n");
+}
+
+TEST(Doctor, SaysWhatToDoAboutAllThatIsNotGood) {
+  const CommandResult result = run_tiermap({"doctor", "/tmp", "/dev/shm", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const json report = json::parse(result.output);
+  EXPECT_TRUE(report.at("usable").get<bool>());
+  EXPECT_FALSE(report.at("fault_modes").empty());
+  std::vector<std::string> names;
+  for (const json& finding : report.at("findings")) {
+    const std::string name = finding.at("name").get<std::string>();
+    names.push_back(finding.at("section").get<std::string>() + "/" + name);
+    EXPECT_FALSE(finding.at("value").get<std::string>().empty()) << name;
+    EXPECT_EQ(finding.at("state") == "ok", finding.at("remedy").get<std::string>().empty()) << name;
+    EXPECT_EQ(finding.at("remedy").get<std::string>().find('\n'), std::string::npos) << name;
+  }
+  for (const char* name :
+       {"userfaultfd//dev/userfaultfd", "userfaultfd/userfaultfd system call", "userfaultfd/user-mode-only system call",
+        "userfaultfd/PAGEMAP_SCAN", "kernel/io_uring", "kernel/huge pages", "limits/locked memory", "limits/open files",
+        "limits/max_map_count", "limits/cgroup memory", "directory /tmp/O_DIRECT", "directory /tmp/read_ahead_kb",
+        "directory /dev/shm/mmap"}) {
+    EXPECT_NE(std::ranges::find(names, name), names.end()) << name;
+  }
+}
+
+TEST(Doctor, LeavesNothingInTheDirectory) {
+  std::string path = (std::filesystem::temp_directory_path() / "tiermap-doctor-test-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(path.data()), nullptr);
+  const CommandResult result = run_tiermap({"doctor", path});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_NE(result.output.find("directory " + path), std::string::npos);
+  EXPECT_NE(result.output.find("Fault modes that work here: "), std::string::npos);
+  EXPECT_TRUE(std::filesystem::is_empty(path));
+  std::filesystem::remove(path);
+}
+
+TEST(Doctor, SeesALoweredLimit) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit lowered = before;
+  lowered.rlim_cur = 100;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &lowered), 0);
+  const CommandResult result = run_tiermap({"doctor", "--json"});
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(result.exit_code, 0);
+  const json findings = json::parse(result.output).at("findings");
+  const auto open_files =
+      std::ranges::find_if(findings, [](const json& finding) { return finding.at("name") == "open files"; });
+  ASSERT_NE(open_files, findings.end());
+  EXPECT_EQ(open_files->at("state"), "limited");
+  EXPECT_TRUE(open_files->at("value").get<std::string>().starts_with("100"));
+}
+
+}  // namespace
+}  // namespace tiermap

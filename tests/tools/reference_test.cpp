@@ -1,0 +1,45 @@
+// docs/reference.md is what `tiermap reference` prints. TIERMAP_UPDATE_DOCS=1 writes the file instead of comparing it.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "config/option_table.hpp"
+#include "tools/command.hpp"
+
+namespace tiermap {
+namespace {
+
+TEST(Reference, FileIsWhatTheCommandPrints) {
+  const std::string path = std::string(TIERMAP_SOURCE_FOLDER) + "/docs/reference.md";
+  const char* update = std::getenv("TIERMAP_UPDATE_DOCS");
+  const CommandResult result = run_tiermap({"reference"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  if (update != nullptr && std::string(update) == "1") {
+    std::ofstream(path) << result.output;
+  }
+  std::ifstream file(path);
+  const std::string written{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(written, result.output) << "run this test with TIERMAP_UPDATE_DOCS=1 to write " << path;
+}
+
+TEST(Reference, DoesNotDependOnTheEnvironment) {
+  const CommandResult changed =
+      run_tiermap({"reference"}, {{"TIERMAP_FILLERS", "nonsense"}, {"TIERMAP_CONFIG", "/none"}});
+  EXPECT_EQ(changed.exit_code, 0);
+  EXPECT_EQ(changed.output, run_tiermap({"reference"}).output);
+}
+
+TEST(Reference, NamesEveryOptionInAllItsForms) {
+  const std::string text = run_tiermap({"reference"}).output;
+  for (const OptionRow& row : option_table()) {
+    for (const std::string_view name : {row.name, row.environment, row.code}) {
+      EXPECT_NE(text.find("`" + std::string(name) + "`"), std::string::npos) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tiermap

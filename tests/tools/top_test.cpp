@@ -1,0 +1,185 @@
+// `tiermap top` sees the live caches of another process, and gives the terminal back.
+#include <gtest/gtest.h>
+#include <pty.h>
+#include <signal.h>
+#include <termios.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "observe/publication.hpp"
+#include "tools/command.hpp"
+
+namespace tiermap {
+namespace {
+
+using nlohmann::json;
+
+/// A cache of this process, which is another one for the command, and a thread that counts in it.
+class LiveCache {
+ public:
+  explicit LiveCache(const std::string& name)
+      : publication_(name, "lru", "notify", true),
+        region_(publication_.add_region("file:///some/file", 1 << 20, 4096)),
+        thread_([this] { count(); }) {
+    publication_.cache_counters().budget_bytes = 1 << 20;
+  }
+  ~LiveCache() {
+    stopped_ = true;
+    thread_.join();
+  }
+
+ private:
+  void count() {
+    while (!stopped_) {
+      for (CounterBlock* block : {&publication_.cache_counters(), &region_->counters}) {
+        block->add(Counter::read_faults, 10);
+        block->add(Counter::fills, 3);
+        block->add(Counter::rescues, 1);
+        block->record(Stage::total, 10'000);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  Publication publication_;
+  PublishedRegion* region_;
+  std::atomic<bool> stopped_{false};
+  std::thread thread_;
+};
+
+/// The cache of that name in the command's JSON; null if it is not there.
+json find_cache(const std::string& output, const std::string& name) {
+  const json report = json::parse(output);
+  for (const json& cache : report.at("caches")) {
+    if (cache.at("name") == name) {
+      return cache;
+    }
+  }
+  return nullptr;
+}
+
+TEST(Top, OnceSeesAnotherProcess) {
+  const LiveCache live("top-once");
+  const CommandResult result = run_tiermap({"top", "--once", "--interval", "0.3"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.errors, "");
+  EXPECT_NE(result.output.find(std::to_string(::getpid()) + " top-once"), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("file:///some/file"), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("25%"), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("notify, lru"), std::string::npos) << result.output;
+}
+
+TEST(Top, JsonHasTotalsRatesAndLatencies) {
+  const LiveCache live("top-json");
+  const CommandResult result = run_tiermap({"top", "--json", "--interval", "0.3"});
+  EXPECT_EQ(result.exit_code, 0);
+  const json cache = find_cache(result.output, "top-json");
+  ASSERT_FALSE(cache.is_null()) << result.output;
+  EXPECT_EQ(cache.at("process"), ::getpid());
+  EXPECT_EQ(cache.at("budget_bytes"), 1 << 20);
+  EXPECT_GT(cache.at("counters").at("fills"), 0);
+  EXPECT_GT(cache.at("per_second").at("fills"), 0);
+  EXPECT_EQ(cache.at("per_second").at("evictions"), 0);
+  EXPECT_EQ(cache.at("stages").at("total").at("p50_nanoseconds"), 16383);
+  EXPECT_EQ(cache.at("stages").at("read").at("count"), 0);
+  ASSERT_EQ(cache.at("regions").size(), 1U);
+  EXPECT_EQ(cache.at("regions")[0].at("page_size_bytes"), 4096);
+  EXPECT_GT(cache.at("regions")[0].at("per_second").at("read_faults"), 0);
+}
+
+TEST(Top, APipeIsPrintedOnce) {
+  const LiveCache live("top-pipe");
+  const CommandResult result = run_tiermap({"top", "--interval", "0.1"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_NE(result.output.find("top-pipe"), std::string::npos);
+  EXPECT_EQ(result.output.find('\x1b'), std::string::npos);
+}
+
+TEST(Top, ACacheThatIsGoneIsNotShown) {
+  {
+    const LiveCache live("top-gone");
+  }
+  const CommandResult result = run_tiermap({"top", "--json", "--interval", "0.1"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_TRUE(find_cache(result.output, "top-gone").is_null());
+}
+
+/// Runs `top` on a terminal of its own, does something to it when it is drawn, and returns what it wrote.
+struct TerminalRun {
+  std::string output;
+  int exit_code = -1;
+  bool settings_restored = false;
+};
+
+template <typename Action>
+TerminalRun run_on_terminal(Action action) {
+  int outer = -1;
+  int inner = -1;
+  winsize size{};
+  size.ws_col = 200;
+  size.ws_row = 30;
+  TerminalRun run;
+  if (::openpty(&outer, &inner, nullptr, nullptr, &size) != 0) {
+    return run;
+  }
+  termios before{};
+  ::tcgetattr(inner, &before);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+      ::dup2(inner, descriptor);
+    }
+    become_command({"top", "--interval", "0.2"}, {});
+  }
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  bool acted = false;
+  while (std::chrono::steady_clock::now() < end) {
+    pollfd input{outer, POLLIN, 0};
+    if (::poll(&input, 1, 100) > 0) {
+      char buffer[4096];
+      const ssize_t got = ::read(outer, buffer, sizeof(buffer));
+      run.output.append(buffer, got > 0 ? static_cast<std::size_t>(got) : 0);
+    }
+    if (!acted && run.output.find("q quits") != std::string::npos) {
+      action(child, outer);
+      acted = true;
+    }
+    if (run.output.ends_with("\x1b[?1049l")) {
+      break;
+    }
+  }
+  if (!acted) {
+    ::kill(child, SIGKILL);
+  }
+  run.exit_code = exit_code_of(child);
+  termios after{};
+  ::tcgetattr(inner, &after);
+  run.settings_restored = before.c_lflag == after.c_lflag && before.c_cc[VSUSP] == after.c_cc[VSUSP];
+  ::close(outer);
+  ::close(inner);
+  return run;
+}
+
+TEST(TopOnATerminal, QQuitsAndTheTerminalIsAsBefore) {
+  const LiveCache live("top-live");
+  const TerminalRun run = run_on_terminal([](pid_t, int terminal) { EXPECT_EQ(::write(terminal, "xq", 2), 2); });
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_TRUE(run.settings_restored);
+  EXPECT_TRUE(run.output.starts_with("\x1b[?1049h"));
+  EXPECT_TRUE(run.output.ends_with("\x1b[?25h\x1b[?1049l"));
+  EXPECT_NE(run.output.find("top-live"), std::string::npos);
+}
+
+TEST(TopOnATerminal, AnInterruptQuitsTheSameWay) {
+  const TerminalRun run = run_on_terminal([](pid_t child, int) { EXPECT_EQ(::kill(child, SIGINT), 0); });
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_TRUE(run.settings_restored);
+  EXPECT_TRUE(run.output.ends_with("\x1b[?25h\x1b[?1049l"));
+}
+
+}  // namespace
+}  // namespace tiermap
