@@ -21,6 +21,8 @@ from memory_limit import limit_reason
 # less the budget; Tiermap's budget is the limit less this, so that both sides live in the same limit.
 SORT_OVERHEAD = 48 * MIB
 BFS_OVERHEAD = 40 * MIB
+# What a search keeps for each vertex, on the heap, whoever pages the graph: its parent, two bits, and what checking adds.
+BFS_VERTEX_BYTES = 16
 DISK_NEEDED = 8 * GIB
 
 
@@ -107,16 +109,17 @@ def breadth_first_search(demo):
     scale = demo.options.scale
     graph = demo.scratch / "graph"
     show(f"3. Breadth-first search of an R-MAT graph of 2^{scale} vertices, a quarter of it in memory")
-    built = run_json([demo.program("tiermap-bfs"), "--scale", scale, "--graph", graph, "--build-only", "--budget", "1GiB",
-                      "--json"], label="generating and building the graph")
+    built = run_json([demo.program("tiermap-bfs"), "--scale", scale, "--edge-factor", demo.options.edge_factor, "--graph",
+                      graph, "--build-only", "--budget", "1GiB", "--json"], label="generating and building the graph")
     if "failed" in built:
         return {"job": "bfs", "failed": built["failed"]}
     size = sum(file.stat().st_size for file in demo.scratch.iterdir() if file.name.startswith("graph"))
-    limit = size // 4 // MIB * MIB
+    pages = size // 4 // MIB * MIB
+    limit = pages + (BFS_VERTEX_BYTES << scale)
 
     def case(system, *options):
-        command = [demo.program("tiermap-bfs"), "--system", system, "--graph", graph, "--budget",
-                   option_bytes(limit - BFS_OVERHEAD), "--threads", demo.threads, "--json", *options]
+        command = [demo.program("tiermap-bfs"), "--system", system, "--graph", graph, "--roots", 2, "--budget",
+                   option_bytes(pages - BFS_OVERHEAD), "--threads", demo.threads, "--json", *options]
         return lambda: demo.run(command, limit, [demo.scratch], f"search by {' '.join([system, *options])}")
 
     return {"job": "bfs", "bytes": size, "limit_bytes": limit, "scale": scale, "results": demo.compare({
@@ -155,6 +158,7 @@ def main():
     parser.add_argument("--scratch", type=pathlib.Path, help="where the data goes (default: the output folder)")
     parser.add_argument("--sort-bytes", type=int, default=2 * GIB, help="bytes to sort")
     parser.add_argument("--scale", type=int, default=22, help="the graph has 2^scale vertices")
+    parser.add_argument("--edge-factor", type=int, default=24, help="edges of the graph for each vertex")
     parser.add_argument("--timeout", type=int, default=120, help="seconds after which a run is stopped")
     parser.add_argument("--seconds-for-job", type=int, default=80, help="no repetition starts that would end after this")
     options = parser.parse_args()
