@@ -152,7 +152,7 @@ def write(results, path):
              "`make bench` measures everything below and writes this page; `make bench-quick` shows that it runs. Every "
              "number is a measurement of this project's own programs on the machine named here. Systems take turns, "
              "the page cache is dropped before each run, and each run has the same memory limit (a control group), in "
-             "which page cache counts: Tiermap's budget is the limit less 48 MiB for the program itself. A table "
+             "which page cache counts: Tiermap's budget is the limit less 24 MiB for the program itself. A table "
              "shows the median, the least and the most of all runs. \"Read\" is what the process read from the disk; "
              "\"peak memory\" is the group's, page cache included.\n"]
     for processor, cores, memory, kernel, system in sorted(machines):

@@ -20,8 +20,7 @@ from memory_limit import limit_reason
 
 # What a program needs beside the pages of its data: code, stacks, page tables, buffers. Measured as the group's peak
 # less the budget; Tiermap's budget is the limit less this, so that both sides live in the same limit.
-SORT_OVERHEAD = 48 * MIB
-BFS_OVERHEAD = 40 * MIB
+OVERHEAD = 24 * MIB
 # What a search keeps for each vertex, on the heap, whoever pages the graph: its parent, two bits, and what checking adds.
 BFS_VERTEX_BYTES = 16
 DISK_NEEDED = 8 * GIB
@@ -99,7 +98,7 @@ def sort(demo):
     def case(system, *options):
         file = demo.scratch / "words"
         command = [demo.program("tiermap-sort"), "--system", system, "--file", file, "--bytes", option_bytes(size),
-                   "--budget", option_bytes(limit - SORT_OVERHEAD), "--threads", demo.threads, "--json", *options]
+                   "--budget", option_bytes(limit - OVERHEAD), "--threads", demo.threads, "--json", *options]
 
         def run():
             # Each run makes its input anew from the same seed; the file is the program's own, unless it was killed.
@@ -127,7 +126,7 @@ def breadth_first_search(demo):
 
     def case(system, *options):
         command = [demo.program("tiermap-bfs"), "--system", system, "--graph", graph, "--roots", 2, "--budget",
-                   option_bytes(pages - BFS_OVERHEAD), "--threads", demo.threads, "--json", *options]
+                   option_bytes(pages - OVERHEAD), "--threads", demo.threads, "--json", *options]
         return lambda: demo.run(command, limit, [demo.scratch], f"search by {' '.join([system, *options])}")
 
     return {"job": "bfs", "bytes": size, "limit_bytes": limit, "scale": scale, "results": demo.compare({
@@ -167,9 +166,9 @@ def main():
     parser.add_argument("--bin", type=pathlib.Path, default=here / "build/release/bin", help="where the programs are")
     parser.add_argument("--output", type=pathlib.Path, default=here / "build/demo", help="where the results go")
     parser.add_argument("--scratch", type=pathlib.Path, help="where the data goes (default: the output folder)")
-    parser.add_argument("--sort-bytes", type=int, default=2 * GIB, help="bytes to sort")
-    parser.add_argument("--scale", type=int, default=22, help="the graph has 2^scale vertices")
-    parser.add_argument("--edge-factor", type=int, default=24, help="edges of the graph for each vertex")
+    parser.add_argument("--sort-bytes", type=int, default=GIB, help="bytes to sort")
+    parser.add_argument("--scale", type=int, default=21, help="the graph has 2^scale vertices")
+    parser.add_argument("--edge-factor", type=int, default=32, help="edges of the graph for each vertex")
     parser.add_argument("--timeout", type=int, default=120, help="seconds after which a run is stopped")
     parser.add_argument("--seconds-for-job", type=int, default=80, help="no repetition starts that would end after this")
     options = parser.parse_args()

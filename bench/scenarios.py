@@ -6,7 +6,7 @@ from devices import DeviceUnavailable, loop_disk
 from measurement import GIB, MIB, format_bytes, interleaved, option_bytes, read_ahead_kib, run_json, summary
 
 # What a program needs beside the pages of its data; see demo.py.
-OVERHEAD = 48 * MIB
+OVERHEAD = 24 * MIB
 MMAP_ADVICE = ("normal", "random", "sequential")
 
 
