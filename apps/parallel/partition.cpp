@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "parallel/vector_partition.hpp"
+
 namespace tiermap {
 namespace {
 
@@ -206,7 +208,7 @@ std::pair<std::uint64_t*, std::uint64_t*> gather(std::span<std::uint64_t> words,
 
 }  // namespace
 
-std::uint64_t partition_words(std::span<std::uint64_t> words, std::uint64_t split) {
+std::uint64_t partition_words_by_positions(std::span<std::uint64_t> words, std::uint64_t split) {
   std::uint64_t* left = words.data();
   std::uint64_t* right = left + words.size();
   MisplacedWords wrong_left;
@@ -230,6 +232,13 @@ std::uint64_t partition_words(std::span<std::uint64_t> words, std::uint64_t spli
     right = wrong_right.chunk() + chunk_words;
   }
   return static_cast<std::uint64_t>(partition_plainly(left, right, split) - words.data());
+}
+
+std::uint64_t partition_words(std::span<std::uint64_t> words, std::uint64_t split) {
+  if (words.size() >= least_vector_words && has_vector_partition()) {
+    return partition_words_by_vectors(words, split);
+  }
+  return partition_words_by_positions(words, split);
 }
 
 std::uint64_t partition_words_together(std::span<std::uint64_t> words, std::uint64_t split, ThreadTeam& team,

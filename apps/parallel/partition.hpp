@@ -14,6 +14,8 @@ namespace tiermap {
 
 /// Moves the words under `split` to the front. Returns how many they are.
 std::uint64_t partition_words(std::span<std::uint64_t> words, std::uint64_t split);
+/// The same without vector instructions, on any processor.
+std::uint64_t partition_words_by_positions(std::span<std::uint64_t> words, std::uint64_t split);
 
 /// Told, by the threads that partition, that they are about to come to a range of words: (first, count).
 using WordsAhead = std::function<void(std::uint64_t, std::uint64_t)>;

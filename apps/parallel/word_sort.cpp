@@ -6,13 +6,12 @@
 #include <vector>
 
 #include "parallel/random.hpp"
+#include "parallel/vector_partition.hpp"
 
 namespace tiermap {
 namespace {
 
 constexpr std::uint64_t word_bytes = sizeof(std::uint64_t);
-/// Ranges this small go to std::sort, which ends with an insertion sort.
-constexpr std::uint64_t small_words = 32;
 /// Tasks for each thread from one range in memory: enough that the last ones to end are short.
 constexpr std::uint64_t tasks_per_thread = 8;
 /// Less than this is not worth splitting by all threads together.
@@ -76,11 +75,18 @@ std::pair<Range, Range> halves(const Range& range, std::uint64_t split, std::uin
           {range.first + under, range.count - under, split, range.high, inherited}};
 }
 
+void sort_few(std::span<std::uint64_t> words) {
+  if (has_vector_partition()) {
+    sort_few_words_by_vectors(words);
+  } else {
+    std::sort(words.begin(), words.end());
+  }
+}
+
 void sort_alone(std::span<std::uint64_t> words, Range range) {
   while (!range.sorted()) {
-    if (range.count <= small_words) {
-      std::sort(words.begin() + static_cast<std::ptrdiff_t>(range.first),
-                words.begin() + static_cast<std::ptrdiff_t>(range.first + range.count));
+    if (range.count <= most_few_words) {
+      sort_few(words.subspan(range.first, range.count));
       return;
     }
     const std::uint64_t split = choose_split(words, range, 0.5, range.count);

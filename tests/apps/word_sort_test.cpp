@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <numeric>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <vector>
 
 #include "parallel/partition.hpp"
 #include "parallel/thread_team.hpp"
+#include "parallel/vector_partition.hpp"
 #include "parallel/word_sort.hpp"
 #include "sort/word_input.hpp"
 #include "sort/word_sum.hpp"
@@ -46,10 +48,46 @@ TEST(Partition, ByOneThreadPutsEveryWordOnItsSide) {
     for (const std::uint64_t split : {0U, 1U, 30U, 50U, 99U, 100U}) {
       const Words before = random_words(count, count, 99);
       Words after = before;
-      const std::uint64_t under = partition_words(after, split);
-      expect_partitioned(before, after, split, under);
+      expect_partitioned(before, after, split, partition_words(after, split));
+      after = before;
+      expect_partitioned(before, after, split, partition_words_by_positions(after, split));
+      after = before;
+      if (has_vector_partition() && count >= least_vector_words) {
+        expect_partitioned(before, after, split, partition_words_by_vectors(after, split));
+      }
     }
   }
+}
+
+TEST(Partition, KeepsToItsWords) {
+  // Vectors are stored at both ends: what lies beside the range must not be touched, nor large words be taken as negative.
+  for (const std::size_t count : {64U, 65U, 127U, 128U, 129U, 255U, 256U, 1000U, 1023U}) {
+    Words words = random_words(count + 16, count);
+    const Words before = words;
+    const std::uint64_t split = std::uint64_t{3} << 62U;
+    const auto middle = std::span(words).subspan(8, count);
+    const std::uint64_t under = partition_words(middle, split);
+    EXPECT_TRUE(std::equal(before.begin(), before.begin() + 8, words.begin()));
+    EXPECT_TRUE(std::equal(before.end() - 8, before.end(), words.end() - 8));
+    expect_partitioned({before.begin() + 8, before.end() - 8}, {middle.begin(), middle.end()}, split, under);
+  }
+}
+
+TEST(FewWords, AreSortedAsStdSortDoes) {
+  if (!has_vector_partition()) {
+    GTEST_SKIP() << "this processor has no AVX2";
+  }
+  for (std::size_t count = 1; count <= most_few_words; ++count) {
+    for (const std::uint64_t most : {std::uint64_t{0}, std::uint64_t{3}, std::uint64_t{60}, ~std::uint64_t{0}}) {
+      const Words before = random_words(count, count + most, most);
+      Words after = before;
+      sort_few_words_by_vectors(after);
+      EXPECT_EQ(after, sorted(before));
+    }
+  }
+  Words largest(5, ~std::uint64_t{0});
+  sort_few_words_by_vectors(largest);
+  EXPECT_EQ(largest, Words(5, ~std::uint64_t{0}));
 }
 
 TEST(Partition, ByManyThreadsPutsEveryWordOnItsSide) {
