@@ -10,6 +10,13 @@ namespace {
 
 constexpr std::uint64_t neighbours = 16;
 
+/// With fewer frames in memory there are no samples. They would be of too few pages to tell anything; and one that is over
+/// its share with a single page would give up just that page, perhaps before the thread that waits for it has seen it.
+constexpr std::uint64_t least_frames_to_sample = 32;
+
+/// Under retention, this many followers are mapped and young at least, however little is to pass through.
+constexpr std::uint64_t least_young_followers = 4;
+
 /// Under retention: the part of a group's budget, in percent, for pages that only pass through, half of them mapped. Less
 /// frees pages that are still being worked on; more leaves less to keep.
 constexpr std::uint64_t transient_share_percent = 10;
@@ -83,10 +90,11 @@ void Cyclic::count_miss(Group group) {
 
 // Read-ahead is counted like faults: on a scan it is what brings most pages.
 void Cyclic::filled(FrameId frame, PageKey key, std::uint32_t units, FillKind kind) {
-  const Group group = group_of(key);
+  const Group group = frames_.resident_frames() < least_frames_to_sample ? followers : group_of(key);
   ++fills_;
   fills_since_read_ahead_ = kind == FillKind::prefetch ? 0 : fills_since_read_ahead_ + 1;
   count_miss(group);
+  return_one_refused();
   frames_.enter(frame, units);
   pages_[frame] = {0, group, false};
   frames_.put_young(young(group), frame);
@@ -110,7 +118,7 @@ void Cyclic::advised(FrameId frame, Hotness hotness) {
     return;
   }
   const Group group = pages_[frame].group;
-  const bool mapped = list == young(group) || list == kept(group);
+  const bool mapped = list != idle_passing(group) && list != idle_kept(group);
   const bool hot = hotness == Hotness::hot;
   pages_[frame].passing = !hot && retains(group);
   if (hot) {
@@ -133,35 +141,39 @@ void Cyclic::settle_young(Group group) {
   }
 }
 
-// Under retention, pages pass through while fewer of them are unmapped than mapped, and the last one filled is left alone:
-// it may not have been used yet. Otherwise the oldest kept page goes.
-FrameId Cyclic::name_to_unmap(Group group) {
+// Under retention, pages pass through while fewer of them are unmapped than mapped, and the last ones filled are left alone:
+// they may not have been used yet. Otherwise the oldest kept page goes.
+FrameId Cyclic::oldest_mapped(Group group) {
   settle_young(group);
+  const std::uint64_t least_young = group == followers ? least_young_followers : 1;
   const std::uint64_t passing_units = frames_.list_units(idle_passing(group));
-  const bool passes = retains(group) && frames_.list_frames(young(group)) > 1 &&
+  const bool passes = retains(group) && frames_.list_frames(young(group)) > least_young &&
                       frames_.list_units(young(group)) > passing_units && passing_units <= transient_units(group) / 2;
-  const FrameId frame = frames_.oldest(passes || frames_.empty(kept(group)) ? young(group) : kept(group));
-  if (frame != no_frame) {
-    pages_[frame].passing = retains(group) && frames_.place(frame) == young(group);
-    frames_.name(frame);
-  }
-  return frame;
+  return frames_.oldest(passes || frames_.empty(kept(group)) ? young(group) : kept(group));
 }
 
 // Each group gives in proportion: the one that has most mapped for its share.
+FrameId Cyclic::next_victim() {
+  Group fullest = followers;
+  for (const Group group : {recency_sample, retention_sample}) {
+    if (mapped_units(group) * sixteenths[fullest] > mapped_units(fullest) * sixteenths[group]) {
+      fullest = group;
+    }
+  }
+  const FrameId frame = oldest_mapped(fullest);
+  return frame == no_frame ? frames_.oldest(refused_list) : frame;
+}
+
 std::size_t Cyclic::choose_to_unmap(std::span<FrameId> victims) {
   std::size_t chosen = 0;
   while (chosen < victims.size()) {
-    Group fullest = followers;
-    for (const Group group : {recency_sample, retention_sample}) {
-      if (mapped_units(group) * sixteenths[fullest] > mapped_units(fullest) * sixteenths[group]) {
-        fullest = group;
-      }
-    }
-    const FrameId frame = name_to_unmap(fullest);
+    const FrameId frame = next_victim();
     if (frame == no_frame) {
       break;
     }
+    FramePage& page = pages_[frame];
+    page.passing = retains(page.group) && frames_.place(frame) == young(page.group);
+    frames_.name(frame);
     victims[chosen] = frame;
     ++chosen;
   }
@@ -177,11 +189,29 @@ void Cyclic::unmapped(FrameId frame) {
   }
 }
 
+// In its old queue a pinned page could be the only one of the fullest group, and be named for ever.
 void Cyclic::refused(FrameId frame) {
   if (frames_.resident(frame)) {
+    frames_.put_young(refused_list, frame);
+  }
+}
+
+void Cyclic::return_one_refused() {
+  const FrameId frame = frames_.oldest(refused_list);
+  if (frame != no_frame) {
     const FramePage& page = pages_[frame];
     frames_.put_young(page.passing ? young(page.group) : kept(page.group), frame);
   }
+}
+
+// A group that retains, and holds no more than its share and one frame, can wait until the evictors let more pages pass.
+bool Cyclic::has_spare(Group group) const {
+  const FrameId oldest_kept = frames_.oldest(idle_kept(group));
+  if (!retains(group) || !frames_.empty(idle_passing(group)) || oldest_kept == no_frame) {
+    return idle_units(group) > 0;
+  }
+  return long_idle(oldest_kept) ||
+         mapped_units(group) + idle_units(group) > share_units(group) + frames_.units(oldest_kept);
 }
 
 FrameId Cyclic::oldest_idle(Group group) const {
@@ -193,16 +223,20 @@ FrameId Cyclic::oldest_idle(Group group) const {
   return retains(group) && long_idle(oldest_kept) ? oldest_kept : oldest_passing;
 }
 
-// The group that has most in memory for its share, of those that have anything unmapped.
+// The group that has most in memory for its share, of those that have an unmapped page to spare. Only if none has, a page
+// that is being kept goes: what passes through has run out because the evictors are late, not because it is not needed.
 FrameId Cyclic::choose_to_free() {
   FrameId frame = no_frame;
   std::uint64_t most = 0;
+  bool spare = false;
   for (const Group group : {recency_sample, retention_sample, followers}) {
     const std::uint64_t fullness =
         (mapped_units(group) + idle_units(group)) * (sixteenths[followers] / sixteenths[group]);
-    if (idle_units(group) > 0 && fullness >= most) {
+    const bool better = has_spare(group) == spare ? fullness >= most : has_spare(group);
+    if (idle_units(group) > 0 && better) {
       frame = oldest_idle(group);
       most = fullness;
+      spare = has_spare(group);
     }
   }
   if (frame != no_frame) {

@@ -44,7 +44,7 @@ class Cyclic final : public EvictionPolicy {
   std::string_view name() const override { return "cyclic"; }
 
   enum Group : std::uint8_t { recency_sample, retention_sample, followers };
-  /// Which group a page belongs to, for ever.
+  /// Which group a page belongs to, once there are enough frames to sample.
   static Group group_of(PageKey key);
 
  private:
@@ -62,6 +62,8 @@ class Cyclic final : public EvictionPolicy {
   static Place idle_passing(Group group) { return static_cast<Place>(young(group) + 2); }
   static Place idle_kept(Group group) { return static_cast<Place>(young(group) + 3); }
 
+  static constexpr Place refused_list = first_list + 4 * group_count;  ///< Named only when nothing else is left.
+
   std::uint64_t mapped_units(Group group) const;
   std::uint64_t idle_units(Group group) const;
   std::uint64_t share_units(Group group) const { return capacity_units_ * sixteenths[group] / 16; }
@@ -70,7 +72,10 @@ class Cyclic final : public EvictionPolicy {
   bool long_idle(FrameId frame) const;
   void count_miss(Group group);
   void settle_young(Group group);
-  FrameId name_to_unmap(Group group);
+  void return_one_refused();
+  FrameId next_victim();
+  FrameId oldest_mapped(Group group);
+  bool has_spare(Group group) const;
   FrameId oldest_idle(Group group) const;
 
   std::uint32_t unmapped_share_percent_;
@@ -78,7 +83,7 @@ class Cyclic final : public EvictionPolicy {
   std::uint32_t fills_ = 0;                                        ///< The clock; wraps around.
   std::uint64_t fills_since_read_ahead_ = std::uint64_t{1} << 62;  ///< None yet.
   RuleDuel duel_;  ///< Recency is the incumbent, retention the challenger.
-  FrameLists<4 * group_count> frames_;
+  FrameLists<4 * group_count + 1> frames_;
   LazyArray<FramePage> pages_;
 };
 

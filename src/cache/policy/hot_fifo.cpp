@@ -23,6 +23,7 @@ void HotFifo::capacity_changed(std::uint64_t capacity_units) {
 
 void HotFifo::filled(FrameId frame, PageKey key, std::uint32_t units, FillKind /*kind*/) {
   removed(frame, false);
+  return_one_refused();
   frames_.enter(frame, units);
   most_resident_frames_ = std::max(most_resident_frames_, std::bit_ceil(frames_.resident_frames()));
   FrameHistory& history = histories_[frame];
@@ -94,7 +95,7 @@ FrameId HotFifo::next_victim() {
       return frames_.oldest(hot_list);
     }
   }
-  return frames_.oldest(hot_list);
+  return frames_.oldest(frames_.empty(hot_list) ? refused_list : hot_list);
 }
 
 std::size_t HotFifo::choose_to_unmap(std::span<FrameId> victims) {
@@ -118,8 +119,16 @@ void HotFifo::unmapped(FrameId frame) {
   }
 }
 
+// In its old queue a pinned page could be the only one, and be named for ever while the other queue is full.
 void HotFifo::refused(FrameId frame) {
   if (frames_.resident(frame)) {
+    frames_.put_young(refused_list, frame);
+  }
+}
+
+void HotFifo::return_one_refused() {
+  const FrameId frame = frames_.oldest(refused_list);
+  if (frame != no_frame) {
     frames_.put_young(histories_[frame].in_hot_fifo ? hot_list : primary_list, frame);
   }
 }

@@ -32,6 +32,7 @@ class HotFifo final : public EvictionPolicy {
   static constexpr Place primary_list = first_list;
   static constexpr Place hot_list = first_list + 1;
   static constexpr Place unmapped_list = first_list + 2;
+  static constexpr Place refused_list = first_list + 3;  ///< Named only when nothing else is left.
   static constexpr std::uint16_t most_faults = 0xFFFF;
   /// Two to four a frame in use: at a store-to-memory ratio of 4, one or two pages share a bucket.
   static constexpr std::size_t buckets_per_frame = 2;
@@ -44,12 +45,13 @@ class HotFifo final : public EvictionPolicy {
 
   FrameId next_victim();
   bool above_average(FrameId frame) const;
+  void return_one_refused();
 
   std::uint32_t hot_share_percent_;
   std::uint32_t unmapped_share_percent_;
   std::uint64_t hot_limit_units_ = 0;
   std::uint64_t faults_of_residents_ = 0;
-  FrameLists<3> frames_;
+  FrameLists<4> frames_;
   LazyArray<FrameHistory> histories_;
   std::uint64_t most_resident_frames_ = 0;  ///< Rounded up to a power of two: buckets in use follow it.
   LazyArray<std::uint16_t> buckets_;        ///< Zero means one: the least count there is.

@@ -21,6 +21,7 @@ void SmallMain::capacity_changed(std::uint64_t capacity_units) {
 
 // A page read ahead has not been asked for: that it was evicted lately says nothing about its use.
 void SmallMain::filled(FrameId frame, PageKey key, std::uint32_t units, FillKind kind) {
+  return_one_refused();
   frames_.enter(frame, units);
   if (frames_.resident_frames() > most_resident_frames_) {
     most_resident_frames_ = std::bit_ceil(frames_.resident_frames());
@@ -52,7 +53,7 @@ void SmallMain::advised(FrameId frame, Hotness hotness) {
     return;
   }
   pages_[frame].in_main = hotness == Hotness::hot;
-  const Place target = list == unmapped_list ? unmapped_list : queue_of(frame);
+  const Place target = list == unmapped_list ? list : queue_of(frame);
   if (hotness == Hotness::hot) {
     frames_.put_young(target, frame);
   } else {
@@ -60,11 +61,18 @@ void SmallMain::advised(FrameId frame, Hotness hotness) {
   }
 }
 
+FrameId SmallMain::next_victim() const {
+  if (frames_.empty(small_list) && frames_.empty(main_list)) {
+    return frames_.oldest(refused_list);
+  }
+  const bool from_small = frames_.list_units(small_list) > small_limit_units_ || frames_.empty(main_list);
+  return frames_.oldest(from_small ? small_list : main_list);
+}
+
 std::size_t SmallMain::choose_to_unmap(std::span<FrameId> victims) {
   std::size_t chosen = 0;
   while (chosen < victims.size()) {
-    const bool from_small = frames_.list_units(small_list) > small_limit_units_ || frames_.empty(main_list);
-    const FrameId frame = frames_.oldest(from_small ? small_list : main_list);
+    const FrameId frame = next_victim();
     if (frame == no_frame) {
       break;
     }
@@ -81,8 +89,16 @@ void SmallMain::unmapped(FrameId frame) {
   }
 }
 
+// In the small queue pinned pages could be all there is, and be named for ever while the main queue is full.
 void SmallMain::refused(FrameId frame) {
   if (frames_.resident(frame)) {
+    frames_.put_young(refused_list, frame);
+  }
+}
+
+void SmallMain::return_one_refused() {
+  const FrameId frame = frames_.oldest(refused_list);
+  if (frame != no_frame) {
     frames_.put_young(queue_of(frame), frame);
   }
 }

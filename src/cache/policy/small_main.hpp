@@ -32,6 +32,7 @@ class SmallMain final : public EvictionPolicy {
   static constexpr Place small_list = first_list;
   static constexpr Place main_list = first_list + 1;
   static constexpr Place unmapped_list = first_list + 2;
+  static constexpr Place refused_list = first_list + 3;  ///< Named only when nothing else is left.
 
   struct FramePage {
     std::uint64_t hash;
@@ -39,10 +40,12 @@ class SmallMain final : public EvictionPolicy {
   };
 
   Place queue_of(FrameId frame) const { return pages_[frame].in_main ? main_list : small_list; }
+  FrameId next_victim() const;
+  void return_one_refused();
 
   std::uint32_t unmapped_share_percent_;
   std::uint64_t small_limit_units_ = 0;
-  FrameLists<3> frames_;
+  FrameLists<4> frames_;
   LazyArray<FramePage> pages_;
   std::uint64_t most_resident_frames_ = 0;  ///< Rounded up to a power of two.
   GhostTable ghosts_;
