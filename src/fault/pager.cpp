@@ -156,6 +156,11 @@ int Pager::read_page(PagedRegion& region, std::uint64_t page, std::byte* buffer,
         result = ::pread(extent.file_descriptor, buffer + done, extent.bytes, static_cast<off_t>(extent.offset));
       } while (result < 0 && errno == EINTR);
       result = result < 0 ? -errno : result;
+      if (result == 0) {  // This piece of the store ends early (a part of several was cut short); the next may not.
+        std::memset(buffer + done, 0, extent.bytes);
+        done += extent.bytes;
+        continue;
+      }
     } else if (in_signal_handler && !region.reads_in_signal_handler) {
       return -EAGAIN;
     } else {
