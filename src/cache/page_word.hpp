@@ -4,8 +4,9 @@
 //   bit  4      waiters: some thread sleeps on this word, or a fault message waits for it
 //   bit  5      prefetched: filled before anyone asked, and not known to have been used
 //   bit  6      probation: the eviction policy counts the page as unmapped
+//   bit  7      placing: the page is being filled, and the program may reach it already
 //   bits 8-23   pins
-//   bits 7, 24-31  unused
+//   bits 24-31  unused
 //   bits 32-63  frame (meaningless when absent, failed or filling without one)
 //
 //                                fault, prefetch                        read fault
@@ -70,6 +71,7 @@ class PageWord {
   static constexpr std::uint64_t waiters_bit = 1U << 4;
   static constexpr std::uint64_t prefetched_bit = 1U << 5;
   static constexpr std::uint64_t probation_bit = 1U << 6;
+  static constexpr std::uint64_t placing_bit = 1U << 7;
 
   constexpr PageWord() = default;
   constexpr explicit PageWord(std::uint64_t bits) : bits_(bits) {}
@@ -79,6 +81,7 @@ class PageWord {
   constexpr bool waiters() const noexcept { return (bits_ & waiters_bit) != 0; }
   constexpr bool prefetched() const noexcept { return (bits_ & prefetched_bit) != 0; }
   constexpr bool probation() const noexcept { return (bits_ & probation_bit) != 0; }
+  constexpr bool placing() const noexcept { return (bits_ & placing_bit) != 0; }
   constexpr std::uint32_t pins() const noexcept { return static_cast<std::uint32_t>(bits_ >> 8) & 0xFFFF; }
   constexpr FrameId frame() const noexcept { return static_cast<FrameId>(bits_ >> 32); }
 
@@ -152,6 +155,11 @@ class PageTable {
                                                               std::memory_order_acquire);
     expected = PageWord(bits);
     return changed;
+  }
+
+  /// The owner of a page in state filling is about to put it where the program reaches it.
+  void mark_placing(std::uint64_t page) noexcept {
+    words_[page].fetch_or(PageWord::placing_bit, std::memory_order_acq_rel);
   }
 
   /// Ends ownership: the state, frame and flags of `desired` with the pins as they are. Returns whether someone waits for it.

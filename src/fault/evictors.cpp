@@ -33,8 +33,9 @@ int write_back_range(Pager& pager, PagedRegion& region, std::uint64_t first, std
         }
         return;
       }
-      // What was written before this call is in a page that has been filled: one being filled has nothing of it.
-      if ((!dirty && !word.owned()) || word.state() == PageState::filling) {
+      // What was written before this call is in a page that has been put into place, though its fill may not have ended.
+      const bool unplaced = word.state() == PageState::filling && !word.placing();
+      if ((!dirty && !word.owned()) || unplaced) {
         return;
       }
       if (word.owned()) {

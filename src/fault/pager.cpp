@@ -192,6 +192,8 @@ int Pager::finish_fill(PagedRegion& region, std::uint64_t page, const FillFrames
   record.hashed = false;
   PageState state = PageState::unmapped;
   if (kind == FillKind::fault || copies) {
+    // Placing wakes who waits, and he may write before we are done: from here on sync() must wait for us.
+    region.table.mark_placing(page);
     const int error = place(region, page, frames, write, state);
     if (error != 0) {
       abandon_fill(region, page, frames, error == -ESTALE ? 0 : error);
