@@ -108,6 +108,21 @@ TEST(Top, ACacheThatIsGoneIsNotShown) {
   EXPECT_TRUE(find_cache(result.output, "top-gone").is_null());
 }
 
+TEST(Top, ACacheThatCameBetweenTheLooksHasRates) {
+  const LiveCache first("top-first");
+  std::unique_ptr<LiveCache> second;
+  std::thread starter([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    second = std::make_unique<LiveCache>("top-second");
+  });
+  const CommandResult result = run_tiermap({"top", "--json", "--interval", "2"});
+  starter.join();
+  const json cache = find_cache(result.output, "top-second");
+  ASSERT_FALSE(cache.is_null()) << result.output;
+  EXPECT_GT(cache.at("per_second").at("fills"), 0);
+  EXPECT_GT(cache.at("regions").at(0).at("per_second").at("fills"), 0);
+}
+
 /// Runs `top` on a terminal of its own, does something to it when it is drawn, and returns what it wrote.
 struct TerminalRun {
   std::string output;

@@ -71,7 +71,10 @@ Look take_look() {
 }
 
 std::vector<TopLine> compare_looks(const Look& before, const Look& after) {
-  const double seconds = std::chrono::duration<double>(after.time - before.time).count();
+  // The first screen comes of two looks at once; rates over so short a time would be noise.
+  constexpr double shortest_seconds = 0.01;
+  const double elapsed = std::chrono::duration<double>(after.time - before.time).count();
+  const double seconds = elapsed >= shortest_seconds ? elapsed : 0;
   std::vector<TopLine> lines;
   for (const ObservedCache& cache : after.caches) {
     const ObservedCache* earlier_cache = find_cache(before, cache);
@@ -82,10 +85,8 @@ std::vector<TopLine> compare_looks(const Look& before, const Look& after) {
     line.policy = cache.policy;
     line.fault_mode = cache.fault_mode;
     line.now = cache.statistics;
-    if (earlier_cache != nullptr) {
-      line.change = subtract(earlier_cache->statistics, cache.statistics);
-      line.seconds = seconds;
-    }
+    line.change = subtract(earlier_cache != nullptr ? earlier_cache->statistics : Statistics{}, cache.statistics);
+    line.seconds = seconds;
     lines.push_back(line);
     for (const ObservedRegion& region : cache.regions) {
       TopLine region_line;
@@ -94,10 +95,9 @@ std::vector<TopLine> compare_looks(const Look& before, const Look& after) {
       region_line.length_bytes = region.length_bytes;
       region_line.page_size_bytes = region.page_size_bytes;
       region_line.now = region.statistics;
-      if (const ObservedRegion* earlier = find_region(earlier_cache, region)) {
-        region_line.change = subtract(earlier->statistics, region.statistics);
-        region_line.seconds = seconds;
-      }
+      const ObservedRegion* earlier = find_region(earlier_cache, region);
+      region_line.change = subtract(earlier != nullptr ? earlier->statistics : Statistics{}, region.statistics);
+      region_line.seconds = seconds;
       lines.push_back(std::move(region_line));
     }
   }

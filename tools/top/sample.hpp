@@ -21,7 +21,7 @@ struct TopLine {
   std::uint64_t page_size_bytes = 0;  ///< Of a region.
   Statistics now;
   Statistics change;   ///< Since the look before; counters and histograms only.
-  double seconds = 0;  ///< Between the two looks; 0 if there was no look before.
+  double seconds = 0;  ///< Between the two looks; 0 if too short to tell rates.
 
   double per_second(Counter counter) const;
   double faults_per_second() const;
@@ -37,7 +37,8 @@ struct Look {
 };
 Look take_look();
 
-/// Lines for all that is there `after`, caches in order, each followed by its regions.
+/// Lines for all that is there `after`, caches in order, each followed by its regions. What was not there `before` began
+/// in between, at zero.
 std::vector<TopLine> compare_looks(const Look& before, const Look& after);
 
 }  // namespace tiermap
