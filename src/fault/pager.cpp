@@ -218,6 +218,10 @@ int Pager::finish_fill(PagedRegion& region, std::uint64_t page, const FillFrames
   }
   fills_with_frames.fetch_sub(1, std::memory_order_release);
   settle(region, page, PageWord{}.with_state(state).with_frame(frame).with(flags));
+  if (!settings_.self_serving) {
+    // Not before the page is protected: the thread that waits would be the first to write in the window.
+    region.userfaultfd->wake(region.page_address(page), region.page_mapped(page));
+  }
   if (copies) {
     frames_.give_back(frames.data, true);
   }

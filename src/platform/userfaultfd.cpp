@@ -175,7 +175,7 @@ int Userfaultfd::move(void* destination, void* source, std::size_t bytes, std::s
     request.dst = reinterpret_cast<std::uint64_t>(destination) + moved_bytes;
     request.src = reinterpret_cast<std::uint64_t>(source) + moved_bytes;
     request.len = bytes - moved_bytes;
-    request.mode = UFFDIO_MOVE_MODE_ALLOW_SRC_HOLES;
+    request.mode = UFFDIO_MOVE_MODE_ALLOW_SRC_HOLES | UFFDIO_MOVE_MODE_DONTWAKE;
     if (::ioctl(file_descriptor_, UFFDIO_MOVE, &request) == 0) {
       return moved_bytes = bytes, 0;
     }
@@ -200,7 +200,7 @@ int Userfaultfd::copy(void* destination, const void* source, std::size_t bytes, 
     request.dst = reinterpret_cast<std::uint64_t>(destination) + done;
     request.src = reinterpret_cast<std::uint64_t>(source) + done;
     request.len = bytes - done;
-    request.mode = write_protected ? UFFDIO_COPY_MODE_WP : 0;
+    request.mode = UFFDIO_COPY_MODE_DONTWAKE | (write_protected ? UFFDIO_COPY_MODE_WP : 0);
     if (::ioctl(file_descriptor_, UFFDIO_COPY, &request) == 0) {
       return 0;
     }

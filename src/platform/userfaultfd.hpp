@@ -50,11 +50,11 @@ class Userfaultfd {
   int unregister_range(void* start, std::size_t bytes) const noexcept;
 
   /// Moves pages from `source` to `destination`. Goes on after partial moves and waits out transient pins for a while;
-  /// `retries` counts how often. On failure nothing, or a first part, has moved: `moved_bytes` says how much.
+  /// `retries` counts how often. Wakes nobody. On failure nothing, or a first part, has moved: `moved_bytes` says how much.
   int move(void* destination, void* source, std::size_t bytes, std::size_t& moved_bytes,
            std::uint64_t& retries) const noexcept;
 
-  /// Copies into absent pages, write-protected at once if asked.
+  /// Copies into absent pages, write-protected at once if asked. Wakes nobody.
   int copy(void* destination, const void* source, std::size_t bytes, bool write_protected) const noexcept;
 
   /// Write-protects, or lifts it and wakes who waited for that.
