@@ -4,8 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+
+#include "tiermap/access_source.hpp"
 
 namespace tiermap {
 
@@ -81,6 +84,8 @@ struct CacheOptions {
   std::optional<bool>
       publish_statistics;  ///< Let `tiermap top` of the same user see this cache. TIERMAP_PUBLISH. Default: true.
   std::optional<std::string> name;  ///< Shown by `tiermap top`. TIERMAP_NAME. Default: the program's name.
+  /// Tells the evictors of hits; see AccessSource. In code only. Default: none.
+  std::shared_ptr<AccessSource> access_source = nullptr;
 };
 
 /// Options of a Region: which bytes of the store, how they are paged.

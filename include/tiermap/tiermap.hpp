@@ -1,10 +1,11 @@
 // All of Tiermap's C++ interface.
 #pragma once
 
-#include "tiermap/cache.hpp"       // IWYU pragma: export
-#include "tiermap/error.hpp"       // IWYU pragma: export
-#include "tiermap/options.hpp"     // IWYU pragma: export
-#include "tiermap/region.hpp"      // IWYU pragma: export
-#include "tiermap/statistics.hpp"  // IWYU pragma: export
-#include "tiermap/store.hpp"       // IWYU pragma: export
-#include "tiermap/version.hpp"     // IWYU pragma: export
+#include "tiermap/access_source.hpp"  // IWYU pragma: export
+#include "tiermap/cache.hpp"          // IWYU pragma: export
+#include "tiermap/error.hpp"          // IWYU pragma: export
+#include "tiermap/options.hpp"        // IWYU pragma: export
+#include "tiermap/region.hpp"         // IWYU pragma: export
+#include "tiermap/statistics.hpp"     // IWYU pragma: export
+#include "tiermap/store.hpp"          // IWYU pragma: export
+#include "tiermap/version.hpp"        // IWYU pragma: export

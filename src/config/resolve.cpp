@@ -185,6 +185,7 @@ ResolvedCacheOptions resolve(const CacheOptions& options) {
   resolved.adapt_period_milliseconds = small_number_of(decisions, OptionId::adapt_period);
   resolved.publish_statistics = number_of(decisions, OptionId::publish) != 0;
   resolved.name = text_of(decisions, OptionId::name);
+  resolved.access_source = options.access_source;
   return resolved;
 }
 

@@ -53,6 +53,11 @@ void Pager::become_unmapped(PagedRegion& region, std::uint64_t page, PageWord wo
 Pager::Eviction Pager::evict(const Victim& victim) noexcept {
   PagedRegion& region = *victim.region;
   PageWord word = region.table.load(victim.page);
+  if (word.mapped() && settings_.access_source != nullptr && waiting_for_frames.load(std::memory_order_relaxed) == 0 &&
+      settings_.access_source->touched(region.page_address(victim.page), region.page_mapped(victim.page))) {
+    refuse(victim.frame);
+    return Eviction::busy;
+  }
   while (true) {
     const PageState state = word.state();
     const bool gone = word.frame() != victim.frame || state == PageState::absent || state == PageState::failed;

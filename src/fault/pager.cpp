@@ -143,6 +143,7 @@ int Pager::read_page(PagedRegion& region, std::uint64_t page, std::byte* buffer,
   const std::uint64_t wanted = region.page_mapped(page);
   const std::uint64_t start = region.page_offset(page);
   std::uint64_t done = 0;
+  std::uint64_t read_bytes = 0;
   while (done < wanted) {
     Extent extent;
     std::int64_t result = 0;
@@ -178,9 +179,13 @@ int Pager::read_page(PagedRegion& region, std::uint64_t page, std::byte* buffer,
       break;
     }
     done += static_cast<std::uint64_t>(result);
+    read_bytes += static_cast<std::uint64_t>(result);
   }
   std::memset(buffer + done, 0, wanted - done);
-  count(region, Counter::read_bytes, done);
+  count(region, Counter::read_bytes, read_bytes);
+  if (read_bytes == 0) {
+    count(region, Counter::zero_fills);
+  }
   return 0;
 }
 

@@ -16,6 +16,7 @@
 #include "cache/frame_pool.hpp"
 #include "fault/paged_region.hpp"
 #include "observe/counters.hpp"
+#include "tiermap/access_source.hpp"
 
 namespace tiermap {
 
@@ -24,6 +25,7 @@ struct PagerSettings {
   bool move = true;  ///< Place by UFFDIO_MOVE, else by UFFDIO_COPY.
   std::uint32_t high_watermark_percent = 95;
   std::uint32_t low_watermark_percent = 90;
+  AccessSource* access_source = nullptr;  ///< May be null.
 };
 
 /// What a fault needs.
@@ -80,7 +82,7 @@ class Pager {
     unmapped,  ///< Clean, in its frame, and free for the taking.
     gone,      ///< The frame is free already (copying).
     write,     ///< The caller owns the page in state writing, and must finish_write() it.
-    busy,      ///< Somebody else is at it.
+    busy,      ///< Somebody else is at it, or it was touched just now.
     kept,      ///< Pinned, or not to be written.
   };
   /// Asks the policy (handler).

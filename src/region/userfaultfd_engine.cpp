@@ -60,7 +60,8 @@ UserfaultfdEngine::UserfaultfdEngine(const ResolvedCacheOptions& options, FaultM
              {.self_serving = mode == FaultMode::self_serving,
               .move = move_,
               .high_watermark_percent = options.high_watermark_percent,
-              .low_watermark_percent = options.low_watermark_percent}),
+              .low_watermark_percent = options.low_watermark_percent,
+              .access_source = options.access_source.get()}),
       fillers_(pager_, options.fillers),
       evictors_(pager_, options.evictors) {
   if (options.budget_bytes < minimum_for(block_bytes)) {
