@@ -81,7 +81,7 @@ class KernelMapping {
   const Sharing sharing_;
   const std::uint64_t page_bytes_;
   const std::uint64_t store_offset_;
-  Advice pattern_;
+  std::atomic<Advice> pattern_;
   int file_descriptor_ = -1;  ///< The store's.
   std::uint64_t file_offset_ = 0;
   AddressRange range_;
