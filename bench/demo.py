@@ -172,6 +172,8 @@ def main():
     parser.add_argument("--timeout", type=int, default=120, help="seconds after which a run is stopped")
     parser.add_argument("--seconds-for-job", type=int, default=80, help="no repetition starts that would end after this")
     options = parser.parse_args()
+    if options.scale < 20 or options.sort_bytes < 256 * MIB:
+        parser.error("too small to show anything: choose a scale of 20 or more and 256 MiB or more to sort")
     options.bin = options.bin.resolve()
     options.output.mkdir(parents=True, exist_ok=True)
     unwind_on_signals()

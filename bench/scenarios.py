@@ -227,7 +227,7 @@ def _bfs_cases(bench, graph, pages_bytes, scale, page_sizes, systems):
 
 def breadth_first_search(bench):
     """R-MAT traversal at ratio 4, ratio 2, and where all fits."""
-    scale = 18 if bench.quick else 22
+    scale = 20 if bench.quick else 22
     pages = ("64KiB", "1MiB") if bench.quick else ("64KiB", "256KiB", "1MiB", "4MiB")
 
     def build(folder):
