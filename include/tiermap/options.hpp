@@ -50,40 +50,44 @@ enum class Advice : std::uint8_t {
 
 /// Options of a Cache: the DRAM it may use and the machinery that serves its regions.
 struct CacheOptions {
-  std::optional<std::uint64_t>
-      budget_bytes;  ///< DRAM for pages and their bookkeeping. TIERMAP_BUFFER_SIZE. Default: 50% of available memory.
-  std::optional<FaultMode> fault_mode;  ///< TIERMAP_FAULT_MODE. Default: automatic.
-  std::optional<Placement> placement;   ///< TIERMAP_PLACEMENT. Default: automatic.
-  std::optional<std::string>
-      policy;  ///< TIERMAP_POLICY: fifo, lru, hot-fifo, segmented-fifo, small-main, cyclic. See docs/policies.md for the default.
-  std::optional<std::uint32_t>
-      hot_share_percent;  ///< hot-fifo: share of the frames for hot pages, 0 to 75. TIERMAP_HOT_SHARE.
-  std::optional<std::uint32_t>
-      unmapped_share_percent;  ///< Share of the frames kept unmapped but resident, 0 to 75. TIERMAP_UNMAPPED_SHARE.
-  std::optional<std::uint32_t>
-      high_watermark_percent;  ///< Frames in use that wake the evictors, 1 to 100. TIERMAP_HIGH_WATERMARK. Default: 95.
-  std::optional<std::uint32_t>
-      low_watermark_percent;  ///< Frames in use at which they rest, 0 to high. TIERMAP_LOW_WATERMARK. Default: 90.
-  std::optional<std::uint32_t> fillers;   ///< Threads that read from stores, 1 to 256. TIERMAP_FILLERS. Default: 2.
-  std::optional<std::uint32_t> evictors;  ///< Threads that write back and free, 1 to 256. TIERMAP_EVICTORS. Default: 1.
-  std::optional<std::uint32_t>
-      managers;  ///< Threads that read fault messages (notify), 1 to 64. TIERMAP_MANAGERS. Default: 1.
-  std::optional<std::uint32_t>
-      max_fault_events;  ///< Fault messages read at once, 1 to 1024. TIERMAP_MAX_FAULT_EVENTS. Default: 64.
-  std::optional<std::uint32_t>
-      shards;  ///< userfaultfds; regions are dealt out among them, 1 to 64. TIERMAP_SHARDS. Default: 1 for every 16 processors.
-  std::optional<std::uint32_t>
-      spin_microseconds;  ///< How long an idle manager polls before it sleeps, 0 to 1000. TIERMAP_SPIN. Default: 20.
-  std::optional<bool> adapt_budget;  ///< Follow the machine's free memory. TIERMAP_ADAPT. Default: false.
-  std::optional<std::uint32_t>
-      adapt_history_periods;  ///< N of the forecast (Peng et al., TPDS, section 3.1.1), 1 to 100. TIERMAP_ADAPT_HISTORY. Default: 5.
-  std::optional<std::uint32_t>
-      adapt_forecast_periods;  ///< M of the forecast, 1 to 100. TIERMAP_ADAPT_FORECAST. Default: 10.
-  std::optional<std::uint32_t>
-      adapt_period_milliseconds;  ///< Time between looks at the machine, 10 to 60000. TIERMAP_ADAPT_PERIOD. Default: 100.
-  std::optional<bool>
-      publish_statistics;  ///< Let `tiermap top` of the same user see this cache. TIERMAP_PUBLISH. Default: true.
-  std::optional<std::string> name;  ///< Shown by `tiermap top`. TIERMAP_NAME. Default: the program's name.
+  std::optional<std::uint64_t> budget_bytes =
+      std::nullopt;  ///< DRAM for pages and their bookkeeping. TIERMAP_BUFFER_SIZE. Default: 50% of available memory.
+  std::optional<FaultMode> fault_mode = std::nullopt;  ///< TIERMAP_FAULT_MODE. Default: automatic.
+  std::optional<Placement> placement = std::nullopt;   ///< TIERMAP_PLACEMENT. Default: automatic.
+  std::optional<std::string> policy = std::
+      nullopt;  ///< TIERMAP_POLICY: fifo, lru, hot-fifo, segmented-fifo, small-main, cyclic. See docs/policies.md for the default.
+  std::optional<std::uint32_t> hot_share_percent =
+      std::nullopt;  ///< hot-fifo: share of the frames for hot pages, 0 to 75. TIERMAP_HOT_SHARE.
+  std::optional<std::uint32_t> unmapped_share_percent =
+      std::nullopt;  ///< Share of the frames kept unmapped but resident, 0 to 75. TIERMAP_UNMAPPED_SHARE.
+  std::optional<std::uint32_t> high_watermark_percent =
+      std::nullopt;  ///< Frames in use that wake the evictors, 1 to 100. TIERMAP_HIGH_WATERMARK. Default: 95.
+  std::optional<std::uint32_t> low_watermark_percent =
+      std::nullopt;  ///< Frames in use at which they rest, 0 to high. TIERMAP_LOW_WATERMARK. Default: 90.
+  std::optional<std::uint32_t> fillers =
+      std::nullopt;  ///< Threads that read from stores, 1 to 256. TIERMAP_FILLERS. Default: 2.
+  std::optional<std::uint32_t> evictors =
+      std::nullopt;  ///< Threads that write back and free, 1 to 256. TIERMAP_EVICTORS. Default: 1.
+  std::optional<std::uint32_t> managers =
+      std::nullopt;  ///< Threads that read fault messages (notify), 1 to 64. TIERMAP_MANAGERS. Default: 1.
+  std::optional<std::uint32_t> max_fault_events =
+      std::nullopt;  ///< Fault messages read at once, 1 to 1024. TIERMAP_MAX_FAULT_EVENTS. Default: 64.
+  std::optional<std::uint32_t> shards = std::
+      nullopt;  ///< userfaultfds; regions are dealt out among them, 1 to 64. TIERMAP_SHARDS. Default: 1 for every 16 processors.
+  std::optional<std::uint32_t> spin_microseconds =
+      std::nullopt;  ///< How long an idle manager polls before it sleeps, 0 to 1000. TIERMAP_SPIN. Default: 20.
+  std::optional<bool> adapt_budget =
+      std::nullopt;  ///< Follow the machine's free memory. TIERMAP_ADAPT. Default: false.
+  std::optional<std::uint32_t> adapt_history_periods = std::
+      nullopt;  ///< N of the forecast (Peng et al., TPDS, section 3.1.1), 1 to 100. TIERMAP_ADAPT_HISTORY. Default: 5.
+  std::optional<std::uint32_t> adapt_forecast_periods =
+      std::nullopt;  ///< M of the forecast, 1 to 100. TIERMAP_ADAPT_FORECAST. Default: 10.
+  std::optional<std::uint32_t> adapt_period_milliseconds =
+      std::nullopt;  ///< Time between looks at the machine, 10 to 60000. TIERMAP_ADAPT_PERIOD. Default: 100.
+  std::optional<bool> publish_statistics =
+      std::nullopt;  ///< Let `tiermap top` of the same user see this cache. TIERMAP_PUBLISH. Default: true.
+  std::optional<std::string> name =
+      std::nullopt;  ///< Shown by `tiermap top`. TIERMAP_NAME. Default: the program's name.
   /// Tells the evictors of hits; see AccessSource. In code only. Default: none.
   std::shared_ptr<AccessSource> access_source = nullptr;
 };
@@ -101,10 +105,10 @@ struct RegionOptions {
   bool manual_flush = false;  ///< Nothing reaches the store until sync() or flush(); dirty pages stay in memory, and a
                               ///< fault that finds nothing else to evict gets SIGBUS.
   Advice advice = Advice::normal;
-  std::optional<std::uint64_t>
-      page_size_bytes;  ///< UPage: a power of two, 4 KiB to 64 MiB. TIERMAP_PAGE_SIZE. Default: 64 KiB.
-  std::optional<std::uint64_t>
-      read_ahead_bytes;  ///< Most that is read ahead of one stream; 0 turns it off. TIERMAP_READ_AHEAD. Default: 4 MiB.
+  std::optional<std::uint64_t> page_size_bytes =
+      std::nullopt;  ///< UPage: a power of two, 4 KiB to 64 MiB. TIERMAP_PAGE_SIZE. Default: 64 KiB.
+  std::optional<std::uint64_t> read_ahead_bytes =
+      std::nullopt;  ///< Most that is read ahead of one stream; 0 turns it off. TIERMAP_READ_AHEAD. Default: 4 MiB.
 };
 
 }  // namespace tiermap
