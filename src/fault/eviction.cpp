@@ -254,13 +254,53 @@ void Pager::retire(PagedRegion& region, std::uint64_t page) noexcept {
     if (word.state() == PageState::dirty || word.state() == PageState::unmapped_dirty) {
       page_cleaned(region);
     }
-    if (word.mapped()) {
-      change_gauge(region, &CounterBlock::mapped_bytes, -static_cast<std::int64_t>(region.page_bytes));
-    }
-    frames_.record(word.frame()).populated = !word.mapped();
-    forget(region, page, word, false);
+    take_out(region, page, word);
     return;
   }
+}
+
+// The policy and the gauges forget a page that is ours (busy) and was `word`; its frame stays with it.
+void Pager::take_out(PagedRegion& region, std::uint64_t page, PageWord word) noexcept {
+  if (word.mapped()) {
+    change_gauge(region, &CounterBlock::mapped_bytes, -static_cast<std::int64_t>(region.page_bytes));
+  }
+  frames_.record(word.frame()).populated = !word.mapped();
+  forget(region, page, word, false);
+}
+
+bool Pager::hold(PagedRegion& region, std::uint64_t page, PageWord word) noexcept {
+  const bool has_frame = word.state() == PageState::clean || word.state() == PageState::unmapped;
+  const PageWord held = word.with_state(PageState::busy).with_frame(has_frame ? word.frame() : no_frame);
+  PageWord expected = word;
+  if (!region.table.change(page, expected, held)) {
+    return false;
+  }
+  region.table.mark_used(page);
+  if (has_frame) {
+    take_out(region, page, word);
+  }
+  return true;
+}
+
+void Pager::hold_cleaned(PagedRegion& region, std::uint64_t page) noexcept {
+  page_cleaned(region);
+  PageWord word = region.table.load(page);
+  // Pins and waiters may come while we own the page, and stay.
+  while (!region.table.change(page, word, word.with_state(PageState::busy))) {
+  }
+  take_out(region, page, word.with_state(word.state() == PageState::writing ? PageState::unmapped : PageState::clean));
+}
+
+void Pager::free_held(PagedRegion& region, std::uint64_t page) noexcept {
+  const PageWord word = region.table.load(page);
+  if (word.frame() != no_frame) {
+    give_back_frame_of(region, page, word.frame(), frames_.record(word.frame()).populated);
+    announce_supply();
+  }
+}
+
+void Pager::let_go(PagedRegion& region, std::uint64_t page) noexcept {
+  settle(region, page, PageWord{});
 }
 
 void Pager::retire_pages(PagedRegion& region, std::uint64_t first, std::uint64_t end) noexcept {

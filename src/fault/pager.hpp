@@ -109,6 +109,14 @@ class Pager {
   void retire_pages(PagedRegion& region, std::uint64_t first, std::uint64_t end) noexcept;
   void release_retired(PagedRegion& region, std::uint64_t first, std::uint64_t end) noexcept;
 
+  /// Takes a page that nobody owns, and that is not dirty, for a change of the region's length (it was `word`); or keeps one
+  /// whose cleaning succeeded. The page's address range is made absent by the caller; then free_held() frees what it had, and
+  /// let_go() lets others use it again.
+  bool hold(PagedRegion& region, std::uint64_t page, PageWord word) noexcept;
+  void hold_cleaned(PagedRegion& region, std::uint64_t page) noexcept;
+  void free_held(PagedRegion& region, std::uint64_t page) noexcept;
+  void let_go(PagedRegion& region, std::uint64_t page) noexcept;
+
   /// Makes writes to a read-only region raise SIGSEGV in the kernel's own way (handler).
   static void seal(PagedRegion& region) noexcept;
 
@@ -176,6 +184,7 @@ class Pager {
   void evict_directly() noexcept;
   void hash_frame(PagedRegion& region, std::uint64_t page, FrameId frame) noexcept;
   void retire(PagedRegion& region, std::uint64_t page) noexcept;
+  void take_out(PagedRegion& region, std::uint64_t page, PageWord word) noexcept;
   void give_back_frame_of(PagedRegion& region, std::uint64_t page, FrameId frame, bool populated) noexcept;
   bool remember_failure(PagedRegion& region, std::uint64_t page) noexcept;
   void page_cleaned_if(PagedRegion& region, int error) noexcept;

@@ -298,18 +298,47 @@ void PagedRegionImplementation::quiesce() noexcept {
   }
 }
 
-// Takes pages out of memory and makes their addresses absent; bytes of the region from `keep_bytes` on become unreachable.
-void PagedRegionImplementation::drop_pages(Pages pages, std::uint64_t keep_bytes) {
-  engine_->pager_.retire_pages(region_, pages.first, pages.end);
+// Takes one page for ourselves (state busy), written back if it was dirty. Nobody can write to it from the moment it is being
+// written until it is let go, so nothing can be lost in between. Returns 0 or a negative errno value.
+int PagedRegionImplementation::hold_page(std::uint64_t page) {
+  Pager& pager = engine_->pager_;
+  const std::lock_guard held(write_mutex_);
+  while (true) {
+    PageWord word = region_.table.load(page);
+    if (word.owned()) {
+      region_.table.wait(page, word);
+      continue;
+    }
+    const bool dirty = word.state() == PageState::dirty || word.state() == PageState::unmapped_dirty;
+    if (!dirty) {
+      if (pager.hold(region_, page, word)) {
+        return 0;
+      }
+      continue;
+    }
+    if (!pager.begin_cleaning(region_, page, word)) {
+      continue;
+    }
+    int result = 0;
+    write_back_->add(region_, page, word.frame());
+    write_back_->run([&](PagedRegion& region, std::uint64_t written, int error) {
+      result = error;
+      error == 0 ? pager.hold_cleaned(region, written) : pager.finish_cleaning(region, written, error);
+    });
+    return result;
+  }
+}
+
+// Makes the addresses from the start of page `first` absent, and those of the region from `keep_bytes` on unreachable.
+void PagedRegionImplementation::close_range(std::uint64_t first, std::uint64_t keep_bytes) {
   const std::uint64_t end = round_up(size(), block_bytes);
-  const std::uint64_t first = std::min(pages.first << region_.page_shift, end);
-  ::madvise(region_.memory + first, end - first, MADV_DONTNEED);
+  const std::uint64_t start = std::min(first << region_.page_shift, end);
+  ::madvise(region_.memory + start, end - start, MADV_DONTNEED);
   const std::uint64_t kept = round_up(keep_bytes, block_bytes);
   if (kept < end) {
     region_.userfaultfd->unregister_range(region_.memory + kept, end - kept);
     ::mprotect(region_.memory + kept, end - kept, PROT_NONE);
   }
-  engine_->pager_.release_retired(region_, pages.first, pages.end);
 }
 
 void PagedRegionImplementation::resize(std::uint64_t length) {
@@ -332,31 +361,67 @@ void PagedRegionImplementation::grow(std::uint64_t length) {
     throw Error(ENOMEM, "cannot grow to " + format_size(length) +
                             " where the region lies: map it with reserve_bytes of at least that");
   }
-  // A last page shorter than the others becomes longer: it must not be in memory with its old length.
-  const Pages last{before >> region_.page_shift, region_.page_count()};
-  if (last.first < last.end) {
-    if (const int error = write_back(last); error != 0) {
-      throw Error(-error, "cannot write back to " + region_.store->name() +
-                              " before growing: " + std::strerror(-error) + "; free the cause and try again");
+  // A last page shorter than the others becomes longer: it must not be in memory with its old length, and others who use it
+  // must not see it before it has the new one.
+  const std::uint64_t last = before >> region_.page_shift;
+  const bool last_is_short = last < region_.page_count();
+  if (last_is_short) {
+    if (const int error = hold_page(last); error != 0) {
+      throw Error(-error, "cannot write back to " + region_.store->name() + " before growing: " + std::strerror(-error) + "; free the cause and try again");
     }
-    quiesce();
-    drop_pages(last, before);
+    close_range(last, before);
+    engine_->pager_.free_held(region_, last);
   }
-  open_range(before, length);
-  region_.length.store(length, std::memory_order_release);
-  region_.closing.store(false, std::memory_order_release);
+  try {
+    open_range(before, length);
+    region_.length.store(length, std::memory_order_release);
+  } catch (...) {
+    if (last_is_short) {
+      engine_->pager_.let_go(region_, last);
+    }
+    throw;
+  }
+  if (last_is_short) {
+    let_go(last);
+  }
 }
 
 void PagedRegionImplementation::shrink(std::uint64_t length) {
-  const Pages cut{length >> region_.page_shift, region_.page_count()};
-  if (const int error = write_back(cut); error != 0) {
-    throw Error(-error, "cannot write back to " + region_.store->name() +
-                            " before shrinking: " + std::strerror(-error) + "; free the cause and try again");
+  const std::uint64_t cut = length >> region_.page_shift;  // The page that stays in part, if the cut is inside one.
+  const bool inside = (length & (region_.page_bytes - 1)) != 0;
+  const Pages going{inside ? cut + 1 : cut, region_.page_count()};
+  int error = write_back(going);
+  if (error == 0) {
+    quiesce();
+    error = inside ? hold_page(cut) : 0;
   }
-  quiesce();
-  drop_pages(cut, length);
+  if (error != 0) {
+    region_.closing.store(false, std::memory_order_release);
+    throw Error(-error, "cannot write back to " + region_.store->name() + " before shrinking: " + std::strerror(-error) + "; free the cause and try again");
+  }
+  region_.table.for_each_used(going.first, going.end, [&](std::uint64_t page) {
+    while (remove_pin(page)) {
+    }
+  });
+  engine_->pager_.retire_pages(region_, going.first, going.end);
+  close_range(cut, length);
+  engine_->pager_.release_retired(region_, going.first, going.end);
+  if (inside) {
+    engine_->pager_.free_held(region_, cut);
+  }
   region_.length.store(length, std::memory_order_release);
+  if (inside) {
+    let_go(cut);
+  }
   region_.closing.store(false, std::memory_order_release);
+}
+
+// A page that was held for a change of length may be used again; if it was pinned, it comes back at once.
+void PagedRegionImplementation::let_go(std::uint64_t page) {
+  engine_->pager_.let_go(region_, page);
+  if (region_.table.load(page).pins() > 0) {
+    make_resident(page, false);
+  }
 }
 
 void PagedRegionImplementation::unmap() {

@@ -50,7 +50,9 @@ class PagedRegionImplementation final : public RegionImplementation {
   int write_back(Pages pages);
   void grow(std::uint64_t length);
   void shrink(std::uint64_t length);
-  void drop_pages(Pages pages, std::uint64_t keep_bytes);
+  int hold_page(std::uint64_t page);
+  void let_go(std::uint64_t page);
+  void close_range(std::uint64_t first, std::uint64_t keep_bytes);
   void quiesce() noexcept;
   void make_resident(std::uint64_t page, bool pinned);
   bool add_pin(std::uint64_t page, PageWord word) noexcept;
