@@ -169,7 +169,11 @@ void Evictors::evict_until_rested(WriteBack& write_back) {
           pager_.counters().counters[static_cast<std::size_t>(Counter::write_errors)].load() - errors_before;
       gained += written - std::min<std::size_t>(written, errors);
     }
-    const bool others_will_free = busy > 0 || pager_.fills_with_frames.load(std::memory_order_acquire) > 0;
+    const bool others_will_free = busy > 0 || pager_.fills_with_frames.load(std::memory_order_acquire) > 0 ||
+                                  pager_.writes_under_way.load(std::memory_order_acquire) > 0;
+    if (gained > 0 || others_will_free) {
+      pager_.last_hope_nanoseconds.store(now_nanoseconds(), std::memory_order_release);
+    }
     if (gained == 0) {
       if (!others_will_free) {
         pager_.exhausted_passes.fetch_add(1, std::memory_order_release);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "fault/pager.hpp"
+#include "platform/clock.hpp"
 
 namespace tiermap {
 
@@ -26,6 +27,14 @@ void Pager::wait_for_supply(std::uint32_t epoch, std::int64_t patience_nanosecon
   supply_sleepers.fetch_add(1);
   futex_wait(&supply, epoch, patience_nanoseconds);
   supply_sleepers.fetch_sub(1);
+}
+
+bool Pager::exhausted(std::uint32_t exhausted_before, std::uint64_t started_nanoseconds) const noexcept {
+  // A page in the hands of a thread that is not running at the moment is in no list: passes alone prove nothing.
+  constexpr std::uint64_t patience_nanoseconds = 250'000'000;
+  const std::uint64_t hope = std::max(started_nanoseconds, last_hope_nanoseconds.load(std::memory_order_acquire));
+  return exhausted_passes.load(std::memory_order_acquire) - exhausted_before >= 3 &&
+         now_nanoseconds() >= hope + patience_nanoseconds;
 }
 
 void Pager::return_frames(const FillFrames& frames) noexcept {
@@ -102,6 +111,7 @@ bool Pager::obtain_frames(PagedRegion& region, FillFrames& frames) noexcept {
   count(region, Counter::frame_waits);
   const std::uint64_t demanded = FramePool::cost(region.page_bytes) * (evicts_by_copy(region) ? 2 : 1);
   const std::uint32_t exhausted_before = exhausted_passes.load(std::memory_order_acquire);
+  const std::uint64_t started = now_nanoseconds();
   demand_bytes.fetch_add(demanded, std::memory_order_release);
   waiting_for_frames.fetch_add(1, std::memory_order_release);
   bool obtained = false;
@@ -111,7 +121,7 @@ bool Pager::obtain_frames(PagedRegion& region, FillFrames& frames) noexcept {
       evict_directly();
     }
     obtained = try_frames(region, frames);
-    if (obtained || exhausted_passes.load(std::memory_order_acquire) - exhausted_before >= 3) {
+    if (obtained || exhausted(exhausted_before, started)) {
       break;
     }
     constexpr std::int64_t patience_nanoseconds = 20'000'000;

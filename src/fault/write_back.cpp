@@ -165,6 +165,10 @@ void WriteBack::perform() {
 }
 
 void WriteBack::run(const Finished& finished) {
+  if (pages_.empty()) {
+    return;
+  }
+  pager_.writes_under_way.fetch_add(1, std::memory_order_acq_rel);
   for (std::size_t index = 0; index < pages_.size(); ++index) {
     find_changes(index);
   }
@@ -182,6 +186,7 @@ void WriteBack::run(const Finished& finished) {
     }
     finished(region, page.page, page.error);
   }
+  pager_.writes_under_way.fetch_sub(1, std::memory_order_acq_rel);
   pages_.clear();
   pieces_.clear();
   requests_.clear();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "config/size.hpp"
+#include "platform/clock.hpp"
 #include "platform/memory_limits.hpp"
 #include "region/budget_adapter.hpp"
 #include "region/paged_region_implementation.hpp"
@@ -124,11 +125,12 @@ void UserfaultfdEngine::set_budget_bytes(std::uint64_t bytes) {
   }
   const std::uint64_t before = frames_.budget_bytes();
   const std::uint32_t exhausted_before = pager_.exhausted_passes.load();
+  const std::uint64_t started = now_nanoseconds();
   frames_.set_budget_bytes(bytes);
   pager_.capacity_changed(bytes / block_bytes);
   while (frames_.committed_bytes() > bytes) {
     const std::uint32_t epoch = pager_.supply.load(std::memory_order_acquire);
-    if (pager_.exhausted_passes.load() - exhausted_before >= 3) {
+    if (pager_.exhausted(exhausted_before, started)) {
       frames_.set_budget_bytes(before);
       pager_.capacity_changed(before / block_bytes);
       throw Error(ENOMEM, "budget cannot shrink to " + format_size(bytes) + ": pinned or unwritten pages hold " +
