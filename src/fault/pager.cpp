@@ -110,7 +110,7 @@ Resolution Pager::rescue(PagedRegion& region, std::uint64_t page, bool write, Pa
     return Resolution::done;
   }
   PageState state = PageState::clean;
-  error = place_by_move(region, page, word.frame(), write || dirty, state);
+  error = place_by_move(region, page, word.frame(), write || dirty, !dirty, state);
   if (error == -ESTALE) {  // Sealed meanwhile; see above.
     forget(region, page, word, true);
     frames_.give_back(word.frame(), true);

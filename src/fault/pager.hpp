@@ -174,7 +174,8 @@ class Pager {
 
  private:
   int place(PagedRegion& region, std::uint64_t page, FillFrames frames, bool write, PageState& state) noexcept;
-  int place_by_move(PagedRegion& region, std::uint64_t page, FrameId frame, bool write, PageState& state) noexcept;
+  int place_by_move(PagedRegion& region, std::uint64_t page, FrameId frame, bool write, bool as_stored,
+                    PageState& state) noexcept;
   int place_by_copy(PagedRegion& region, std::uint64_t page, FillFrames frames, bool write, PageState& state) noexcept;
   int move_in(PagedRegion& region, std::uint64_t page, FrameId frame) noexcept;
   PageState protect_and_prove(PagedRegion& region, std::uint64_t page, FrameId frame) noexcept;

@@ -26,7 +26,7 @@ void Pager::hash_frame(PagedRegion& region, std::uint64_t page, FrameId frame) n
 
 int Pager::place(PagedRegion& region, std::uint64_t page, FillFrames frames, bool write, PageState& state) noexcept {
   return frames.token != no_frame ? place_by_copy(region, page, frames, write, state)
-                                  : place_by_move(region, page, frames.data, write, state);
+                                  : place_by_move(region, page, frames.data, write, true, state);
 }
 
 // Moves, and waits out pins. On failure the page's bytes are all in the frame again.
@@ -75,9 +75,10 @@ PageState Pager::protect_and_prove(PagedRegion& region, std::uint64_t page, Fram
   return PageState::clean;
 }
 
-int Pager::place_by_move(PagedRegion& region, std::uint64_t page, FrameId frame, bool write,
+// `as_stored`: the frame equals what the store holds, so that its hashes may be taken now.
+int Pager::place_by_move(PagedRegion& region, std::uint64_t page, FrameId frame, bool write, bool as_stored,
                          PageState& state) noexcept {
-  if (!write || region.tracks_blocks()) {
+  if (as_stored && (!write || region.tracks_blocks())) {
     hash_frame(region, page, frame);
   }
   if (const int error = move_in(region, page, frame); error != 0) {
