@@ -90,28 +90,39 @@ bool FillWorker::frames_for_prefetch(PagedRegion& region, FillFrames& frames) {
   return false;
 }
 
-// Claims a page for prefetching. False if it is in memory (`resident`) or there is no memory for it.
-bool FillWorker::claim(PagedRegion& region, std::uint64_t page, FillFrames& frames, bool& resident) {
-  resident = false;
-  if (page >= region.page_count() || region.closing.load(std::memory_order_acquire)) {
-    return false;
+// Claims a page for prefetching, or says why not. What is claimed already (`run`) is read before any wait: faults on those pages
+// wait for us.
+FillWorker::Claim FillWorker::claim(PagedRegion& region, std::uint64_t page, FillFrames& frames,
+                                    std::unique_ptr<Run>& run) {
+  struct Claiming {
+    explicit Claiming(std::atomic<std::uint32_t>& count) noexcept : claiming(count) { claiming.fetch_add(1); }
+    ~Claiming() { claiming.fetch_sub(1); }
+    std::atomic<std::uint32_t>& claiming;
+  } const under_way(region.claiming);
+  if (page >= region.page_count() || region.closing.load()) {
+    return Claim::not_wanted;
   }
   const PageWord now = region.table.load(page);
   if (now.state() != PageState::absent) {
-    resident = now.state() != PageState::failed;
-    return false;
+    return now.state() == PageState::failed ? Claim::not_wanted : Claim::resident;
   }
-  if (!frames_for_prefetch(region, frames)) {
-    return false;
+  const bool at_hand =
+      pager_.waiting_for_frames.load(std::memory_order_acquire) == 0 && pager_.try_frames(region, frames);
+  if (!at_hand) {
+    if (run != nullptr) {
+      launch(std::move(run));
+    }
+    if (!frames_for_prefetch(region, frames)) {
+      return Claim::no_memory;
+    }
   }
   PageWord expected = now;
   if (!region.table.change(page, expected, expected.with_state(PageState::filling))) {
     pager_.return_frames(frames);
-    resident = expected.state() != PageState::failed;
-    return false;
+    return expected.state() == PageState::failed ? Claim::not_wanted : Claim::resident;
   }
   region.table.mark_used(page);
-  return true;
+  return Claim::claimed;
 }
 
 void FillWorker::start_prefetch(const FillRequest& request) {
@@ -122,10 +133,16 @@ void FillWorker::start_prefetch(const FillRequest& request) {
     const std::uint64_t page =
         request.first + static_cast<std::uint64_t>(request.step * static_cast<std::int64_t>(index));
     FillFrames frames;
-    bool resident = false;
-    if (!claim(region, page, frames, resident)) {
+    const Claim claimed = claim(region, page, frames, run);
+    if (claimed == Claim::no_memory) {  // Nor for those behind it: memory is for what faults now.
       if (request.completion != nullptr) {
-        request.completion->settle(1, resident ? 1 : 0);
+        request.completion->settle(request.count - index, 0);
+      }
+      break;
+    }
+    if (claimed != Claim::claimed) {
+      if (request.completion != nullptr) {
+        request.completion->settle(1, claimed == Claim::resident ? 1 : 0);
       }
       continue;
     }

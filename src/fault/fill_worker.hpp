@@ -47,7 +47,8 @@ class FillWorker {
   void start_fault(const FillRequest& request);
   void start_prefetch(const FillRequest& request);
   bool frames_for_prefetch(PagedRegion& region, FillFrames& frames);
-  bool claim(PagedRegion& region, std::uint64_t page, FillFrames& frames, bool& resident);
+  enum class Claim : std::uint8_t { claimed, resident, not_wanted, no_memory };
+  Claim claim(PagedRegion& region, std::uint64_t page, FillFrames& frames, std::unique_ptr<Run>& run);
   void launch(std::unique_ptr<Run> run);
   void read_now(Run& run, std::size_t from);
   void finish(Run& run, std::int64_t result);

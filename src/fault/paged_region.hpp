@@ -79,6 +79,8 @@ struct PagedRegion {
   std::atomic<bool> sealed{false};
   /// Unmapping has begun: no new work is to be started for it.
   std::atomic<bool> closing{false};
+  /// Threads that have looked at `closing` and may be about to claim an absent page for a prefetch.
+  std::atomic<std::uint32_t> claiming{0};
   /// Threads at work on the region that do not own one of its pages at the moment; it is not freed before they leave.
   std::atomic<std::uint32_t> users{0};
   std::shared_ptr<StoreTraffic> traffic;  ///< Shared by the regions of one store.

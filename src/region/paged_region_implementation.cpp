@@ -1,5 +1,6 @@
 #include "region/paged_region_implementation.hpp"
 
+#include <sched.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -392,7 +393,11 @@ void PagedRegionImplementation::shrink(std::uint64_t length) {
   const Pages going{inside ? cut + 1 : cut, region_.page_count()};
   int error = write_back(going);
   if (error == 0) {
-    quiesce();
+    // Faults on what stays may go on; only prefetches could still want a page of what goes.
+    region_.closing.store(true);
+    while (region_.claiming.load() != 0) {
+      ::sched_yield();
+    }
     error = inside ? hold_page(cut) : 0;
   }
   if (error != 0) {
