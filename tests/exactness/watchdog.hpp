@@ -1,0 +1,49 @@
+// Ends a test that hangs, and says which one: a lost wake-up must fail in seconds, with a core, not after the runner's limit.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace tiermap {
+
+class Watchdog {
+ public:
+  Watchdog(std::string what, std::chrono::seconds patience) : what_(std::move(what)), patience_(patience) {
+    thread_ = std::thread([this] { watch(); });
+  }
+  ~Watchdog() {
+    {
+      const std::lock_guard held(mutex_);
+      done_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+ private:
+  void watch() {
+    std::unique_lock held(mutex_);
+    if (!changed_.wait_for(held, patience_, [this] { return done_; })) {
+      std::fprintf(stderr, "HANG: %s: not finished after %lld s\n", what_.c_str(),
+                   static_cast<long long>(patience_.count()));
+      std::abort();
+    }
+  }
+
+  const std::string what_;
+  const std::chrono::seconds patience_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool done_ = false;
+  std::thread thread_;
+};
+
+}  // namespace tiermap
