@@ -81,8 +81,20 @@ struct PagedRegion {
   std::atomic<bool> closing{false};
   /// Threads that have looked at `closing` and may be about to claim an absent page for a prefetch.
   std::atomic<std::uint32_t> claiming{0};
-  /// Threads at work on the region that do not own one of its pages at the moment; it is not freed before they leave.
+  /// Threads at work on the region; it is not freed before they leave. With `awaited_bit` the last one to leave wakes who waits for
+  /// that: by the value it finds in here, since it must not look at the region any more once it has left.
   std::atomic<std::uint32_t> users{0};
+  static constexpr std::uint32_t awaited_bit = 1U << 31;
+
+  /// Waits until no thread is at work on the region. New ones may come unless the caller has seen to that.
+  void wait_for_users() noexcept {
+    users.fetch_or(awaited_bit, std::memory_order_acq_rel);
+    for (std::uint32_t now = users.load(std::memory_order_acquire); now != awaited_bit;
+         now = users.load(std::memory_order_acquire)) {
+      futex_wait(&users, now);
+    }
+    users.fetch_and(~awaited_bit, std::memory_order_acq_rel);
+  }
   std::shared_ptr<StoreTraffic> traffic;  ///< Shared by the regions of one store.
   std::atomic<int> last_write_error{0};
   std::atomic<std::uint64_t> pinned_bytes{0};
@@ -121,9 +133,12 @@ class RegionUse {
   RegionUse(RegionUse&& other) noexcept : region_(other.region_) { other.region_ = nullptr; }
   RegionUse& operator=(RegionUse&&) = delete;
   ~RegionUse() {
-    if (region_ != nullptr && region_->users.fetch_sub(1, std::memory_order_acq_rel) == 1 &&
-        region_->closing.load(std::memory_order_acquire)) {
-      futex_wake_all(&region_->users);
+    if (region_ == nullptr) {
+      return;
+    }
+    std::atomic<std::uint32_t>& users = region_->users;
+    if (users.fetch_sub(1, std::memory_order_acq_rel) == (PagedRegion::awaited_bit | 1U)) {
+      futex_wake_all(&users);  // An address; if the region is gone, nobody sleeps on it.
     }
   }
   PagedRegion* get() const noexcept { return region_; }

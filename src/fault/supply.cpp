@@ -1,5 +1,6 @@
 // Where frames come from when a page is wanted: free ones, then unmapped clean pages, then the evictors.
 #include <algorithm>
+#include <cerrno>
 #include <mutex>
 #include <utility>
 
@@ -55,6 +56,7 @@ FrameId Pager::reclaim_unmapped() noexcept {
     }
     PagedRegion& region = *frames_.record(frame).region;
     const std::uint64_t page = frames_.record(frame).page;
+    const RegionUse use(region);  // Once its last page is gone, nothing else keeps the region.
     PageWord word = region.table.load(page);
     // If somebody is just rescuing the page, he tells the policy when he has the lock.
     if (word.state() == PageState::unmapped && word.frame() == frame && word.probation() && word.pins() == 0 &&
@@ -99,8 +101,10 @@ bool Pager::try_frames(PagedRegion& region, FillFrames& frames) noexcept {
 void Pager::evict_directly() noexcept {
   Victim victim{};
   if (choose_victims({&victim, 1}) == 1) {
-    evict(victim);
-    RegionUse::adopt(victim.region);
+    const RegionUse use = RegionUse::adopt(victim.region);
+    if (evict(victim) == Eviction::write) {  // A writable region was mapped just now. Writing is not for signal handlers.
+      finish_write(*victim.region, victim.page, -EAGAIN);
+    }
   }
 }
 

@@ -294,9 +294,7 @@ void PagedRegionImplementation::discard(ByteRange range) {
 void PagedRegionImplementation::quiesce() noexcept {
   engine_->evictors_.wait_for_flushes(region_);
   region_.closing.store(true, std::memory_order_release);
-  for (std::uint32_t users = region_.users.load(); users != 0; users = region_.users.load()) {
-    futex_wait(&region_.users, users, 1'000'000);
-  }
+  region_.wait_for_users();
 }
 
 // Takes one page for ourselves (state busy), written back if it was dirty. Nobody can write to it from the moment it is being
@@ -470,6 +468,8 @@ void PagedRegionImplementation::take_down() noexcept {
   engine_->pager_.retire_pages(region_, 0, pages);
   memory_ = AddressRange();
   engine_->pager_.release_retired(region_, 0, pages);
+  // Threads that evicted pages until we took the last of them out may still be about to say so.
+  region_.wait_for_users();
   if (region_.writable) {
     engine_->pager_.writable_regions.fetch_sub(1);
   }
