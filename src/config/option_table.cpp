@@ -16,7 +16,7 @@ constexpr std::uint64_t gibi = 1024 * mebi;
 constexpr std::uint64_t tebi = 1024 * gibi;
 
 /// The policy of a cache that names none. See docs/policies.md for why.
-constexpr std::string_view default_policy = "segmented-fifo";
+constexpr std::string_view default_policy = "cyclic";
 
 // In the order of the enumerators of FaultMode and Placement.
 constexpr std::array<std::string_view, 4> fault_modes = {"auto", "notify", "self-serving", "kernel"};

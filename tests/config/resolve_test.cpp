@@ -35,7 +35,7 @@ const std::vector<OptionCase>& option_cases() {
        {"", "10XB", "-1", "1e400", "0", "4095", "0%", "101%", "-5%", "129TiB", "x"}},
       {Id::fault_mode, "auto", "notify", "self-serving", "kernel", no_words},
       {Id::placement, "auto", "move", "copy", "auto", no_words},
-      {Id::policy, "segmented-fifo", "fifo", "lru", "hot-fifo", no_words},
+      {Id::policy, "cyclic", "fifo", "lru", "hot-fifo", no_words},
       {Id::hot_share, "25", "0", "75", "30", {"", "76", "-1", "100%", "x", "1e400"}},
       {Id::unmapped_share, "0", "1", "75", "30", {"", "76", "-1", "100%", "x", "1e400"}},
       {Id::high_watermark, "95", "91", "100", "92", {"", "0", "101", "-1", "x", "1e400"}},
