@@ -69,6 +69,21 @@ def build_with_pkg_config(example, prefix, folder, compilers):
     check_output(program, folder, "pkg-config", environment)
 
 
+def run_from_python(example, prefix, folder):
+    """The example in Python needs nothing but the shared library; a static build has none."""
+    shared = next(prefix.rglob("libtiermap.so"), None)
+    if shared is None:
+        print(f"{example.name}: skipped, this build is static")
+        return
+    work = folder / "work"
+    work.mkdir()
+    said = run([sys.executable, example], cwd=work, env={**os.environ, "LD_LIBRARY_PATH": str(shared.parent)})
+    if said != EXPECTED:
+        print(f"{example.name}: expected '{EXPECTED}', got '{said}'")
+        sys.exit(1)
+    print(f"{example.name}: ran")
+
+
 def check_programs(build, prefix, cmake):
     """Every installed program starts from where it was installed."""
     if not (build / "bin" / "tiermap").exists():
@@ -97,6 +112,7 @@ def main(source, build, cmake, *compilers):
                     build_with_cmake(example, prefix, folder, cmake, compilers)
                 else:
                     build_with_pkg_config(example, prefix, folder, compilers)
+        run_from_python(source / "docs" / "examples" / "map_file.py", prefix, pathlib.Path(scratch))
         check_programs(build, prefix, cmake)
     return 0
 

@@ -10,7 +10,7 @@ LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 def check_examples(root):
     readme = (root / "README.md").read_text()
     for example in sorted((root / "docs" / "examples").iterdir()):
-        if example.suffix in (".c", ".cpp") and example.read_text().strip() not in readme:
+        if example.suffix in (".c", ".cpp", ".py") and example.read_text().strip() not in readme:
             yield f"README.md does not show {example.relative_to(root)} word for word"
 
 
