@@ -111,6 +111,15 @@ void Evictors::wait_for_flushes(const PagedRegion& region) {
   }
 }
 
+// By the clock: the bell may ring thousands of times a second, and under load no evictor ever sleeps for long.
+void Evictors::keep_house() {
+  const std::uint64_t now = now_nanoseconds();
+  std::uint64_t due = next_tick_nanoseconds_.load(std::memory_order_relaxed);
+  if (now >= due && next_tick_nanoseconds_.compare_exchange_strong(due, now + tick_nanoseconds)) {
+    pager_.lift_failures();
+  }
+}
+
 // One pass after another, in phases: choose; unmap; write what is dirty all at once; let go. Ends at the low watermark, or
 // when a pass gains nothing.
 void Evictors::evict_until_rested(WriteBack& write_back) {
@@ -122,6 +131,7 @@ void Evictors::evict_until_rested(WriteBack& write_back) {
     if (shortage == 0) {
       return;
     }
+    keep_house();
     // Over budget, unmapped pages must go too: their frames are given back for good.
     if (pager_.frames().committed_bytes() > pager_.frames().budget_bytes()) {
       for (FrameId frame = pager_.reclaim_unmapped(); frame != no_frame;
@@ -187,7 +197,6 @@ void Evictors::evict_until_rested(WriteBack& write_back) {
 
 void Evictors::run() {
   WriteBack write_back(pager_, ring_depth);
-  bool housekeeper = false;
   std::uint32_t handled = 0;
   while (!stop_.load(std::memory_order_acquire)) {
     const std::uint32_t work = pager_.evictor_work.load(std::memory_order_acquire);
@@ -201,15 +210,10 @@ void Evictors::run() {
       evict_until_rested(write_back);
     }
     handled = work;
-    if (housekeeper) {
-      pager_.lift_failures();
-    }
-    const std::uint64_t before = now_nanoseconds();
+    keep_house();
     pager_.evictors_asleep.fetch_add(1);
     futex_wait(&pager_.evictor_work, work, tick_nanoseconds);
     pager_.evictors_asleep.fetch_sub(1);
-    // Only a sleep that lasted is a tick: the bell may ring thousands of times a second.
-    housekeeper = now_nanoseconds() - before >= static_cast<std::uint64_t>(tick_nanoseconds) / 2;
   }
 }
 

@@ -34,12 +34,14 @@ class Evictors {
   };
 
   void run();
+  void keep_house();
   void evict_until_rested(WriteBack& write_back);
   bool take_flush(Flush& flush);
   void finish_flush(const Flush& flush);
 
   Pager& pager_;
   std::atomic<bool> stop_{false};
+  std::atomic<std::uint64_t> next_tick_nanoseconds_{0};
   std::mutex flush_mutex_;  ///< Guards the two lists.
   std::deque<Flush> flushes_;
   std::vector<Flush> running_flushes_;

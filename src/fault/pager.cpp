@@ -237,31 +237,52 @@ void Pager::abandon_fill(PagedRegion& region, std::uint64_t page, const FillFram
   if (frames.data != no_frame) {
     return_frames(frames);
   }
-  PageState state = PageState::absent;
-  if (error != 0 && remember_failure(region, page)) {
-    // For a while every access to the page raises SIGBUS; then the evictors lift that, for another try.
-    state = PageState::failed;
-  }
   if (error != 0 && !settings_.self_serving &&
       region.userfaultfd->poison(region.page_address(page), region.page_mapped(page)) != 0) {
     ::kill(::getpid(), SIGBUS);  // Before Linux 6.6 there is no telling the one thread.
   }
-  settle(region, page, PageWord{}.with_state(state));
+  settle(region, page, PageWord{}.with_state(error == 0 ? PageState::absent : PageState::failed));
   // The faulting thread sleeps on a message that was taken: with nothing placed, only this lets it see the error.
   if (!settings_.self_serving) {
     region.userfaultfd->wake(region.page_address(page), region.page_mapped(page));
   }
+  if (error != 0) {
+    // For a while every access to the page raises SIGBUS; then the evictors lift that, for another try. Only now: what is
+    // lifted must be in state failed.
+    remember_failure(region, page);
+  }
 }
 
-bool Pager::remember_failure(PagedRegion& region, std::uint64_t page) noexcept {
+void Pager::remember_failure(PagedRegion& region, std::uint64_t page) noexcept {
   const std::lock_guard held(failures_lock_);
+  Failure* place = failures_.data();
   for (Failure& failure : failures_) {
     if (failure.region == nullptr) {
-      failure = {&region, page, housekeeping_tick_};
-      return true;
+      place = &failure;
+      break;
+    }
+    if (failure.tick < place->tick) {
+      place = &failure;
     }
   }
-  return false;
+  if (place->region != nullptr) {
+    lift(*place);  // The oldest makes room: whoever touches its page makes the store try again.
+  }
+  *place = {&region, page, housekeeping_tick_};
+}
+
+// Called with failures_lock_ held.
+void Pager::lift(Failure& failure) noexcept {
+  PagedRegion& failed = *failure.region;
+  PageWord word = failed.table.load(failure.page);
+  while (word.state() == PageState::failed) {
+    if (failed.table.change(failure.page, word, word.with_state(PageState::busy))) {
+      ::madvise(failed.page_address(failure.page), failed.page_mapped(failure.page), MADV_DONTNEED);
+      settle(failed, failure.page, word.with_state(PageState::absent));
+      break;
+    }
+  }
+  failure.region = nullptr;
 }
 
 void Pager::lift_failures(bool all_of_region, const PagedRegion* region) noexcept {
@@ -269,19 +290,10 @@ void Pager::lift_failures(bool all_of_region, const PagedRegion* region) noexcep
   const std::lock_guard held(failures_lock_);
   housekeeping_tick_ += all_of_region ? 0 : 1;
   for (Failure& failure : failures_) {
-    const bool lift = failure.region != nullptr &&
-                      (all_of_region ? failure.region == region : housekeeping_tick_ - failure.tick >= ticks_to_wait);
-    if (!lift) {
-      continue;
+    if (failure.region != nullptr &&
+        (all_of_region ? failure.region == region : housekeeping_tick_ - failure.tick >= ticks_to_wait)) {
+      lift(failure);
     }
-    PagedRegion& failed = *failure.region;
-    PageWord word = failed.table.load(failure.page);
-    if (word.state() == PageState::failed &&
-        failed.table.change(failure.page, word, word.with_state(PageState::busy))) {
-      ::madvise(failed.page_address(failure.page), failed.page_mapped(failure.page), MADV_DONTNEED);
-      settle(failed, failure.page, word.with_state(PageState::absent));
-    }
-    failure.region = nullptr;
   }
 }
 

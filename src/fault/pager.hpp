@@ -192,7 +192,7 @@ class Pager {
   void retire(PagedRegion& region, std::uint64_t page) noexcept;
   void take_out(PagedRegion& region, std::uint64_t page, PageWord word) noexcept;
   void give_back_frame_of(PagedRegion& region, std::uint64_t page, FrameId frame, bool populated) noexcept;
-  bool remember_failure(PagedRegion& region, std::uint64_t page) noexcept;
+  void remember_failure(PagedRegion& region, std::uint64_t page) noexcept;
   void page_cleaned_if(PagedRegion& region, int error) noexcept;
   void change_gauge(PagedRegion& region, std::atomic<std::uint64_t> CounterBlock::* gauge, std::int64_t bytes) noexcept;
   void page_dirtied(PagedRegion& region) noexcept;
@@ -206,7 +206,7 @@ class Pager {
   std::atomic<std::uint64_t> unmapped_bytes_{0};
   std::atomic<std::uint32_t> unmapped_share_percent_;
 
-  /// A page in state failed. When all places are taken, further ones are told to their thread and forgotten.
+  /// A page in state failed. When all places are taken, the oldest is lifted at once.
   struct Failure {
     PagedRegion* region = nullptr;
     std::uint64_t page = 0;
@@ -215,6 +215,7 @@ class Pager {
   FutexLock failures_lock_;
   std::array<Failure, 256> failures_{};
   std::uint64_t housekeeping_tick_ = 0;
+  void lift(Failure& failure) noexcept;
 };
 
 }  // namespace tiermap
