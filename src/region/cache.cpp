@@ -82,12 +82,16 @@ Cache::~Cache() {
 }
 
 Region Cache::map(std::string_view url, const RegionOptions& options) {
-  check_options(options);
+  const ResolvedRegionOptions resolved = check_options(options);
+  engine_->check_room(options, resolved);
   return map(open_store(url, open_mode(options), options.offset + options.length), options);
 }
 
 Region Cache::map(std::shared_ptr<Store> store, const RegionOptions& options) {
   const ResolvedRegionOptions resolved = check_options(options);
+  if (store == nullptr) {
+    throw OptionError("store is a null pointer: give one, or a URL");
+  }
   RegionOptions decided = options;
   decided.length = check_against_store(*store, options);
   const SignalsBlocked quiet;

@@ -54,8 +54,10 @@ Region::Region(std::shared_ptr<RegionImplementation> implementation) noexcept
 Region::Region(Region&&) noexcept = default;
 
 Region& Region::operator=(Region&& other) noexcept {
-  Region old(std::move(*this));
-  implementation_ = std::move(other.implementation_);
+  if (this != &other) {
+    const Region old(std::move(*this));
+    implementation_ = std::move(other.implementation_);
+  }
   return *this;
 }
 

@@ -1,5 +1,7 @@
 #include "region/userfaultfd_engine.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -168,14 +170,26 @@ std::shared_ptr<StoreTraffic> UserfaultfdEngine::traffic_of(const std::shared_pt
   return traffic;
 }
 
-void UserfaultfdEngine::attach(PagedRegionImplementation& region) {
-  const std::lock_guard held(regions_mutex_);
-  const std::uint64_t least = minimum_for(region.page_size_bytes()) + pinned_bytes_.load(std::memory_order_relaxed);
+void UserfaultfdEngine::check_budget(std::uint64_t page_bytes) const {
+  const std::uint64_t least = minimum_for(page_bytes) + pinned_bytes_.load(std::memory_order_relaxed);
   if (frames_.budget_bytes() < least) {
     throw OptionError("budget of " + format_size(frames_.budget_bytes()) + " cannot serve pages of " +
-                      format_size(region.page_size_bytes()) + ": give at least " + std::to_string(least) +
+                      format_size(page_bytes) + ": give at least " + std::to_string(least) +
                       " bytes, or choose a smaller page size");
   }
+}
+
+void UserfaultfdEngine::check_room(const RegionOptions& options, const ResolvedRegionOptions& resolved) const {
+  check_budget(resolved.page_size_bytes);
+  const std::uint64_t bytes = std::max(options.length, options.reserve_bytes);
+  if (options.address != nullptr && bytes != 0) {
+    AddressRange::reserve_at(options.address, (bytes + block_bytes - 1) / block_bytes * block_bytes, PROT_NONE);
+  }
+}
+
+void UserfaultfdEngine::attach(PagedRegionImplementation& region) {
+  const std::lock_guard held(regions_mutex_);
+  check_budget(region.page_size_bytes());
   PagedRegion& inner = region.region_;
   inner.id = next_region_id_++;
   inner.pager = &pager_;

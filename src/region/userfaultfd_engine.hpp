@@ -30,6 +30,7 @@ class UserfaultfdEngine final : public Engine {
 
   std::shared_ptr<RegionImplementation> map(std::shared_ptr<Store> store, const RegionOptions& options,
                                             const ResolvedRegionOptions& resolved) override;
+  void check_room(const RegionOptions& options, const ResolvedRegionOptions& resolved) const override;
   std::uint64_t budget_bytes() const noexcept override { return frames_.budget_bytes(); }
   void set_budget_bytes(std::uint64_t bytes) override;
   std::uint64_t minimum_budget_bytes() const noexcept override;
@@ -41,6 +42,7 @@ class UserfaultfdEngine final : public Engine {
   static constexpr std::uint64_t least_frames = 4;  ///< One instruction can touch two pages with each of two operands.
 
   std::uint64_t minimum_for(std::uint64_t page_bytes) const noexcept;
+  void check_budget(std::uint64_t page_bytes) const;
   FrameArena& arena_for(std::uint64_t page_bytes, unsigned shard);
   std::shared_ptr<StoreTraffic> traffic_of(const std::shared_ptr<Store>& store);
   void attach(PagedRegionImplementation& region);
