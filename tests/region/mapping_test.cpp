@@ -115,16 +115,18 @@ TEST_P(MappingTest, ANewFileIsMadeWithTheLengthAsked) {
 }
 
 TEST_P(MappingTest, MapsAtAChosenAddress) {
-  void* const free_space = ::mmap(nullptr, 4 * mib, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  ASSERT_NE(free_space, MAP_FAILED);
-  const auto chosen = (reinterpret_cast<std::uintptr_t>(free_space) + mib) / page * page;
-  ::munmap(free_space, 4 * mib);
   Cache cache(cache_options(4 * mib));
+  const auto store = known_store(10 * page);
+  // Inside a reservation of the program's own, which is given up in the middle: nobody else maps there by chance.
+  void* const reserved = ::mmap(nullptr, 4 * mib, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(reserved, MAP_FAILED);
   RegionOptions options = read_only(page, 10 * page);
-  options.address = reinterpret_cast<void*>(chosen);
-  const Region region = cache.map(known_store(10 * page), options);
+  options.address = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(reserved) + mib) / page * page);
+  ::munmap(options.address, 10 * page);
+  const Region region = cache.map(store, options);
   EXPECT_EQ(region.data(), options.address);
   EXPECT_TRUE(is_known(bytes_of(region), 0));
+  ::munmap(reserved, mib / 2);
 }
 
 TEST_P(MappingTest, NeverMapsOverAnotherMapping) {

@@ -7,11 +7,11 @@
 namespace tiermap {
 
 inline thread_local sigjmp_buf after_signal;
-inline thread_local bool signal_expected = false;
-inline thread_local void* signal_address = nullptr;
+inline thread_local volatile std::sig_atomic_t signal_expected = 0;
+inline thread_local void* volatile signal_address = nullptr;
 
 inline void leave_by_signal(int number, siginfo_t* information, void*) {
-  if (!signal_expected) {
+  if (signal_expected == 0) {
     struct sigaction fatal{};
     fatal.sa_handler = SIG_DFL;
     ::sigaction(number, &fatal, nullptr);
@@ -38,10 +38,10 @@ template <typename Access>
 int signal_raised_by(Access&& access) {
   const int number = sigsetjmp(after_signal, 1);
   if (number == 0) {
-    signal_expected = true;
+    signal_expected = 1;
     access();
   }
-  signal_expected = false;
+  signal_expected = 0;
   return number;
 }
 

@@ -1,0 +1,153 @@
+// The stream detector alone: what it asks for, given pages that are missed.
+#include "fault/stream_detector.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+namespace tiermap {
+namespace {
+
+// Plays a reader: pages asked for ahead are there when it comes to them, the others are missed.
+struct Reader {
+  StreamDetector detector;
+  std::set<std::uint64_t> fetched;
+  std::uint64_t misses = 0;
+
+  explicit Reader(std::uint32_t most_pages) { detector.configure(most_pages); }
+  void take(const ReadAhead& plan) {
+    for (std::uint32_t index = 0; index < plan.count; ++index) {
+      fetched.insert(plan.first + static_cast<std::uint64_t>(plan.step * static_cast<std::int64_t>(index)));
+    }
+  }
+  void read(std::uint64_t page) {
+    const bool there = fetched.count(page) != 0;
+    misses += there ? 0 : 1;
+    take(there ? detector.used(page) : detector.missed(page));
+  }
+};
+
+TEST(StreamDetector, AForwardReaderSoonMissesNothing) {
+  Reader reader(64);
+  for (std::uint64_t page = 1000; page < 2000; ++page) {
+    reader.read(page);
+  }
+  EXPECT_LE(reader.misses, 8U);
+  EXPECT_LE(*reader.fetched.rbegin(), 2000U + 64U);
+  EXPECT_GE(*reader.fetched.begin(), 1000U);
+}
+
+TEST(StreamDetector, ABackwardReaderToo) {
+  Reader reader(64);
+  for (std::uint64_t page = 2000; page > 1000; --page) {
+    reader.read(page);
+  }
+  EXPECT_LE(reader.misses, 8U);
+}
+
+TEST(StreamDetector, EveryStrideUpTo64IsSeenAndOnlyItsPagesAreFetched) {
+  for (std::uint64_t stride = 2; stride <= 64; ++stride) {
+    Reader reader(64);
+    for (std::uint64_t step = 0; step < 200; ++step) {
+      reader.read(step * stride);
+    }
+    EXPECT_LE(reader.misses, 8U) << stride;
+    for (const std::uint64_t page : reader.fetched) {
+      EXPECT_EQ(page % stride, 0U) << stride;
+    }
+  }
+}
+
+TEST(StreamDetector, AStrideBeyond64IsNoStream) {
+  Reader reader(64);
+  for (std::uint64_t step = 0; step < 200; ++step) {
+    reader.read(step * 1000);
+  }
+  EXPECT_EQ(reader.misses, 200U);
+  EXPECT_TRUE(reader.fetched.empty());
+}
+
+TEST(StreamDetector, SixteenReadersAtOnceAreTold) {
+  Reader reader(32);
+  for (std::uint64_t step = 0; step < 200; ++step) {
+    for (std::uint64_t stream = 0; stream < 16; ++stream) {
+      reader.read(stream * 1'000'000 + step);
+    }
+  }
+  EXPECT_LE(reader.misses, 16U * 8U);
+}
+
+TEST(StreamDetector, RandomAccessFetchesAlmostNothing) {
+  Reader reader(64);
+  std::mt19937_64 random(1);
+  for (int access = 0; access < 20'000; ++access) {
+    reader.read(random() % 1'000'000);
+  }
+  EXPECT_LE(reader.fetched.size(), 20U);
+}
+
+TEST(StreamDetector, TheWindowStartsSmallAndNeverPassesTheMost) {
+  StreamDetector detector;
+  detector.configure(32);
+  std::uint64_t frontier = 0;
+  std::uint32_t first_count = 0;
+  for (std::uint64_t page = 0; page < 100; ++page) {
+    const ReadAhead plan = detector.missed(page);
+    if (plan.count == 0) {
+      continue;
+    }
+    first_count = first_count == 0 ? plan.count : first_count;
+    frontier = plan.first + plan.count - 1;
+    EXPECT_LE(frontier - page, 32U);
+  }
+  EXPECT_GT(frontier, 0U);
+  EXPECT_LE(first_count, 8U);
+}
+
+TEST(StreamDetector, NothingIsAskedForTwice) {
+  StreamDetector detector;
+  detector.configure(32);
+  std::set<std::uint64_t> asked;
+  for (std::uint64_t page = 0; page < 500; ++page) {
+    const ReadAhead plan = asked.count(page) != 0 ? detector.used(page) : detector.missed(page);
+    for (std::uint64_t index = 0; index < plan.count; ++index) {
+      EXPECT_TRUE(asked.insert(plan.first + index).second) << plan.first + index;
+    }
+  }
+}
+
+TEST(StreamDetector, ZeroPagesTurnItOff) {
+  Reader reader(0);
+  for (std::uint64_t page = 0; page < 100; ++page) {
+    reader.read(page);
+  }
+  EXPECT_EQ(reader.misses, 100U);
+}
+
+TEST(StreamDetector, AdviceRandomTurnsItOffAndNormalOnAgain) {
+  Reader reader(32);
+  reader.detector.advise(Advice::random);
+  for (std::uint64_t page = 0; page < 50; ++page) {
+    reader.read(page);
+  }
+  EXPECT_TRUE(reader.fetched.empty());
+  reader.detector.advise(Advice::normal);
+  for (std::uint64_t page = 50; page < 100; ++page) {
+    reader.read(page);
+  }
+  EXPECT_FALSE(reader.fetched.empty());
+}
+
+TEST(StreamDetector, AdviceSequentialFetchesTheWholeWindowAtTheFirstMiss) {
+  StreamDetector detector;
+  detector.configure(32);
+  detector.advise(Advice::sequential);
+  const ReadAhead plan = detector.missed(100);
+  EXPECT_EQ(plan.first, 101U);
+  EXPECT_EQ(plan.step, 1);
+  EXPECT_EQ(plan.count, 32U);
+}
+
+}  // namespace
+}  // namespace tiermap

@@ -1,0 +1,120 @@
+// advise(): each advice does what it says, and none changes what the bytes are.
+#include "region/engine_fixture.hpp"
+#include "store/faulty_store.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr std::uint64_t page = 16 * kib;
+
+class AdviseTest : public EngineTest {
+ protected:
+  std::shared_ptr<FaultyStore> store_ = std::make_shared<FaultyStore>(known_store(4 * mib));
+};
+INSTANTIATE_TEST_SUITE_P(Engines, AdviseTest, every_engine, engine_name);
+
+TEST_P(AdviseTest, NoAdviceChangesABytes) {
+  Cache cache(cache_options(1 * mib));
+  Region region = cache.map(store_, read_write(page));
+  poke(region.data() + 5, std::byte{0});
+  for (const Advice advice : {Advice::normal, Advice::sequential, Advice::random, Advice::will_need, Advice::dont_need,
+                              Advice::cold, Advice::hot}) {
+    region.advise(advice);
+    region.advise(advice, {page, 3 * page});
+    region.advise(advice, {page, 0});
+    EXPECT_TRUE(is_known(bytes_of(region).first(5), 0));
+    EXPECT_EQ(touch(region.data() + 5), std::byte{0});
+    EXPECT_TRUE(is_known(bytes_of(region).subspan(6), 6));
+  }
+}
+
+TEST_P(AdviseTest, WillNeedFetchesInTheBackground) {
+  Cache cache(cache_options(1 * mib));
+  Region region = cache.map(store_, read_only(page));
+  region.advise(Advice::will_need, {0, 8 * page});
+  EXPECT_TRUE(comes_to_be([&] { return region.statistics().resident_bytes == 8 * page; }));
+}
+
+TEST_P(AdviseTest, DontNeedWritesWhatIsDirtyAndFreesTheMemory) {
+  Cache cache(cache_options(1 * mib));
+  Region region = cache.map(store_, read_write(page));
+  region.advise(Advice::random);
+  std::memset(region.data(), 3, 8 * page);
+  region.advise(Advice::dont_need, {0, 8 * page});
+  EXPECT_EQ(region.statistics().resident_bytes, 0U);
+  EXPECT_EQ(region.statistics().dirty_bytes, 0U);
+  EXPECT_TRUE(is_all(read_store(*store_, 0, 8 * page), std::byte{3}));
+  EXPECT_TRUE(is_all(bytes_of(region).first(8 * page), std::byte{3}));
+}
+
+TEST_P(AdviseTest, RandomReadsNothingAhead) {
+  Cache cache(cache_options(1 * mib));
+  Region region = cache.map(store_, read_only(page));
+  region.advise(Advice::random);
+  EXPECT_TRUE(is_known(bytes_of(region), 0));
+  EXPECT_EQ(region.statistics()[Counter::prefetched_pages], 0U);
+}
+
+TEST_P(AdviseTest, SequentialReadsAheadFromTheFirstPageOn) {
+  Cache cache(cache_options(1 * mib));
+  Region region = cache.map(store_, read_only(page));
+  region.advise(Advice::sequential);
+  touch(region.data());
+  EXPECT_TRUE(comes_to_be([&] { return region.statistics()[Counter::prefetched_pages] > 0; }));
+}
+
+TEST_P(AdviseTest, AdviceAtMappingIsTaken) {
+  Cache cache(cache_options(1 * mib));
+  RegionOptions options = read_only(page);
+  options.advice = Advice::random;
+  Region random = cache.map(store_, options);
+  EXPECT_TRUE(is_known(bytes_of(random), 0));
+  EXPECT_EQ(random.statistics()[Counter::prefetched_pages], 0U);
+  options.advice = Advice::sequential;
+  Region sequential = cache.map(store_, options);
+  touch(sequential.data());
+  EXPECT_TRUE(comes_to_be([&] { return sequential.statistics()[Counter::prefetched_pages] > 0; }));
+}
+
+// How many pages of a range are in memory still after the range, then an advice, then other pages.
+std::uint64_t still_resident(const CacheOptions& options, const std::shared_ptr<FaultyStore>& store,
+                             std::optional<Advice> advice, std::uint64_t from, std::uint64_t bytes) {
+  Cache cache(options);
+  Region region = cache.map(store, read_only(page));
+  region.advise(Advice::random);
+  for (std::uint64_t offset = 0; offset < mib; offset += page) {
+    touch(region.data() + offset);
+  }
+  if (advice.has_value()) {
+    region.advise(*advice, {from, bytes});
+  }
+  for (std::uint64_t offset = 2 * mib; offset < 2 * mib + mib / 2; offset += page) {
+    touch(region.data() + offset);
+  }
+  const std::uint64_t fills = region.statistics()[Counter::fills];
+  for (std::uint64_t offset = from; offset < from + bytes; offset += page) {
+    touch(region.data() + offset);
+  }
+  return bytes / page - (region.statistics()[Counter::fills] - fills);
+}
+
+TEST_P(AdviseTest, ColdPagesGoBeforeOthersAndHotOnesAfter) {
+  const CacheOptions options = cache_options(1536 * kib);
+  // The youngest pages would stay, the oldest go: the advice turns that round.
+  const std::uint64_t young = still_resident(options, store_, {}, mib - 16 * page, 16 * page);
+  const std::uint64_t cold = still_resident(options, store_, Advice::cold, mib - 16 * page, 16 * page);
+  const std::uint64_t old = still_resident(options, store_, {}, 0, 16 * page);
+  const std::uint64_t hot = still_resident(options, store_, Advice::hot, 0, 16 * page);
+  EXPECT_LT(cold, young);
+  EXPECT_GT(hot, old);
+}
+
+TEST_P(AdviseTest, ARangeOutsideIsRefused) {
+  Cache cache(cache_options(1 * mib));
+  Region region = cache.map(store_, read_only(page));
+  EXPECT_THROW(region.advise(Advice::will_need, {4 * mib - 1, 2}), OptionError);
+}
+
+}  // namespace
+}  // namespace tiermap

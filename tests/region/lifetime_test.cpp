@@ -1,0 +1,189 @@
+// A Region object from map() to unmap(): moves, errors at the end, and what is left of it.
+#include <filesystem>
+
+#include "region/engine_fixture.hpp"
+#include "store/faulty_store.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr std::uint64_t page = 16 * kib;
+
+class LifetimeTest : public EngineTest {};
+INSTANTIATE_TEST_SUITE_P(Engines, LifetimeTest, every_engine, engine_name);
+
+TEST_P(LifetimeTest, UnmapIsIdempotent) {
+  Cache cache(cache_options(1 * mib));
+  Region region = cache.map(known_store(4 * page), read_only(page));
+  touch(region.data());
+  region.unmap();
+  EXPECT_FALSE(region);
+  EXPECT_EQ(region.data(), nullptr);
+  EXPECT_EQ(region.size(), 0U);
+  EXPECT_EQ(region.page_size_bytes(), 0U);
+  region.unmap();
+}
+
+TEST_P(LifetimeTest, AnUnmappedRegionRefusesEverything) {
+  Cache cache(cache_options(1 * mib));
+  Region region = cache.map(known_store(4 * page), read_only(page));
+  region.unmap();
+  EXPECT_THROW(region.sync(), OptionError);
+  EXPECT_THROW(region.flush(), OptionError);
+  EXPECT_THROW(region.prefetch({0, 0}), OptionError);
+  EXPECT_THROW(region.pin({0, 0}), OptionError);
+  EXPECT_THROW(region.unpin({0, 0}), OptionError);
+  EXPECT_THROW(region.advise(Advice::hot), OptionError);
+  EXPECT_THROW(region.discard({0, 0}), OptionError);
+  EXPECT_THROW(region.resize(5), OptionError);
+  EXPECT_THROW(static_cast<void>(region.statistics()), OptionError);
+}
+
+TEST_P(LifetimeTest, UnmapWritesWhatIsDirty) {
+  const auto store = known_store(4 * page);
+  Cache cache(cache_options(1 * mib));
+  Region region = cache.map(store, read_write(page));
+  std::memset(region.data(), 4, region.size());
+  region.unmap();
+  EXPECT_TRUE(is_all(read_store(*store, 0, 4 * page), std::byte{4}));
+}
+
+TEST_P(LifetimeTest, DestructionWritesWhatIsDirty) {
+  const auto store = known_store(4 * page);
+  Cache cache(cache_options(1 * mib));
+  {
+    const Region region = cache.map(store, read_write(page));
+    std::memset(region.data(), 4, region.size());
+  }
+  EXPECT_TRUE(is_all(read_store(*store, 0, 4 * page), std::byte{4}));
+}
+
+TEST_P(LifetimeTest, UnmapThatCannotWriteThrowsAndStaysMapped) {
+  const auto store = std::make_shared<FaultyStore>(known_store(4 * page));
+  Cache cache(cache_options(1 * mib));
+  Region region = cache.map(store, read_write(page));
+  std::memset(region.data(), 4, region.size());
+  store->on_write([](const FaultyStore::Call&) { return FaultyStore::fail(EDQUOT); });
+  try {
+    region.unmap();
+    FAIL() << "the store refused, and unmap() said nothing";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code().value(), EDQUOT);
+  }
+  ASSERT_TRUE(region);
+  EXPECT_TRUE(is_all(bytes_of(region), std::byte{4}));
+  store->on_write({});
+  region.unmap();
+  EXPECT_TRUE(is_all(read_store(*store, 0, 4 * page), std::byte{4}));
+}
+
+TEST_P(LifetimeTest, DestructionEndsThoughTheStoreRefuses) {
+  const auto store = std::make_shared<FaultyStore>(known_store(4 * page));
+  Cache cache(cache_options(1 * mib));
+  {
+    const Region region = cache.map(store, read_write(page));
+    std::memset(region.data(), 4, region.size());
+    store->on_write([](const FaultyStore::Call&) { return FaultyStore::fail(EIO); });
+  }
+  EXPECT_EQ(cache.statistics().resident_bytes, 0U);
+  EXPECT_EQ(cache.statistics().dirty_bytes, 0U);
+}
+
+TEST_P(LifetimeTest, MovingHandsTheMappingOn) {
+  Cache cache(cache_options(1 * mib));
+  Region first = cache.map(known_store(4 * page), read_only(page));
+  std::byte* const data = first.data();
+  Region second = std::move(first);
+  EXPECT_EQ(second.data(), data);
+  EXPECT_TRUE(is_known(bytes_of(second), 0));
+}
+
+TEST_P(LifetimeTest, AssigningUnmapsWhatWasThereBefore) {
+  const auto store = known_store(4 * page);
+  Cache cache(cache_options(1 * mib));
+  Region region = cache.map(store, read_write(page));
+  std::memset(region.data(), 4, region.size());
+  region = cache.map(known_store(2 * page), read_only(page));
+  EXPECT_TRUE(is_all(read_store(*store, 0, 4 * page), std::byte{4}));
+  EXPECT_EQ(region.size(), 2 * page);
+  EXPECT_TRUE(is_known(bytes_of(region), 0));
+}
+
+TEST_P(LifetimeTest, AssigningARegionToItselfChangesNothing) {
+  Cache cache(cache_options(1 * mib));
+  Region region = cache.map(known_store(4 * page), read_only(page));
+  Region& same = region;
+  region = std::move(same);
+  ASSERT_TRUE(region);
+  EXPECT_TRUE(is_known(bytes_of(region), 0));
+}
+
+TEST_P(LifetimeTest, AnEmptyRegionIsHarmless) {
+  Region region;
+  EXPECT_FALSE(region);
+  EXPECT_EQ(region.data(), nullptr);
+  region.unmap();
+  const Region moved = std::move(region);
+  EXPECT_FALSE(moved);
+}
+
+TEST_P(LifetimeTest, AsSpanHoldsAsManyAsFit) {
+  Cache cache(cache_options(1 * mib));
+  const Region region = cache.map(known_store(2 * page + 7), read_only(page));
+  EXPECT_EQ(region.as_span<std::uint64_t>().size(), 2 * page / 8);
+  EXPECT_EQ(region.as_span<std::byte>().size(), 2 * page + 7);
+  EXPECT_EQ(Region().as_span<int>().size(), 0U);
+}
+
+TEST_P(LifetimeTest, TheRegionKeepsItsStoreAlive) {
+  Cache cache(cache_options(1 * mib));
+  std::shared_ptr<MemoryStore> store = known_store(4 * page);
+  const std::weak_ptr<MemoryStore> watched = store;
+  Region region = cache.map(store, read_only(page));
+  store.reset();
+  EXPECT_TRUE(is_known(bytes_of(region), 0));
+  region.unmap();
+  EXPECT_TRUE(watched.expired());
+}
+
+TEST_P(LifetimeTest, ARegionThatOutlivesItsCacheStillWorks) {
+  // The header asks for the other order; what happens all the same must not be a crash.
+  const auto store = known_store(4 * page);
+  auto cache = std::make_unique<Cache>(cache_options(1 * mib));
+  Region region = cache->map(store, read_write(page));
+  poke(region.data(), std::byte{0});
+  cache.reset();
+  region = Region();
+  SUCCEED();
+}
+
+TEST_P(LifetimeTest, MappingAndUnmappingGivesEverythingBack) {
+  const auto count = [](const char* directory) {
+    return std::distance(std::filesystem::directory_iterator(directory), std::filesystem::directory_iterator());
+  };
+  const auto mappings = [] {
+    std::ifstream maps("/proc/self/maps");
+    return std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
+  };
+  const auto directory = shared_memory_directory();
+  write_known_file(directory / "data", 10 * page);
+  Cache cache(cache_options(1 * mib));
+  const auto once = [&] {
+    Region region = cache.map(directory / "data", read_write(page));
+    std::memset(region.data(), 1, region.size());
+    region.sync();
+  };
+  once();
+  const auto descriptors = count("/proc/self/fd");
+  const auto ranges = mappings();
+  for (int round = 0; round < 20; ++round) {
+    once();
+  }
+  EXPECT_EQ(count("/proc/self/fd"), descriptors);
+  EXPECT_LE(mappings(), ranges + 2);  // The allocator may have grown.
+  EXPECT_EQ(cache.statistics().resident_bytes, 0U);
+}
+
+}  // namespace
+}  // namespace tiermap

@@ -1,0 +1,84 @@
+// Manual flushing: nothing reaches the store before sync() or flush(), whatever memory lacks.
+#include "region/engine_fixture.hpp"
+#include "store/faulty_store.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr std::uint64_t page = 16 * kib;
+
+RegionOptions manual() {
+  RegionOptions options = read_write(page);
+  options.manual_flush = true;
+  return options;
+}
+
+class ManualFlushTest : public EngineTest {
+ protected:
+  std::shared_ptr<FaultyStore> store_ = std::make_shared<FaultyStore>(known_store(4 * mib));
+};
+INSTANTIATE_TEST_SUITE_P(Engines, ManualFlushTest, every_engine, engine_name);
+
+TEST_P(ManualFlushTest, NothingIsWrittenUnderPressure) {
+  Cache cache(cache_options(1 * mib));
+  Region region = cache.map(store_, manual());
+  for (std::uint64_t offset = 0; offset < 8 * page; offset += page) {
+    poke(region.data() + offset, std::byte{0});
+  }
+  EXPECT_TRUE(is_known(bytes_of(region).subspan(8 * page), 8 * page));
+  region.advise(Advice::dont_need);
+  region.advise(Advice::cold);
+  EXPECT_EQ(store_->writes(), 0U);
+  for (std::uint64_t offset = 0; offset < 8 * page; offset += page) {
+    EXPECT_EQ(touch(region.data() + offset), std::byte{0});
+  }
+}
+
+TEST_P(ManualFlushTest, SyncWrites) {
+  Cache cache(cache_options(1 * mib));
+  Region region = cache.map(store_, manual());
+  poke(region.data() + 2 * page, std::byte{0});
+  region.sync();
+  EXPECT_EQ(read_store(*store_, 2 * page, 1)[0], std::byte{0});
+}
+
+TEST_P(ManualFlushTest, FlushWrites) {
+  Cache cache(cache_options(1 * mib));
+  Region region = cache.map(store_, manual());
+  poke(region.data() + 2 * page, std::byte{0});
+  region.flush({2 * page, page});
+  EXPECT_TRUE(comes_to_be([&] { return store_->writes() > 0; }));
+  EXPECT_TRUE(comes_to_be([&] { return region.statistics().dirty_bytes == 0; }));
+}
+
+TEST_P(ManualFlushTest, UnmapDoesNotWrite) {
+  Cache cache(cache_options(1 * mib));
+  Region region = cache.map(store_, manual());
+  poke(region.data(), std::byte{0});
+  region.unmap();
+  EXPECT_EQ(store_->writes(), 0U);
+  EXPECT_EQ(cache.statistics().dirty_bytes, 0U);
+}
+
+TEST_P(ManualFlushTest, AFaultThatFindsOnlyDirtyPagesGetsSigbusAndSyncHelps) {
+  Cache cache(cache_options(512 * kib));
+  Region region = cache.map(store_, manual());
+  int raised = 0;
+  std::uint64_t written = 0;
+  for (; written < region.size() && raised == 0; written += raised == 0 ? page : 0) {
+    raised = signal_raised_by([&] { poke(region.data() + written, std::byte{0}); });
+  }
+  EXPECT_EQ(raised, SIGBUS);
+  EXPECT_LE(written, 512 * kib);
+  EXPECT_GE(written, 512 * kib / 2);
+  EXPECT_EQ(store_->writes(), 0U);
+  for (std::uint64_t offset = 0; offset < written; offset += page) {
+    EXPECT_EQ(touch(region.data() + offset), std::byte{0});
+  }
+  region.sync();
+  EXPECT_TRUE(comes_to_be([&] { return signal_raised_by([&] { poke(region.data() + written, std::byte{0}); }) == 0; }))
+      << "pages can be evicted again, and still the access fails";
+}
+
+}  // namespace
+}  // namespace tiermap
