@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <limits>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -74,7 +75,7 @@ bool has_vector_partition() noexcept {
 
 [[gnu::target("avx2")]] std::uint64_t partition_words_by_vectors(std::span<std::uint64_t> words,
                                                                  std::uint64_t split) noexcept {
-  const __m256i sign = _mm256_set1_epi64x(static_cast<long long>(std::uint64_t{1} << 63U));
+  const __m256i sign = _mm256_set1_epi64x(std::numeric_limits<long long>::min());
   const __m256i split_words = _mm256_xor_si256(_mm256_set1_epi64x(static_cast<long long>(split)), sign);
   std::uint64_t* left = words.data();
   std::uint64_t* right = left + words.size();

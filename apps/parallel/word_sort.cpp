@@ -116,7 +116,8 @@ class TeamSort {
       return;
     }
     const std::uint64_t parts = (range.bytes() + options_.memory_bytes - 1) / options_.memory_bytes;
-    const auto [left, right] = split(range, static_cast<double>(parts / 2) / static_cast<double>(parts), true);
+    const std::uint64_t left_parts = parts / 2;
+    const auto [left, right] = split(range, static_cast<double>(left_parts) / static_cast<double>(parts), true);
     sort(left);
     sort(right);
   }

@@ -162,7 +162,8 @@ void KernelMapping::resize(std::uint64_t length) {
     pins_.erase(pins_.lower_bound(round_up(length, page_bytes_) / page_bytes_), pins_.end());
     if (end < old_end) {
       // The addresses stay reserved, so that the region can grow back.
-      ::mmap(data() + end, old_end - end, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+      static_cast<void>(::mmap(data() + end, old_end - end, PROT_NONE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0));
       file_bytes_ = std::min(file_bytes_.load(), end);
     }
     length_ = length;

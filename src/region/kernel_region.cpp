@@ -27,7 +27,7 @@ std::uint64_t whole_pages(std::uint64_t bytes) {
 
 }  // namespace
 
-KernelRegion::KernelRegion(std::shared_ptr<KernelEngine> engine, std::shared_ptr<Store> store,
+KernelRegion::KernelRegion(std::shared_ptr<KernelEngine> engine, const std::shared_ptr<Store>& store,
                            const RegionOptions& options, const ResolvedRegionOptions& resolved)
     : engine_(std::move(engine)), page_bytes_(resolved.page_size_bytes) {
   mapping_ = std::make_unique<KernelMapping>(store, options, resolved);

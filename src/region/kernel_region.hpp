@@ -14,7 +14,7 @@ class KernelEngine;
 
 class KernelRegion final : public RegionImplementation {
  public:
-  KernelRegion(std::shared_ptr<KernelEngine> engine, std::shared_ptr<Store> store, const RegionOptions& options,
+  KernelRegion(std::shared_ptr<KernelEngine> engine, const std::shared_ptr<Store>& store, const RegionOptions& options,
                const ResolvedRegionOptions& resolved);
   ~KernelRegion() override;
 

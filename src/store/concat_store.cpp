@@ -9,7 +9,7 @@
 
 namespace tiermap {
 
-ConcatStore::ConcatStore(std::vector<Part> parts, bool writable, std::string name, const FileOptions& options)
+ConcatStore::ConcatStore(const std::vector<Part>& parts, bool writable, std::string name, const FileOptions& options)
     : writable_(writable), name_(std::move(name)), options_(options) {
   if (!allow_open_files(2 * parts.size())) {
     throw StoreError(EMFILE, name_ + ": " + std::to_string(parts.size()) +

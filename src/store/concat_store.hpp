@@ -24,7 +24,7 @@ class ConcatStore final : public Store {
 
   /// Throws StoreError: a file that cannot be opened or is shorter than its part; when writable, two parts that overlap in one
   /// file, since two pages would then be the same bytes; more files than may be open.
-  ConcatStore(std::vector<Part> parts, bool writable, std::string name, const FileOptions& options);
+  ConcatStore(const std::vector<Part>& parts, bool writable, std::string name, const FileOptions& options);
 
   std::uint64_t size_bytes() const override { return size_; }
   bool writable() const override { return writable_; }
