@@ -159,9 +159,10 @@ class Pager {
   std::atomic<std::uint32_t> supply_sleepers{0};
   std::atomic<std::uint32_t> waiting_for_frames{0};  ///< Faults (not prefetches) that found no frame.
   std::atomic<std::uint64_t> demand_bytes{0};
-  std::atomic<std::uint32_t> exhausted_passes{0};   ///< Passes of the evictors that found nothing that could ever go.
-  std::atomic<std::uint64_t> last_hope_nanoseconds{0};  ///< When a pass last freed something, or saw pages in others' hands.
-  std::atomic<std::uint32_t> writes_under_way{0};       ///< Batches being written: their pages will be evictable soon.
+  std::atomic<std::uint32_t> exhausted_passes{0};  ///< Passes of the evictors that found nothing that could ever go.
+  std::atomic<std::uint64_t> last_hope_nanoseconds{
+      0};                                          ///< When a pass last freed something, or saw pages in others' hands.
+  std::atomic<std::uint32_t> writes_under_way{0};  ///< Batches being written: their pages will be evictable soon.
   std::atomic<std::uint32_t> fills_with_frames{0};  ///< Pages being filled: their frames will be evictable soon.
   std::atomic<std::uint32_t> writable_regions{0};
   /// Whether memory is full of what cannot go: the evictors have looked several times since `exhausted_before`, and for a

@@ -102,7 +102,8 @@ void Pager::evict_directly() noexcept {
   Victim victim{};
   if (choose_victims({&victim, 1}) == 1) {
     const RegionUse use = RegionUse::adopt(victim.region);
-    if (evict(victim) == Eviction::write) {  // A writable region was mapped just now. Writing is not for signal handlers.
+    if (evict(victim) ==
+        Eviction::write) {  // A writable region was mapped just now. Writing is not for signal handlers.
       finish_write(*victim.region, victim.page, -EAGAIN);
     }
   }

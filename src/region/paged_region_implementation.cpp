@@ -366,7 +366,8 @@ void PagedRegionImplementation::grow(std::uint64_t length) {
   const bool last_is_short = last < region_.page_count();
   if (last_is_short) {
     if (const int error = hold_page(last); error != 0) {
-      throw Error(-error, "cannot write back to " + region_.store->name() + " before growing: " + std::strerror(-error) + "; free the cause and try again");
+      throw Error(-error, "cannot write back to " + region_.store->name() +
+                              " before growing: " + std::strerror(-error) + "; free the cause and try again");
     }
     close_range(last, before);
     engine_->pager_.free_held(region_, last);
@@ -400,7 +401,8 @@ void PagedRegionImplementation::shrink(std::uint64_t length) {
   }
   if (error != 0) {
     region_.closing.store(false, std::memory_order_release);
-    throw Error(-error, "cannot write back to " + region_.store->name() + " before shrinking: " + std::strerror(-error) + "; free the cause and try again");
+    throw Error(-error, "cannot write back to " + region_.store->name() +
+                            " before shrinking: " + std::strerror(-error) + "; free the cause and try again");
   }
   region_.table.for_each_used(going.first, going.end, [&](std::uint64_t page) {
     while (remove_pin(page)) {

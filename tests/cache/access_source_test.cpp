@@ -34,7 +34,10 @@ class FirstPagesHot final : public AccessSource {
 };
 
 std::uint64_t fills_of_hot_pages_after_scans(const std::shared_ptr<FirstPagesHot>& source, std::uint64_t hot_pages) {
-  Cache cache({.budget_bytes = 64 * (page_bytes + 1024), .policy = "fifo", .publish_statistics = false, .access_source = source});
+  Cache cache({.budget_bytes = 64 * (page_bytes + 1024),
+               .policy = "fifo",
+               .publish_statistics = false,
+               .access_source = source});
   Region region = cache.map(std::shared_ptr<Store>(open_store("memory:16MiB", OpenMode::create)),
                             {.length = pages * page_bytes, .advice = Advice::random, .page_size_bytes = page_bytes});
   if (source != nullptr) {

@@ -21,8 +21,7 @@ TEST(BlockHash, AnyChangedByteIsSeenInItsBlockAndNoOther) {
   EXPECT_FALSE(blocks_differ(data.data(), data.size(), before.data()));
   for (std::uint64_t trial = 0; trial < 300; ++trial) {
     const std::uint64_t place =
-        trial < 16 ? trial / 2 * block_bytes + (trial % 2) * (block_bytes - 1)
-                   : random() % data.size();
+        trial < 16 ? trial / 2 * block_bytes + (trial % 2) * (block_bytes - 1) : random() % data.size();
     const unsigned char bit = static_cast<unsigned char>(1U << random() % 8);
     data[place] ^= bit;
     EXPECT_TRUE(blocks_differ(data.data(), data.size(), before.data()));
