@@ -14,7 +14,7 @@ export CMAKE_C_COMPILER_LAUNCHER ?= ccache
 export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
-.PHONY: help setup build demo test test-quick test-asan test-tsan fuzz bench bench-quick format check-format tidy \
+.PHONY: help setup build demo test test-quick test-asan test-tsan fuzz bench bench-short bench-quick format check-format tidy \
         install package clean
 
 help: ## List the targets
@@ -56,6 +56,11 @@ bench: ## Measure everything again and rewrite docs/benchmarks.md (an hour or tw
 	@scripts/setup.sh build demo bench
 	@scripts/build.sh release programs benchmarks
 	@$(PYTHON) bench/run.py --bin build/release/bin
+
+bench-short: ## Medians of three on 1 GiB and fewer points, into docs/benchmarks.md: 20 to 30 minutes
+	@scripts/setup.sh build demo bench
+	@scripts/build.sh release programs benchmarks
+	@$(PYTHON) bench/run.py --bin build/release/bin --short
 
 bench-quick: ## The same on small sizes, into build/bench: shows that it runs, not how fast
 	@scripts/setup.sh build demo bench

@@ -21,7 +21,7 @@ def measure(options, results, results_path):
     """Runs the chosen scenarios and keeps each result as soon as it is there."""
     with scratch_folder(options.scratch or options.output, (3 if options.quick else 12) * GIB) as scratch:
         for name in options.only or SCENARIOS:
-            bench = Bench(options.bin.resolve(), scratch, options.quick, limit_reason())
+            bench = Bench(options.bin.resolve(), scratch, options.detail, limit_reason())
             print(f"{name}:", file=sys.stderr)
             started = time.monotonic()
             try:
@@ -45,8 +45,10 @@ def main():
     parser.add_argument("--scratch", type=pathlib.Path, help="where the data goes (default: the output folder)")
     parser.add_argument("--only", action="append", choices=list(SCENARIOS), help="measure only this (repeatable)")
     parser.add_argument("--quick", action="store_true", help="small sizes; the page goes to the output folder")
+    parser.add_argument("--short", action="store_true", help="medians of three on 1 GiB and fewer points: 20 minutes")
     parser.add_argument("--render", action="store_true", help="write the page from the results that are there")
     options = parser.parse_args()
+    options.detail = "quick" if options.quick else "short" if options.short else "full"
     options.output.mkdir(parents=True, exist_ok=True)
     results_path = options.output / ("results-quick.json" if options.quick else "results.json")
     results = json.loads(results_path.read_text()) if results_path.exists() else {"scenarios": {}}

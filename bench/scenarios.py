@@ -13,14 +13,19 @@ MMAP_ADVICE = ("normal", "random", "sequential")
 class Bench:
     """Sizes, folders and the running of sets of cases in turn."""
 
-    def __init__(self, binaries, scratch, quick, limit_problem):
+    def __init__(self, binaries, scratch, detail, limit_problem):
         self.binaries = binaries
         self.scratch = scratch
-        self.quick = quick
+        self.detail = detail
+        self.quick = detail == "quick"
         self.limit_problem = limit_problem
-        self.repetitions = 1 if quick else 3
-        self.data_bytes = GIB // 2 if quick else 4 * GIB
+        self.repetitions = 1 if self.quick else 3
+        self.data_bytes = self.choose(GIB // 2, GIB, 4 * GIB)
         self.skipped = []
+
+    def choose(self, quick, short, full):
+        """What to do at this level of detail."""
+        return {"quick": quick, "short": short, "full": full}[self.detail]
 
     def skip(self, what, reason):
         if (what, reason) not in self.skipped:
@@ -66,7 +71,7 @@ def _data_file(bench, folder=None):
 
 def _fio(bench, path, block, depth):
     """fio's view of the disk at the same concurrency."""
-    seconds = 1 if bench.quick else 4
+    seconds = bench.choose(1, 2, 4)
     command = ["fio", "--name=random", f"--filename={path}", "--rw=randread", f"--bs={block}", "--ioengine=io_uring",
                "--direct=1", f"--iodepth={depth}", "--time_based", f"--runtime={seconds}", "--output-format=json",
                "--readonly", "--norandommap"]
@@ -83,11 +88,11 @@ def random_reads(bench):
     """Uniform random reads, memory a quarter of the file."""
     path = _data_file(bench)
     limit = bench.data_bytes // 4
-    seconds = 1 if bench.quick else 4
+    seconds = bench.choose(1, 2, 4)
     tables = []
     for block_bytes in (4096, 65536):
         block = option_bytes(block_bytes)
-        for threads in (1, 8) if bench.quick else (1, 2, 8, 32, 64):
+        for threads in bench.choose((1, 8), (1, 8, 64), (1, 2, 8, 32, 64)):
             def case(system, *options):
                 return bench.case("bench-random_read", "--system", system, "--file", path, "--block", block,
                                   "--page-size", block, "--threads", threads, "--seconds", seconds, "--budget",
@@ -162,18 +167,18 @@ def _sort_mmap(bench, folder, threads):
 
 def sort(bench):
     """In-place sort of four times more data than memory: page sizes, then threads."""
-    pages = ("1MiB",) if bench.quick else ("64KiB", "256KiB", "1MiB", "2MiB", "4MiB", "8MiB")
+    pages = bench.choose(("1MiB",), ("256KiB", "1MiB", "4MiB"), ("64KiB", "256KiB", "1MiB", "2MiB", "4MiB", "8MiB"))
     cores = os.cpu_count() or 2
     cases = {(f"tiermap, {page} pages",): _sort_case(bench, bench.scratch, "tiermap", cores, "--page-size", page)
              for page in pages}
     cases |= _sort_mmap(bench, bench.scratch, cores)
-    # Random advice turns every page into a read of its own: once is enough to see it.
-    cases[("mmap random",)] = _sort_case(bench, bench.scratch, "mmap", cores, "--madvise", "random")
+    if bench.detail == "full":
+        cases[("mmap random",)] = _sort_case(bench, bench.scratch, "mmap", cores, "--madvise", "random")
     tables = [bench.measure(f"page sizes, {cores} threads", cases, "seconds", "s", "less")]
     best = _best(tables[0], "tiermap")
     page = best["labels"][0].split()[1] if best else pages[0]
     cases = {}
-    for threads in (2, 4) if bench.quick else (2, 4, 8, 16):
+    for threads in bench.choose((2, 4), (8, 16), (2, 4, 8, 16)):
         cases[(f"tiermap, {page} pages", threads)] = _sort_case(bench, bench.scratch, "tiermap", threads, "--page-size", page)
         for (name,), case in _sort_mmap(bench, bench.scratch, threads).items():
             if not bench.quick:
@@ -195,6 +200,9 @@ def _best(table, prefix):
 
 def with_loop(bench, what, measure):
     """Runs `measure` with a folder on a disk whose read-ahead is 128 KiB, or says why not."""
+    if bench.detail == "short":
+        bench.skip(f"{what}: read-ahead 128 KiB", "left out of the short run")
+        return
     if read_ahead_kib(bench.scratch) == 128:
         bench.skip(f"{what}: read-ahead 128 KiB", "the disk's read-ahead is 128 KiB already")
         return
@@ -227,8 +235,8 @@ def _bfs_cases(bench, graph, pages_bytes, scale, page_sizes, systems):
 
 def breadth_first_search(bench):
     """R-MAT traversal at ratio 4, ratio 2, and where all fits."""
-    scale = 20 if bench.quick else 22
-    pages = ("64KiB", "1MiB") if bench.quick else ("64KiB", "256KiB", "1MiB", "4MiB")
+    scale = bench.choose(20, 21, 22)
+    pages = bench.choose(("64KiB", "1MiB"), ("64KiB", "1MiB"), ("64KiB", "256KiB", "1MiB", "4MiB"))
 
     def build(folder):
         graph = folder / "graph"
