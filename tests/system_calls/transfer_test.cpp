@@ -1,0 +1,191 @@
+// System calls that read and write region memory. In notify mode they work on absent pages as on any memory; in self-serving
+// mode the kernel cannot ask us, and they fail with EFAULT unless the pages are resident.
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "system_calls/region_fixture.hpp"
+
+namespace tiermap {
+namespace {
+
+class Transfers : public RegionFixture {
+ protected:
+  void SetUp() override {
+    pattern_.resize(64 << 10);
+    for (std::size_t word = 0; word < pattern_.size() / 8; ++word) {
+      const std::uint64_t value = ~first_content(word);
+      std::memcpy(pattern_.data() + word * 8, &value, 8);
+    }
+    file_ = ::open(".", O_TMPFILE | O_RDWR, 0600);
+    ASSERT_GE(file_, 0);
+    ASSERT_EQ(::pwrite(file_, pattern_.data(), pattern_.size(), 0), static_cast<ssize_t>(pattern_.size()));
+  }
+  void TearDown() override { ::close(file_); }
+
+  std::byte* at(std::uint64_t offset) { return region_.data() + offset; }
+  bool holds_pattern(std::uint64_t offset, std::size_t bytes, std::size_t from = 0) {
+    return std::memcmp(at(offset), pattern_.data() + from, bytes) == 0;
+  }
+  bool holds_first_content(std::uint64_t offset, std::uint64_t bytes) {
+    for (std::uint64_t word = offset / 8; word < (offset + bytes) / 8; ++word) {
+      if (words_[word] != first_content(word)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  std::vector<std::byte> pattern_;
+  int file_ = -1;
+};
+
+TEST_P(Transfers, ReadAndWriteOfAbsentPages) {
+  open(Access::read_write);
+  const std::uint64_t offset = 5 * page_bytes - 40;  // Across pages, not aligned to anything.
+  if (!notify()) {
+    EXPECT_EQ(::pread(file_, at(offset), 50000, 0), -1);
+    EXPECT_EQ(errno, EFAULT);
+    EXPECT_EQ(::pwrite(file_, at(offset), 50000, 0), -1);
+    EXPECT_EQ(errno, EFAULT);
+    return;
+  }
+  ASSERT_EQ(::pread(file_, at(offset), 50000, 0), 50000);
+  EXPECT_TRUE(holds_pattern(offset, 50000));
+  EXPECT_TRUE(holds_first_content(4 * page_bytes, page_bytes - 40));
+  // Out of absent pages.
+  const std::uint64_t other = 40 * page_bytes + 8;
+  ASSERT_EQ(::pwrite(file_, at(other), 50000, 0), 50000);
+  std::vector<std::byte> back(50000);
+  ASSERT_EQ(::pread(file_, back.data(), back.size(), 0), 50000);
+  EXPECT_EQ(std::memcmp(back.data(), at(other), back.size()), 0);
+  EXPECT_TRUE(holds_first_content(other, 50000));
+}
+
+TEST_P(Transfers, SelfServingServesPinnedPages) {
+  open(Access::read_write);
+  const ByteRange range{8 * page_bytes, 4 * page_bytes};
+  region_.pin(range);
+  if (GetParam().mode == FaultMode::self_serving) {
+    // Resident is enough to read; a page that is clean is write-protected, so it is made dirty first.
+    for (std::uint64_t page = 8; page < 12; ++page) {
+      words_[page * page_bytes / 8] = first_content(page * page_bytes / 8);
+    }
+  }
+  ASSERT_EQ(::pread(file_, at(range.offset + 8), 50000, 0), 50000);
+  EXPECT_TRUE(holds_pattern(range.offset + 8, 50000));
+  ASSERT_EQ(::pwrite(file_, at(range.offset), 50000, 0), 50000);
+  region_.unpin(range);
+}
+
+TEST_P(Transfers, VectorsOverAbsentAndResidentPages) {
+  if (!notify()) {
+    GTEST_SKIP() << "self-serving mode serves no system calls on absent pages";
+  }
+  open(Access::read_write);
+  words_[page_bytes / 8 * 3] = first_content(page_bytes / 8 * 3);  // Dirty.
+  static_cast<void>(words_[page_bytes / 8 * 4]);                   // Clean.
+  std::array<iovec, 4> vectors{iovec{at(3 * page_bytes + 8), 5000}, iovec{at(4 * page_bytes), 20000},
+                               iovec{at(100 * page_bytes - 3), 7}, iovec{at(7 * page_bytes), 10000}};
+  ASSERT_EQ(::preadv(file_, vectors.data(), 4, 0), 35007);
+  EXPECT_TRUE(holds_pattern(3 * page_bytes + 8, 5000));
+  EXPECT_TRUE(holds_pattern(4 * page_bytes, 20000, 5000));
+  EXPECT_TRUE(holds_pattern(100 * page_bytes - 3, 7, 25000));
+  EXPECT_TRUE(holds_pattern(7 * page_bytes, 10000, 25007));
+  vectors[0].iov_base = at(200 * page_bytes + 16);
+  ASSERT_EQ(::pwritev(file_, vectors.data(), 1, 0), 5000);
+  region_.sync();
+  std::uint64_t stored = 0;
+  store_->read(&stored, 8, 4 * page_bytes + 8);
+  EXPECT_EQ(stored, words_[4 * page_bytes / 8 + 1]);
+}
+
+TEST_P(Transfers, SocketsAndPipes) {
+  if (!notify()) {
+    GTEST_SKIP() << "self-serving mode serves no system calls on absent pages";
+  }
+  open(Access::read_write);
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  const std::size_t bytes = 300000;
+  std::thread sender([&] {
+    std::size_t sent = 0;
+    while (sent < bytes) {
+      const ssize_t now = ::send(ends[0], at(10 * page_bytes + 24 + sent), bytes - sent, 0);
+      ASSERT_GT(now, 0);
+      sent += static_cast<std::size_t>(now);
+    }
+  });
+  std::size_t received = 0;
+  while (received < bytes) {
+    const ssize_t now = ::recv(ends[1], at(100 * page_bytes + 24 + received), bytes - received, 0);
+    ASSERT_GT(now, 0);
+    received += static_cast<std::size_t>(now);
+  }
+  sender.join();
+  EXPECT_EQ(std::memcmp(at(10 * page_bytes + 24), at(100 * page_bytes + 24), bytes), 0);
+  EXPECT_TRUE(holds_first_content(10 * page_bytes, bytes));
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+TEST_P(Transfers, ReadIntoAReadOnlyRegionIsEfault) {
+  open(Access::read_only);
+  static_cast<void>(words_[page_bytes / 8 * 3]);
+  for (const std::uint64_t page : {3U, 20U}) {  // Resident, absent.
+    EXPECT_EQ(::pread(file_, at(page * page_bytes), 4096, 0), -1);
+    EXPECT_EQ(errno, EFAULT);
+  }
+  expect_content(0, store_bytes / 8);
+  if (notify()) {
+    EXPECT_EQ(::pwrite(file_, at(30 * page_bytes), 4096, 0), 4096);
+  }
+}
+
+// The program's own direct I/O: the device writes into the pages, past the page tables, and takes its time. Eviction and
+// write-back of the very pages go on meanwhile.
+TEST_P(Transfers, DirectIoIntoARegionUnderPressure) {
+  if (!notify()) {
+    GTEST_SKIP() << "self-serving mode serves no system calls on absent pages";
+  }
+  TemporaryDirectory directory;
+  write_file(directory / "data", std::string(reinterpret_cast<const char*>(pattern_.data()), pattern_.size()));
+  const int direct = ::open((directory / "data").c_str(), O_RDONLY | O_DIRECT);
+  if (direct < 0) {
+    GTEST_SKIP() << "no O_DIRECT here";
+  }
+  open(Access::read_write);
+  std::atomic<bool> stop{false};
+  std::thread pressure([&] {
+    for (std::uint64_t step = 0; !stop.load(); ++step) {
+      words_[(128 + step % 128) * page_bytes / 8] = step;
+    }
+  });
+  std::thread flusher([&] {
+    while (!stop.load()) {
+      region_.sync();
+    }
+  });
+  for (std::uint64_t round = 0; round < 300; ++round) {
+    const std::uint64_t offset = round * 13 % 124 * page_bytes;
+    const std::size_t bytes = round % 2 == 0 ? 4096 : 48 << 10;
+    const ssize_t got = ::pread(direct, at(offset), bytes, 0);
+    ASSERT_EQ(got, static_cast<ssize_t>(bytes)) << strerror(errno);
+    ASSERT_TRUE(holds_pattern(offset, bytes)) << "round " << round;
+  }
+  stop.store(true);
+  pressure.join();
+  flusher.join();
+  ::close(direct);
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, Transfers, testing::ValuesIn(all_engine_settings), engine_setting_name);
+
+}  // namespace
+}  // namespace tiermap
