@@ -36,6 +36,7 @@ struct FrameRecord {
   FrameId next_free;
   bool populated;  ///< The slot holds memory (free frames only).
   bool hashed;     ///< hashes() are those of what the store holds.
+  bool suspect;    ///< Cleaned in place: see Pager::finish_cleaning(). Written by the page's owner, read by anyone.
   bool named;      ///< The policy named it, and has not been told what became of it. Guarded by the policy lock.
 };
 

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <mutex>
 
+#include "cache/block_hash.hpp"
 #include "fault/pager.hpp"
 
 namespace tiermap {
@@ -99,8 +100,26 @@ Pager::Eviction Pager::evict_mapped(PagedRegion& region, std::uint64_t page, Pag
   if (dirty) {
     return Eviction::write;
   }
+  if (suspect(word.frame()) && !proven_unchanged(region, page, word.frame())) {
+    become_writing(region, page);
+    return Eviction::write;
+  }
   become_unmapped(region, page, word);
   return Eviction::unmapped;
+}
+
+// Of a suspect page that has been moved into its frame, where nothing can change it any more.
+bool Pager::proven_unchanged(PagedRegion& region, std::uint64_t page, FrameId frame) noexcept {
+  set_suspect(frame, false);
+  return !blocks_differ(frames_.address(frame), region.page_mapped(page), frames_.hashes(frame));
+}
+
+// A page that we own, and took for clean, has to be written after all.
+void Pager::become_writing(PagedRegion& region, std::uint64_t page) noexcept {
+  page_dirtied(region);
+  PageWord word = region.table.load(page);
+  while (!region.table.change(page, word, word.with_state(PageState::writing))) {
+  }
 }
 
 // Without moves the page's memory is the mapping itself: protected and written from there if dirty, then dropped.
@@ -108,6 +127,13 @@ Pager::Eviction Pager::evict_by_copy(PagedRegion& region, std::uint64_t page, Pa
   if (word.state() == PageState::dirty) {
     region.userfaultfd->protect(region.page_address(page), region.page_mapped(page));
     return Eviction::write;
+  }
+  if (word.state() == PageState::clean && suspect(word.frame())) {
+    set_suspect(word.frame(), false);
+    if (blocks_differ(region.page_address(page), region.page_mapped(page), frames_.hashes(word.frame()))) {
+      become_writing(region, page);
+      return Eviction::write;
+    }
   }
   ::madvise(region.page_address(page), region.page_mapped(page), MADV_DONTNEED);
   change_gauge(region, &CounterBlock::mapped_bytes, -static_cast<std::int64_t>(region.page_bytes));
@@ -161,36 +187,82 @@ void Pager::finish_write(PagedRegion& region, std::uint64_t page, int error) noe
   evict_by_copy(region, page, word);
 }
 
+bool Pager::wants_cleaning(PageWord word) noexcept {
+  const PageState state = word.state();
+  return state == PageState::dirty || state == PageState::unmapped_dirty ||
+         (state == PageState::clean && suspect(word.frame()));
+}
+
 bool Pager::begin_cleaning(PagedRegion& region, std::uint64_t page, PageWord word) noexcept {
   if (word.state() == PageState::unmapped_dirty) {
     return region.table.change(page, word, word.with_state(PageState::writing));
   }
-  if (word.state() != PageState::dirty || !region.table.change(page, word, word.with_state(PageState::cleaning))) {
+  const bool clean = word.state() == PageState::clean;
+  if (!wants_cleaning(word) || !region.table.change(page, word, word.with_state(PageState::cleaning))) {
     return false;
   }
-  region.userfaultfd->protect(region.page_address(page), region.page_mapped(page));
+  if (clean) {
+    page_dirtied(region);  // Until finish_cleaning() has it otherwise.
+  } else {
+    set_suspect(word.frame(), false);
+    region.userfaultfd->protect(region.page_address(page), region.page_mapped(page));
+  }
   return true;
 }
 
 void Pager::finish_cleaning(PagedRegion& region, std::uint64_t page, int error) noexcept {
   const PageWord word = region.table.load(page);
+  page_cleaned_if(region, error);
   if (word.state() == PageState::writing) {
     // It was in no list of the policy's that we must mend: an unmapped page with unwritten bytes counts as mapped.
-    page_cleaned_if(region, error);
-    settle(region, page, word.with_state(error == 0 ? PageState::unmapped : PageState::unmapped_dirty));
-    return;
+    return settle(region, page, word.with_state(error == 0 ? PageState::unmapped : PageState::unmapped_dirty));
   }
-  page_cleaned_if(region, error);
   if (error != 0) {
     region.userfaultfd->unprotect(region.page_address(page), region.page_mapped(page));
+    return settle(region, page, word.with_state(PageState::dirty));
   }
-  settle(region, page, word.with_state(error == 0 ? PageState::clean : PageState::dirty));
+  if (suspect(word.frame()) && !evicts_by_copy(region) && word.pins() == 0) {
+    if (PageWord now = word; clear_suspicion(region, page, now)) {
+      settle(region, page, now);
+    }
+    return;
+  }
+  set_suspect(word.frame(), true);
+  settle(region, page, word.with_state(PageState::clean));
 }
 
 void Pager::page_cleaned_if(PagedRegion& region, int error) noexcept {
   if (error == 0) {
     page_cleaned(region);
   }
+}
+
+// Makes sure that a suspect page that we own, and want to drop, is what was written; in `word` it may be unmapped then. If not,
+// lets go of it, and returns false.
+bool Pager::clear_suspicion(PagedRegion& region, std::uint64_t page, PageWord& word) noexcept {
+  PageState state = PageState::clean;
+  if (evicts_by_copy(region)) {
+    set_suspect(word.frame(), false);
+    if (blocks_differ(region.page_address(page), region.page_mapped(page), frames_.hashes(word.frame()))) {
+      region.userfaultfd->unprotect(region.page_address(page), region.page_mapped(page));
+      page_dirtied(region);
+      settle(region, page, word.with_state(PageState::dirty));
+      return false;
+    }
+    return true;
+  }
+  if (unmap(region, page, word.frame(), false, state) == 0) {
+    if (proven_unchanged(region, page, word.frame())) {
+      word = word.with_state(PageState::unmapped);
+      return true;
+    }
+    state = PageState::unmapped_dirty;
+  }
+  if (state != PageState::clean) {
+    page_dirtied(region);
+  }
+  settle(region, page, word.with_state(state));
+  return false;
 }
 
 void Pager::discard(PagedRegion& region, std::uint64_t page, bool only_idle) noexcept {
@@ -211,6 +283,9 @@ void Pager::discard(PagedRegion& region, std::uint64_t page, bool only_idle) noe
     if (region.table.change(page, word, word.with_state(PageState::busy))) {
       break;
     }
+  }
+  if (only_idle && word.mapped() && suspect(word.frame()) && !clear_suspicion(region, page, word)) {
+    return;
   }
   if (word.state() == PageState::dirty || word.state() == PageState::unmapped_dirty) {
     page_cleaned(region);

@@ -25,7 +25,7 @@ int write_back_range(Pager& pager, PagedRegion& region, std::uint64_t first, std
   region.table.for_each_used(first, end, [&](std::uint64_t page) {
     while (true) {
       const PageWord word = region.table.load(page);
-      const bool dirty = word.state() == PageState::dirty || word.state() == PageState::unmapped_dirty;
+      const bool dirty = pager.wants_cleaning(word);
       if (dirty && pager.begin_cleaning(region, page, word)) {
         write_back.add(region, page, word.frame());
         if (write_back.pages() >= batch_pages || write_back.bytes() >= batch_bytes) {

@@ -195,6 +195,7 @@ int Pager::finish_fill(PagedRegion& region, std::uint64_t page, const FillFrames
   const FrameId frame = copies ? frames.token : frames.data;
   FrameRecord& record = frames_.record(frames.data);
   record.hashed = false;
+  set_suspect(frame, false);
   PageState state = PageState::unmapped;
   if (kind == FillKind::fault || copies) {
     // Placing wakes who waits, and he may write before we are done: from here on sync() must wait for us.

@@ -96,8 +96,15 @@ class Pager {
 
   // --- Write-back in place, for sync and flush.
 
-  /// From dirty to cleaning (or from unmapped_dirty to writing): the caller owns it and must end it. False if it changed.
+  /// Whether there may be something to write: the page is dirty, or clean but suspect.
+  bool wants_cleaning(PageWord word) noexcept;
+  /// From dirty (or suspect) to cleaning, or from unmapped_dirty to writing: the caller owns it and must end it. False if it
+  /// changed.
   bool begin_cleaning(PagedRegion& region, std::uint64_t page, PageWord word) noexcept;
+  /// Write-protection stops the processor, not a device. Where the program has direct I/O of its own under way into a page
+  /// that is cleaned in place, the device may still change what is called clean from then on. So a page cleaned in place is
+  /// suspect: the next sync, and its eviction, compare it with its hashes again. The suspicion ends when UFFDIO_MOVE, which
+  /// refuses pages that a device holds, has taken the page, and it is still what was written.
   void finish_cleaning(PagedRegion& region, std::uint64_t page, int error) noexcept;
 
   // --- Dropping.
@@ -188,6 +195,11 @@ class Pager {
   void settle(PagedRegion& region, std::uint64_t page, PageWord desired) noexcept;
   void forget(PagedRegion& region, std::uint64_t page, PageWord word, bool evicted) noexcept;
   void refuse(FrameId frame) noexcept;
+  bool suspect(FrameId frame) noexcept { return std::atomic_ref(frames_.record(frame).suspect).load(); }
+  void set_suspect(FrameId frame, bool value) noexcept { std::atomic_ref(frames_.record(frame).suspect).store(value); }
+  bool proven_unchanged(PagedRegion& region, std::uint64_t page, FrameId frame) noexcept;
+  void become_writing(PagedRegion& region, std::uint64_t page) noexcept;
+  bool clear_suspicion(PagedRegion& region, std::uint64_t page, PageWord& word) noexcept;
   void evict_directly() noexcept;
   void hash_frame(PagedRegion& region, std::uint64_t page, FrameId frame) noexcept;
   void retire(PagedRegion& region, std::uint64_t page) noexcept;

@@ -30,6 +30,11 @@ void WriteBack::find_changes(std::size_t index) {
   const std::uint64_t length = region.page_length(page.page);
   FrameRecord& record = pager_.frames().record(page.frame);
   if (!record.hashed) {
+    if (region.table.load(page.page).state() == PageState::cleaning) {
+      // It will be suspect: it needs hashes to be compared with, taken before the write.
+      hash_blocks(page.source, region.page_mapped(page.page), pager_.frames().hashes(page.frame));
+      record.hashed = true;
+    }
     return add_pieces(index, 0, length);
   }
   BlockHash* hashes = pager_.frames().hashes(page.frame);

@@ -308,8 +308,7 @@ int PagedRegionImplementation::hold_page(std::uint64_t page) {
       region_.table.wait(page, word);
       continue;
     }
-    const bool dirty = word.state() == PageState::dirty || word.state() == PageState::unmapped_dirty;
-    if (!dirty) {
+    if (!pager.wants_cleaning(word)) {
       if (pager.hold(region_, page, word)) {
         return 0;
       }
