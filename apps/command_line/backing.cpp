@@ -13,12 +13,12 @@
 #include <filesystem>
 #include <mutex>
 #include <set>
-#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "config/size.hpp"
+#include "store/store_url.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -41,20 +41,18 @@ void remove_path(const std::string& path) noexcept {
   std::filesystem::remove_all(path, ignored);
 }
 
-bool starts_with_scheme(std::string_view url, std::string_view scheme) {
-  return url.substr(0, scheme.size()) == scheme;
-}
-
-/// Where on disk the store of a URL is; empty if it is not one file or directory.
+/// Where on disk the store of a URL is; empty if it is not one file or directory, or no URL at all: opening will say.
 std::string path_of(const std::string& url) {
-  for (const std::string_view scheme : {"file://", "sparse://"}) {
-    if (starts_with_scheme(url, scheme)) {
-      const std::string rest = url.substr(scheme.size());
-      return rest.substr(0, rest.find('?'));
+  try {
+    const StoreUrl parsed = parse_store_url(url);
+    if (parsed.scheme.empty()) {
+      return parsed.path;
     }
+    const bool on_disk = parsed.scheme == "file" || parsed.scheme == "sparse";
+    return on_disk && !has_wildcard(parsed.path) ? percent_decode(parsed.path, url) : std::string();
+  } catch (const StoreError&) {
+    return {};
   }
-  const bool has_scheme = url.find("://") != std::string::npos || starts_with_scheme(url, "memory:");
-  return has_scheme ? std::string() : url;
 }
 
 bool is_regular_file(const std::string& path) {
