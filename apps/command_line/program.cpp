@@ -1,6 +1,7 @@
 #include "command_line/program.hpp"
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -75,6 +76,11 @@ int Program::run(int argc, char** argv, const std::function<Report(const Workloa
     return exit_code_of(name_, app_, error);
   }
   remove_scratch_on_interruption();
+#ifdef M_MMAP_THRESHOLD
+  // A fixed threshold: tables and buffers go back to the kernel when they are freed, and do not add to what a budget
+  // was meant to limit. Left alone, glibc raises it with the first large block that is freed.
+  ::mallopt(M_MMAP_THRESHOLD, 256 << 10);
+#endif
   return exit_code_of(name_, [&] { return run_parsed(work); });
 }
 
