@@ -40,6 +40,7 @@ struct BfsOptions {
   std::string roots = "4";
   std::vector<std::string> root;
   std::string direction = "top-down";
+  std::string scan = "alternate";
   std::string lookahead;
   std::string graph;
   bool build_only = false;
@@ -58,6 +59,14 @@ Direction parse_direction(const std::string& text) {
     return Direction::automatic;
   }
   throw OptionError("direction " + text + " is unknown: choose one of top-down, bottom-up, auto");
+}
+
+/// Whether every other level goes through the graph from its end.
+bool parse_scan(const std::string& text) {
+  if (text != "alternate" && text != "ascending") {
+    throw OptionError("scan " + text + " is unknown: choose one of alternate, ascending");
+  }
+  return text == "alternate";
 }
 
 /// --graph is --file and --keep in one.
@@ -207,6 +216,7 @@ class BfsRun {
   BfsRun(const WorkloadOptions& options, const BfsOptions& bfs)
       : options_(options), bfs_(bfs), team_(options.threads), progress_("preparing", 0) {
     traversal_options_.direction = parse_direction(bfs.direction);
+    traversal_options_.alternate = parse_scan(bfs.scan);
     traversal_options_.progress = [this](std::uint64_t arcs) { progress_.add(arcs); };
   }
 
@@ -358,6 +368,7 @@ class BfsRun {
       report.failure = outcome.failure;
     }
     report.fields["direction"] = bfs_.direction;
+    report.fields["scan"] = bfs_.scan;
     report.fields["lookahead_bytes"] = traversal_options_.lookahead_bytes;
     report.fields["state_bytes"] = traversal_state_bytes(header.vertices);
     report.fields["teps"] = static_cast<double>(outcome.edges.size()) / slowness;
@@ -386,6 +397,8 @@ void declare(CLI::App& app, BfsOptions& bfs) {
   app.add_option("--roots", bfs.roots, "How many searches, each from another random vertex (default: 4)");
   app.add_option("--root", bfs.root, "Search from this vertex; may be given more than once");
   app.add_option("--direction", bfs.direction, "top-down (default), bottom-up or auto");
+  app.add_option("--scan", bfs.scan,
+                 "Levels go through the file alternately up and down (alternate) or always up (ascending)");
   app.add_option("--lookahead", bfs.lookahead, "How much to prefetch ahead (default: budget / 16, 1MiB to 64MiB)");
   app.add_option("--graph", bfs.graph, "The graph file: kept if it is made, searched as it is if it is there");
   app.add_flag("--build-only", bfs.build_only, "Make the --graph file and stop");

@@ -7,10 +7,11 @@
 namespace tiermap {
 
 RangeAnnouncer::RangeAnnouncer(const CsrGraph& graph, std::uint64_t lookahead_bytes, std::uint64_t page_size_bytes,
-                               std::function<std::uint64_t(std::uint64_t)> word)
+                               bool backwards, std::function<std::uint64_t(std::uint64_t)> word)
     : graph_(graph),
       lookahead_bytes_(lookahead_bytes),
       page_size_bytes_(page_size_bytes),
+      backwards_(backwards),
       word_(std::move(word)),
       chunks_((graph.vertices() + chunk_vertices - 1) / chunk_vertices) {
   if (lookahead_bytes_ != 0) {
@@ -18,20 +19,20 @@ RangeAnnouncer::RangeAnnouncer(const CsrGraph& graph, std::uint64_t lookahead_by
   }
 }
 
-void RangeAnnouncer::reached(std::uint64_t chunk) {
+void RangeAnnouncer::reached(std::uint64_t place) {
   if (lookahead_bytes_ == 0 || announced_chunks_.load(std::memory_order_relaxed) >= chunks_) {
     return;
   }
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (lock.owns_lock()) {
-    announce_until_enough(chunk);
+    announce_until_enough(place);
   }
 }
 
-void RangeAnnouncer::announce_until_enough(std::uint64_t chunk) {
+void RangeAnnouncer::announce_until_enough(std::uint64_t place) {
   std::uint64_t announced = announced_chunks_.load(std::memory_order_relaxed);
   const auto ahead = [&] {
-    return chunk < announced ? announced_bytes_ - bytes_before_chunk_[chunk] : std::uint64_t{0};
+    return place < announced ? announced_bytes_ - bytes_before_chunk_[place] : std::uint64_t{0};
   };
   if (announced >= chunks_ || ahead() >= lookahead_bytes_ / 2) {
     return;
@@ -40,8 +41,8 @@ void RangeAnnouncer::announce_until_enough(std::uint64_t chunk) {
   while (announced < chunks_ && ahead() < lookahead_bytes_) {
     bytes_before_chunk_.push_back(announced_bytes_);
     // What has been passed already is not worth asking for.
-    if (announced >= chunk) {
-      add_chunk(announced);
+    if (announced >= place) {
+      add_chunk(backwards_ ? chunks_ - 1 - announced : announced);
     }
     ++announced;
   }

@@ -18,20 +18,21 @@ class RangeAnnouncer {
   static constexpr std::uint64_t chunk_vertices = 4096;
 
   /// `word(i)` is the i-th group of 64 vertices, a bit set for each that will be read.
-  RangeAnnouncer(const CsrGraph& graph, std::uint64_t lookahead_bytes, std::uint64_t page_size_bytes,
+  RangeAnnouncer(const CsrGraph& graph, std::uint64_t lookahead_bytes, std::uint64_t page_size_bytes, bool backwards,
                  std::function<std::uint64_t(std::uint64_t)> word);
 
-  /// A thread begins chunk `chunk`.
-  void reached(std::uint64_t chunk);
+  /// A thread begins the chunk that comes in place `place`: from the first one on, or backwards from the last.
+  void reached(std::uint64_t place);
 
  private:
-  void announce_until_enough(std::uint64_t chunk);
+  void announce_until_enough(std::uint64_t place);
   void add_chunk(std::uint64_t chunk);
   void add_range(ByteRange range);
 
   const CsrGraph& graph_;
   const std::uint64_t lookahead_bytes_;
   const std::uint64_t page_size_bytes_;
+  const bool backwards_;
   const std::function<std::uint64_t(std::uint64_t)> word_;
   const std::uint64_t chunks_;
 

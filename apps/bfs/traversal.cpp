@@ -50,6 +50,7 @@ class Search {
       result_.level_counts.push_back(reached);
       frontier_.swap(next_);
       next_.clear();
+      backwards_ = options_.alternate && !backwards_;
     }
     result_.level_counts.pop_back();
     return std::move(result_);
@@ -72,7 +73,7 @@ class Search {
 
   std::uint64_t arcs_of_frontier() {
     std::atomic<std::uint64_t> arcs{0};
-    for_each_chunk([&](std::uint64_t first, std::uint64_t end) {
+    for_each_chunk([&](std::uint64_t, std::uint64_t first, std::uint64_t end) {
       std::uint64_t sum = 0;
       for (std::uint64_t index = first; index < end; ++index) {
         for (std::uint64_t bits = frontier_.word(index); bits != 0; bits &= bits - 1) {
@@ -86,7 +87,7 @@ class Search {
   }
 
   std::uint64_t step_top_down() {
-    RangeAnnouncer announcer(graph_, options_.lookahead_bytes, options_.page_size_bytes,
+    RangeAnnouncer announcer(graph_, options_.lookahead_bytes, options_.page_size_bytes, backwards_,
                              [this](std::uint64_t index) { return frontier_.word(index); });
     return step(announcer, [this](std::uint64_t index, std::uint64_t& looked_at) {
       std::uint64_t reached = 0;
@@ -118,13 +119,13 @@ class Search {
     });
   }
 
-  /// Every word of 64 vertices, once, in order, by all threads.
+  /// Every word of 64 vertices, once, by all threads, chunk after chunk in this level's direction.
   template <typename Word>
   std::uint64_t step(RangeAnnouncer& announcer, const Word& word) {
     std::atomic<std::uint64_t> reached{0};
     std::atomic<std::uint64_t> looked_at{0};
-    for_each_chunk([&](std::uint64_t first, std::uint64_t end) {
-      announcer.reached(first / chunk_words);
+    for_each_chunk([&](std::uint64_t place, std::uint64_t first, std::uint64_t end) {
+      announcer.reached(place);
       std::uint64_t chunk_reached = 0;
       std::uint64_t chunk_looked_at = 0;
       for (std::uint64_t index = first; index < end; ++index) {
@@ -143,8 +144,10 @@ class Search {
   template <typename Chunk>
   void for_each_chunk(const Chunk& chunk) {
     const std::uint64_t words = frontier_.word_count();
-    team_.for_each((words + chunk_words - 1) / chunk_words, [&](std::uint64_t index) {
-      chunk(index * chunk_words, std::min(words, (index + 1) * chunk_words));
+    const std::uint64_t chunks = (words + chunk_words - 1) / chunk_words;
+    team_.for_each(chunks, [&](std::uint64_t place) {
+      const std::uint64_t index = backwards_ ? chunks - 1 - place : place;
+      chunk(place, index * chunk_words, std::min(words, (index + 1) * chunk_words));
     });
   }
 
@@ -194,6 +197,7 @@ class Search {
   VertexSet frontier_;
   VertexSet next_;
   Traversal result_;
+  bool backwards_ = false;
   bool was_bottom_up_ = false;
   std::uint64_t arcs_passed_ = 0;
 };

@@ -23,6 +23,8 @@ enum class Direction : std::uint8_t {
 
 struct TraversalOptions {
   Direction direction = Direction::top_down;
+  bool alternate =
+      true;  ///< Go through every other level from the end: what was read last is in memory, and is read first.
   std::uint64_t lookahead_bytes = 0;            ///< How much is asked for ahead of the reading; 0 for nothing.
   std::uint64_t page_size_bytes = 4096;         ///< In what unit it comes, so that it can be counted.
   std::function<void(std::uint64_t)> progress;  ///< Told how many arcs have been looked at; may be empty.

@@ -165,6 +165,7 @@ TEST_F(BfsTest, RefusesBadOptions) {
   expect_refused(program, {"--scale", "4", "--input", "x"}, "choose one");
   expect_refused(program, {"--scale", "4", "--build-only"}, "--graph");
   expect_refused(program, {"--graph", "a", "--file", "b"}, "choose one");
+  expect_refused(program, {"--scale", "4", "--scan", "sideways"}, "ascending");
   expect_refused(program, {"--scale", "4", "--lookahead", "far"}, "far");
   expect_refused(program, {"--scale", "4", "--graph", path("missing/graph")}, "missing");
 }
