@@ -109,7 +109,7 @@ class Search {
       }
       return bits;
     };
-    RangeAnnouncer announcer(graph_, options_.lookahead_bytes, options_.page_size_bytes, unreached);
+    RangeAnnouncer announcer(graph_, options_.lookahead_bytes, options_.page_size_bytes, backwards_, unreached);
     return step(announcer, [&](std::uint64_t index, std::uint64_t& looked_at) {
       std::uint64_t reached = 0;
       for (std::uint64_t bits = unreached(index); bits != 0; bits &= bits - 1) {
