@@ -27,7 +27,7 @@ namespace tiermap {
 namespace {
 
 constexpr const char* program_name = "tiermap-bfs";
-constexpr std::uint64_t default_page_size = std::uint64_t{1} << 20U;
+constexpr std::uint64_t default_page_size = std::uint64_t{2} << 20U;
 constexpr std::uint32_t default_scale = 20;
 constexpr std::uint32_t most_scale = 31;
 
@@ -40,7 +40,7 @@ struct BfsOptions {
   std::string roots = "4";
   std::vector<std::string> root;
   std::string direction = "top-down";
-  std::string scan = "alternate";
+  std::string scan = "ascending";
   std::string lookahead;
   std::string graph;
   bool build_only = false;
@@ -398,7 +398,7 @@ void declare(CLI::App& app, BfsOptions& bfs) {
   app.add_option("--root", bfs.root, "Search from this vertex; may be given more than once");
   app.add_option("--direction", bfs.direction, "top-down (default), bottom-up or auto");
   app.add_option("--scan", bfs.scan,
-                 "Levels go through the file alternately up and down (alternate) or always up (ascending)");
+                 "Levels go through the file always up (ascending, default) or alternately up and down (alternate)");
   app.add_option("--lookahead", bfs.lookahead, "How much to prefetch ahead (default: budget / 16, 1MiB to 64MiB)");
   app.add_option("--graph", bfs.graph, "The graph file: kept if it is made, searched as it is if it is there");
   app.add_flag("--build-only", bfs.build_only, "Make the --graph file and stop");

@@ -17,6 +17,9 @@
 namespace tiermap {
 namespace {
 
+constexpr std::uint64_t least_default_page = 4U << 10U;
+constexpr std::uint64_t least_default_pages = 32;
+
 template <typename T, std::size_t count>
 using Names = std::array<std::pair<const char*, T>, count>;
 
@@ -105,6 +108,11 @@ WorkloadOptions SharedOptions::checked() const {
     options.page_size_bytes = checked_page_size(page_size_);
   } else if (std::getenv("TIERMAP_PAGE_SIZE") == nullptr && std::getenv("TIERMAP_CONFIG") == nullptr) {
     options.page_size_bytes = default_page_size_;
+    // A small budget should still be many pages.
+    while (options.budget_bytes.has_value() && *options.page_size_bytes > least_default_page &&
+           *options.budget_bytes / *options.page_size_bytes < least_default_pages) {
+      *options.page_size_bytes /= 2;
+    }
   }
   options.threads = threads_.empty() ? std::max(1U, std::thread::hardware_concurrency())
                                      : static_cast<std::uint32_t>(parse_whole_number(threads_, "threads", 1, 1024));

@@ -44,7 +44,7 @@ struct WorkloadOptions {
 class SharedOptions {
  public:
   /// Declares the options on `app`. `default_page_size` is what the program uses when neither its user nor the
-  /// environment nor a configuration file chose.
+  /// environment nor a configuration file chose, and the budget is not too small for it.
   void declare(CLI::App& app, std::uint64_t default_page_size);
 
   /// Throws OptionError, one line that names the value and the remedy.

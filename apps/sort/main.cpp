@@ -21,7 +21,7 @@ namespace {
 constexpr const char* program_name = "tiermap-sort";
 constexpr std::uint64_t word_bytes = sizeof(std::uint64_t);
 constexpr std::uint64_t default_bytes = std::uint64_t{4} << 30U;
-constexpr std::uint64_t default_page_size = std::uint64_t{1} << 20U;
+constexpr std::uint64_t default_page_size = std::uint64_t{2} << 20U;
 
 struct SortOptions {
   std::string order = "uniform";

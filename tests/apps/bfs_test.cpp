@@ -33,10 +33,12 @@ TEST_P(BfsSystemTest, GivesTheSameLevelsInEveryWay) {
   nlohmann::json levels;
   for (const char* threads : {"1", "2", "5", "8"}) {
     for (const char* direction : {"top-down", "bottom-up", "auto"}) {
-      for (const char* prefetch : {"on", "off"}) {
-        const nlohmann::json report =
-            search({"--system", GetParam(), "--scale", "12", "--threads", threads, "--direction", direction,
-                    "--prefetch", prefetch, "--page-size", "64KiB"});
+      for (const std::vector<std::string>& way :
+           {std::vector<std::string>{"--prefetch", "on", "--scan", "alternate"}, {"--prefetch", "off"}}) {
+        std::vector<std::string> arguments = {"--system", GetParam(),    "--scale", "12",          "--threads",
+                                              threads,    "--direction", direction, "--page-size", "64KiB"};
+        arguments.insert(arguments.end(), way.begin(), way.end());
+        const nlohmann::json report = search(arguments);
         ASSERT_FALSE(report.empty());
         expect_shared_fields(report, "bfs", GetParam());
         EXPECT_EQ(report.at("verified"), true);
