@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,6 +21,8 @@ const char* const program = "tiermap-sort";
 struct Case {
   std::string system;
   std::string order;
+
+  friend void PrintTo(const Case& value, std::ostream* output) { *output << value.system << ' ' << value.order; }
 };
 
 class SortTest : public ProgramTest {};
@@ -42,7 +45,7 @@ TEST_P(SortSystemTest, SortsMoreThanItsBudget) {
   for (const char* threads : {"1", "2", "8"}) {
     const Outcome outcome =
         run(program, {"--system", GetParam().system, "--order", GetParam().order, "--bytes", "24MiB", "--budget",
-                      "16MiB", "--page-size", "64KiB", "--threads", threads, "--json"});
+                      "8MiB", "--page-size", "64KiB", "--threads", threads, "--json"});
     ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
     EXPECT_EQ(outcome.errors, "");
     const nlohmann::json report = outcome.json();
