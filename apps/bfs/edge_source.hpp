@@ -29,7 +29,7 @@ using EdgeSink = std::function<void(std::uint64_t, std::span<const Edge>)>;
 class EdgeSource {
  public:
   /// Edges in a piece; only the last one has fewer.
-  static constexpr std::uint64_t piece_edges = std::uint64_t{1} << 18U;
+  static constexpr std::uint64_t piece_edges = std::uint64_t{1} << 16U;
 
   virtual ~EdgeSource() = default;
   virtual std::uint64_t vertices() const = 0;

@@ -12,8 +12,8 @@
 namespace tiermap {
 namespace {
 
-constexpr std::uint64_t block_vertices = std::uint64_t{1} << 16U;
-constexpr std::uint64_t piece_arcs = std::uint64_t{1} << 18U;
+constexpr std::uint64_t block_vertices = std::uint64_t{1} << 14U;
+constexpr std::uint64_t piece_arcs = std::uint64_t{1} << 17U;
 
 /// Remembers the first thing found wrong, by whichever thread.
 class FirstFailure {

@@ -10,7 +10,9 @@
 namespace tiermap {
 namespace {
 
-constexpr std::uint64_t piece_bytes = std::uint64_t{4} << 20U;
+constexpr std::uint64_t piece_bytes = std::uint64_t{1} << 20U;
+/// Enough to keep a device busy. More would only take memory, beside a budget that may be all there is.
+constexpr std::uint32_t most_buffers = 8;
 constexpr std::uint64_t piece_words = piece_bytes / sizeof(std::uint64_t);
 constexpr std::uint64_t distinct_words = 16;
 
@@ -51,11 +53,14 @@ WordSum write_words(Store& store, WordOrder order, std::uint64_t seed, ThreadTea
   const std::uint64_t pieces = (count + piece_words - 1) / piece_words;
   std::vector<WordSum> sums(team.size());
   std::vector<AlignedBuffer> buffers;
-  for (std::uint32_t member = 0; member < team.size(); ++member) {
+  for (std::uint32_t member = 0; member < std::min(team.size(), most_buffers); ++member) {
     buffers.emplace_back(piece_bytes);
   }
   std::atomic<std::uint64_t> next{0};
   team.run([&](std::uint32_t member) {
+    if (member >= buffers.size()) {
+      return;
+    }
     for (std::uint64_t piece = next++; piece < pieces; piece = next++) {
       const std::uint64_t first = piece * piece_words;
       const auto words = buffers[member].as_span<std::uint64_t>().first(std::min(piece_words, count - first));

@@ -12,7 +12,9 @@ namespace tiermap {
 namespace {
 
 constexpr std::uint64_t word_bytes = sizeof(std::uint64_t);
-constexpr std::uint64_t piece_bytes = std::uint64_t{4} << 20U;
+constexpr std::uint64_t piece_bytes = std::uint64_t{1} << 20U;
+/// Enough to keep a device busy. More would only take memory, beside a budget that may be all there is.
+constexpr std::uint32_t most_buffers = 8;
 constexpr std::uint64_t piece_words = piece_bytes / word_bytes;
 
 /// What one piece tells; enough to join pieces in order.
@@ -85,11 +87,14 @@ WordCheck check_words(Store& store, ThreadTeam& team) {
   const std::uint64_t count = store.size_bytes() / word_bytes;
   std::vector<PieceCheck> pieces((count + piece_words - 1) / piece_words);
   std::vector<AlignedBuffer> buffers;
-  for (std::uint32_t member = 0; member < team.size(); ++member) {
+  for (std::uint32_t member = 0; member < std::min(team.size(), most_buffers); ++member) {
     buffers.emplace_back(piece_bytes);
   }
   std::atomic<std::uint64_t> next{0};
   team.run([&](std::uint32_t member) {
+    if (member >= buffers.size()) {
+      return;
+    }
     const std::span<std::uint64_t> buffer = buffers[member].as_span<std::uint64_t>();
     for (std::uint64_t index = next++; index < pieces.size(); index = next++) {
       const std::uint64_t first = index * piece_words;
