@@ -146,9 +146,11 @@ void FillWorker::start_prefetch(const FillRequest& request) {
       }
       continue;
     }
+    // What is under way holds frames that nobody can use yet: with little memory, less of it at once.
+    const std::uint64_t most_bytes = std::min(most_run_bytes, pager_.frames().budget_bytes() / 16);
     const bool joins = run != nullptr && page == run->first + run->frames.size() &&
                        run->frames.size() < most_run_pages &&
-                       (run->frames.size() + 1) * region.page_bytes <= most_run_bytes;
+                       (run->frames.size() + 1) * region.page_bytes <= most_bytes;
     if (!joins) {
       if (run != nullptr) {
         launch(std::move(run));

@@ -109,8 +109,9 @@ PagedRegionImplementation::Pages PagedRegionImplementation::pages_of(ByteRange r
 }
 
 std::shared_ptr<PrefetchState> PagedRegionImplementation::prefetch(std::span<const ByteRange> ranges) {
-  // More than memory can hold would evict its own beginning.
-  std::uint64_t room = engine_->budget_bytes() / 4 * 3 / FramePool::cost(region_.page_bytes);
+  // More than memory can hold would evict its own beginning. Copying takes a second frame for each page under way.
+  const std::uint64_t quarters = engine_->move_ ? 3 : 2;
+  std::uint64_t room = engine_->budget_bytes() / 4 * quarters / FramePool::cost(region_.page_bytes);
   constexpr std::uint64_t bytes_a_request = 4 << 20;  // Small enough that several fillers share the work.
   const std::uint64_t pages_a_request = std::max<std::uint64_t>(1, bytes_a_request / region_.page_bytes);
   std::uint64_t total = 0;

@@ -175,6 +175,7 @@ TEST_P(LifetimeTest, MappingAndUnmappingGivesEverythingBack) {
     region.sync();
   };
   once();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // Until the cache's threads have made their rings.
   const auto descriptors = count("/proc/self/fd");
   const auto ranges = mappings();
   for (int round = 0; round < 20; ++round) {
