@@ -173,13 +173,17 @@ void WriteBack::run(const Finished& finished) {
   if (pages_.empty()) {
     return;
   }
-  pager_.writes_under_way.fetch_add(1, std::memory_order_acq_rel);
+  // Batches of a store that failed the last one are nothing to wait for.
+  const std::uint32_t hope = succeeded_ ? 1 : 0;
+  pager_.writes_under_way.fetch_add(hope, std::memory_order_acq_rel);
   for (std::size_t index = 0; index < pages_.size(); ++index) {
     find_changes(index);
   }
   join_pieces();
   perform();
+  succeeded_ = false;
   for (const Page& page : pages_) {
+    succeeded_ = succeeded_ || page.error == 0;
     PagedRegion& region = *page.region;
     if (page.error != 0) {
       // Which blocks the store has is unknown now: the next try writes the whole page.
@@ -191,7 +195,7 @@ void WriteBack::run(const Finished& finished) {
     }
     finished(region, page.page, page.error);
   }
-  pager_.writes_under_way.fetch_sub(1, std::memory_order_acq_rel);
+  pager_.writes_under_way.fetch_sub(hope, std::memory_order_acq_rel);
   pages_.clear();
   pieces_.clear();
   requests_.clear();

@@ -65,6 +65,7 @@ class WriteBack {
   std::vector<Piece> pieces_;
   std::vector<Request> requests_;
   std::uint64_t bytes_ = 0;
+  bool succeeded_ = true;  ///< Some page of the last batch was written.
 };
 
 }  // namespace tiermap
