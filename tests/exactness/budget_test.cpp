@@ -1,0 +1,261 @@
+// Memory against the budget as the kernel counts it: a child process runs a load, a thread of its own reads the resident set all the
+// time, and the kernel's own high-water mark is read at the end.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "exactness/store_kinds.hpp"
+#include "exactness/watchdog.hpp"
+#include "tiermap/tiermap.hpp"
+
+namespace tiermap {
+namespace {
+
+using namespace std::chrono_literals;
+
+// AddressSanitizer and ThreadSanitizer keep shadows of what is touched: there the resident set says nothing about us.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool measurable = false;
+#else
+constexpr bool measurable = true;
+#endif
+
+/// What is not for pages: stacks, rings, queues, page words of the regions. Measured: 1 to 3 MiB.
+constexpr std::uint64_t allowance_bytes = 6 << 20;
+
+std::uint64_t status_bytes(const std::string& field) {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  while (status >> word) {
+    if (word == field) {
+      std::uint64_t kibibytes = 0;
+      status >> kibibytes;
+      return kibibytes << 10;
+    }
+  }
+  return 0;
+}
+
+struct Setting {
+  FaultMode mode;
+  Placement placement;
+  std::vector<std::uint64_t> page_sizes;
+};
+
+class Budget : public testing::TestWithParam<Setting> {
+ protected:
+  std::unique_ptr<Cache> make_cache(std::uint64_t bytes) {
+    CacheOptions options;
+    options.budget_bytes = bytes;
+    options.fault_mode = GetParam().mode;
+    options.placement = GetParam().placement;
+    options.fillers = 3;
+    options.evictors = 2;
+    options.publish_statistics = false;
+    return std::make_unique<Cache>(options);
+  }
+
+  void map_all(Cache& cache, std::uint64_t bytes) {
+    for (const std::uint64_t page_bytes : GetParam().page_sizes) {
+      const std::string path = directory_ / std::to_string(page_bytes);
+      RegionOptions options;
+      options.access = Access::read_write;
+      options.length = bytes + page_bytes / 2 + 4096;  // The last page is shorter than its frame.
+      options.page_size_bytes = page_bytes;
+      regions_.push_back(cache.map(path, options));
+    }
+  }
+
+  // Eight threads that read, write and prefetch everywhere.
+  void load(std::chrono::milliseconds time) {
+    std::vector<std::thread> threads;
+    const auto end = std::chrono::steady_clock::now() + time;
+    for (std::uint64_t thread = 0; thread < 8; ++thread) {
+      threads.emplace_back([this, thread, end] {
+        std::mt19937_64 random(thread);
+        while (std::chrono::steady_clock::now() < end) {
+          Region& region = regions_[random() % regions_.size()];
+          auto* words = reinterpret_cast<volatile std::uint64_t*>(region.data());
+          for (int step = 0; step < 20; ++step) {
+            const std::uint64_t word = random() % (region.size() / 8);
+            if (random() % 2 == 0) {
+              words[word] = word;
+            } else {
+              static_cast<void>(words[word]);
+            }
+          }
+          if (random() % 8 == 0) {
+            const std::uint64_t offset = random() % (region.size() / 2);
+            region.prefetch({offset, region.size() / 4});
+          }
+        }
+      });
+    }
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+  }
+
+  /// Runs a load in a child. The child returns the number of bytes it went over what it was allowed, at worst.
+  template <typename Child>
+  void in_child(Child&& child) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      const std::uint64_t over = child();
+      static_cast<void>(!::write(ends[1], &over, sizeof over));
+      regions_.clear();
+      ::_exit(testing::Test::HasFailure() ? 1 : 0);
+    }
+    ::close(ends[1]);
+    std::uint64_t over = ~std::uint64_t{0};
+    EXPECT_EQ(::read(ends[0], &over, sizeof over), static_cast<ssize_t>(sizeof over));
+    ::close(ends[0]);
+    int status = -1;
+    ::waitpid(pid, &status, 0);
+    EXPECT_EQ(status, 0);
+    std::printf("at worst %.2f MiB beside the budget\n", static_cast<double>(over) / (1 << 20));
+    EXPECT_LE(over, allowance_bytes);
+  }
+
+  TemporaryDirectory directory_{"/dev/shm"};
+  std::vector<Region> regions_;
+};
+
+TEST_P(Budget, ResidentMemoryStaysUnderItAtEveryMoment) {
+  if (!measurable) {
+    GTEST_SKIP() << "sanitizers change what is resident";
+  }
+  constexpr std::uint64_t budget = 48 << 20;
+  in_child([&] {
+    const Watchdog watchdog("budget", 60s);
+    const std::uint64_t before = status_bytes("RssAnon:");
+    const auto cache = make_cache(budget);
+    map_all(*cache, 64 << 20);
+    std::atomic<bool> stop{false};
+    std::uint64_t most = 0;
+    std::thread sampler([&] {
+      while (!stop.load()) {
+        most = std::max(most, status_bytes("RssAnon:"));
+      }
+    });
+    load(1500ms);
+    stop.store(true);
+    sampler.join();
+    EXPECT_GT(most, before + budget / 2);
+    const std::uint64_t allowed = before + budget;
+    return most > allowed ? most - allowed : 0;
+  });
+}
+
+TEST_P(Budget, ItCanBeChangedUnderLoad) {
+  if (!measurable) {
+    GTEST_SKIP() << "sanitizers change what is resident";
+  }
+  in_child([&] {
+    const Watchdog watchdog("budget changes", 60s);
+    const std::uint64_t before = status_bytes("RssAnon:");
+    const auto cache = make_cache(64 << 20);
+    map_all(*cache, 48 << 20);
+    std::thread loader([this] { load(1500ms); });
+    std::mt19937_64 random(5);
+    std::uint64_t worst = 0;
+    const std::uint64_t least = cache->minimum_budget_bytes();
+    for (int round = 0; round < 12; ++round) {
+      const std::uint64_t budget = least + random() % (48 << 20);
+      cache->set_budget_bytes(budget);
+      EXPECT_EQ(cache->budget_bytes(), budget);
+      for (int sample = 0; sample < 10; ++sample) {
+        const std::uint64_t now = status_bytes("RssAnon:");
+        worst = std::max(worst, now > before + budget ? now - before - budget : 0);
+        std::this_thread::sleep_for(8ms);
+      }
+    }
+    loader.join();
+    cache->set_budget_bytes(least);
+    load(100ms);
+    const std::uint64_t now = status_bytes("RssAnon:");
+    return std::max(worst, now > before + least ? now - before - least : 0);
+  });
+}
+
+TEST_P(Budget, PinnedPagesKeepTheirs) {
+  const auto cache = make_cache(64 << 20);
+  map_all(*cache, 16 << 20);
+  Region& region = regions_.front();
+  const std::uint64_t free_for_pins = cache->budget_bytes() - cache->minimum_budget_bytes();
+  const ByteRange pinned{0, std::min<std::uint64_t>(free_for_pins / 2, region.size() / 2)};
+  const std::uint64_t least_before = cache->minimum_budget_bytes();
+  region.pin(pinned);
+  EXPECT_GE(cache->minimum_budget_bytes(), least_before + pinned.bytes);
+  const std::uint64_t budget = cache->budget_bytes();
+  EXPECT_THROW(cache->set_budget_bytes(least_before), Error);
+  EXPECT_EQ(cache->budget_bytes(), budget) << "the old one stays";
+  cache->set_budget_bytes(cache->minimum_budget_bytes());
+  load(100ms);
+  region.unpin(pinned);
+  cache->set_budget_bytes(least_before);
+  EXPECT_LE(cache->statistics().resident_bytes, least_before);
+  EXPECT_THROW(region.pin(pinned), Error);
+  EXPECT_EQ(cache->minimum_budget_bytes(), least_before) << "a pin that failed pins nothing";
+  load(100ms);
+}
+
+TEST_P(Budget, UnwritablePagesKeepTheOldBudget) {
+  const auto cache = make_cache(64 << 20);
+  const std::shared_ptr<Store> memory = open_store("memory:16MiB", OpenMode::open_or_create);
+  const auto store = std::make_shared<FaultyStore>(memory);
+  RegionOptions options;
+  options.access = Access::read_write;
+  options.page_size_bytes = GetParam().page_sizes.front();
+  Region region = cache->map(store, options);
+  for (std::uint64_t word = 0; word < region.size() / 8; word += 512) {
+    region.as_span<volatile std::uint64_t>()[word] = word;
+  }
+  store->on_write([](const FaultyStore::Call&) { return FaultyStore::fail(EIO); });
+  try {
+    cache->set_budget_bytes(std::max<std::uint64_t>(cache->minimum_budget_bytes(), 1 << 20));
+    ADD_FAILURE() << "16 MiB of dirty pages cannot go";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code().value(), ENOMEM) << error.what();
+  }
+  EXPECT_EQ(cache->budget_bytes(), std::uint64_t{64} << 20);
+  store->on_write(nullptr);
+  cache->set_budget_bytes(std::max<std::uint64_t>(cache->minimum_budget_bytes(), 1 << 20));
+  for (std::uint64_t word = 0; word < region.size() / 8; word += 512) {
+    ASSERT_EQ(region.as_span<volatile std::uint64_t>()[word], word);
+  }
+}
+
+std::vector<Setting> settings() {
+  std::vector<Setting> result;
+  for (const FaultMode mode : {FaultMode::notify, FaultMode::self_serving}) {
+    for (const Placement placement : {Placement::move, Placement::copy}) {
+      result.push_back({mode, placement, {4 << 10, 64 << 10}});
+      result.push_back({mode, placement, {16 << 10, 2 << 20}});
+      result.push_back({mode, placement, {256 << 10, 4 << 20}});
+    }
+  }
+  return result;
+}
+
+std::string setting_name(const testing::TestParamInfo<Setting>& information) {
+  return std::string(information.param.mode == FaultMode::notify ? "notify" : "self") +
+         (information.param.placement == Placement::move ? "_move_" : "_copy_") +
+         std::to_string(information.param.page_sizes.back() >> 10) + "K";
+}
+
+INSTANTIATE_TEST_SUITE_P(Settings, Budget, testing::ValuesIn(settings()), setting_name);
+
+}  // namespace
+}  // namespace tiermap
