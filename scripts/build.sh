@@ -2,6 +2,8 @@
 # Configures and builds one preset: scripts/build.sh PRESET [TARGET...].
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# ccache, where it is used, then finds what another clone has compiled.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 preset=$1
 shift
 log=build/$preset-configure.log
