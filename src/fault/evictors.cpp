@@ -66,8 +66,14 @@ Evictors::~Evictors() {
 void Evictors::flush(PagedRegion& region, std::uint64_t first, std::uint64_t end) {
   {
     const std::lock_guard held(flush_mutex_);
-    region.users.fetch_add(1, std::memory_order_acq_rel);
-    flushes_.push_back({&region, first, end});
+    // One that has not begun will find what this one is for: a program that flushes in a loop must not fill memory with wishes.
+    const bool covered = std::any_of(flushes_.begin(), flushes_.end(), [&](const Flush& waiting) {
+      return waiting.region == &region && waiting.first <= first && waiting.end >= end;
+    });
+    if (!covered) {
+      region.users.fetch_add(1, std::memory_order_acq_rel);
+      flushes_.push_back({&region, first, end});
+    }
   }
   pager_.ring_evictors();
 }
@@ -200,8 +206,10 @@ void Evictors::run() {
   std::uint32_t handled = 0;
   while (!stop_.load(std::memory_order_acquire)) {
     const std::uint32_t work = pager_.evictor_work.load(std::memory_order_acquire);
+    // One at a time: faults may be waiting for what is evicted, and flushes may come without end.
     Flush flush{};
-    while (take_flush(flush)) {
+    const bool flushed = take_flush(flush);
+    if (flushed) {
       write_back_range(pager_, *flush.region, flush.first, flush.end, write_back);
       finish_flush(flush);
     }
@@ -211,6 +219,9 @@ void Evictors::run() {
     }
     handled = work;
     keep_house();
+    if (flushed) {
+      continue;
+    }
     pager_.evictors_asleep.fetch_add(1);
     futex_wait(&pager_.evictor_work, work, tick_nanoseconds);
     pager_.evictors_asleep.fetch_sub(1);
