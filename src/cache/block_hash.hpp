@@ -1,6 +1,6 @@
 // Which 4 KiB blocks of a page differ from what the store holds, told by a strong checksum taken when the page was filled.
 //
-// XXH3-128 keyed with a seed of the process: two different blocks look equal with a chance of 2^-128, far under that of the
+// XXH3-128: two different blocks look equal with a chance of 2^-128, far under that of the
 // memory itself flipping the same bits. It costs a read of the block at memory speed; a write-protection fault for each
 // block costs some 2 us and would come on the path of every first write.
 #pragma once

@@ -84,13 +84,14 @@ class Budget : public testing::TestWithParam<Setting> {
         std::mt19937_64 random(thread);
         while (std::chrono::steady_clock::now() < end) {
           Region& region = regions_[random() % regions_.size()];
-          auto* words = reinterpret_cast<volatile std::uint64_t*>(region.data());
+          auto* words = reinterpret_cast<std::uint64_t*>(region.data());
           for (int step = 0; step < 20; ++step) {
             const std::uint64_t word = random() % (region.size() / 8);
+            const std::atomic_ref<std::uint64_t> shared(words[word]);  // Threads meet on purpose.
             if (random() % 2 == 0) {
-              words[word] = word;
+              shared.store(word, std::memory_order_relaxed);
             } else {
-              static_cast<void>(words[word]);
+              static_cast<void>(shared.load(std::memory_order_relaxed));
             }
           }
           if (random() % 8 == 0) {
