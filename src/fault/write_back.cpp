@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "cache/block_hash.hpp"
+#include "platform/thread_sanitizer.hpp"
 
 namespace tiermap {
 namespace {
@@ -88,6 +89,7 @@ void WriteBack::write_through_store(std::size_t index, std::uint64_t store_offse
   while (done < bytes && page.error == 0) {
     std::int64_t result = 0;
     try {
+      const AccessesOrderedByKernel ordered;
       result = region.store->write(source + done, bytes - done, store_offset + done);
     } catch (...) {
       result = -EIO;
