@@ -23,9 +23,10 @@ run_tests() {
   if [[ $preset == tsan ]] && setarch "$(uname -m)" -R true 2>/dev/null; then
     without_randomisation=(setarch "$(uname -m)" -R)
   fi
-  # Each failing test's output is printed; the rest only counted.
+  # Each failing test's output is printed; the rest only counted. One that fails is tried once more, for a busy machine can
+  # make a wait too short: the first failure is printed all the same.
   "${without_randomisation[@]}" ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure --progress \
-    --no-tests=error --timeout 300 --output-junit "$report" "$@" </dev/null
+    --no-tests=error --timeout 300 --repeat until-pass:2 --output-junit "$report" "$@" </dev/null
   reports+=("$preset=$report")
 }
 

@@ -67,11 +67,21 @@ TEST_P(ResizeTest, BeyondTheReserveNeedsFreeNeighbours) {
   Cache cache(cache_options(4 * mib));
   RegionOptions options = read_write(page);
   // Inside a reservation of the test's own: the neighbours are known to be taken.
-  void* const reserved = ::mmap(nullptr, 64 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  ASSERT_NE(reserved, MAP_FAILED);
-  options.address = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(reserved) / page + 2) * page);
-  ::munmap(options.address, 4 * page);
-  Region region = cache.map(path_, options);
+  void* reserved = nullptr;
+  Region region;
+  // The gap made for the region may go to somebody else's mmap() first: then make another.
+  for (int attempt = 0; attempt < 20 && !region; ++attempt) {
+    reserved = ::mmap(nullptr, 64 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(reserved, MAP_FAILED);
+    options.address = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(reserved) / page + 2) * page);
+    ::munmap(options.address, 4 * page);
+    try {
+      region = cache.map(path_, options);
+    } catch (const Error& error) {
+      ASSERT_EQ(error.code().value(), EEXIST);
+    }
+  }
+  ASSERT_TRUE(region);
   poke(region.data() + 4 * page - 1, std::byte{0});
   try {
     region.resize(6 * page);

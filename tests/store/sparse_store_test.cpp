@@ -203,7 +203,9 @@ TEST(SparseStore, only_one_of_many_creators_wins) {
         place = open(directory / "s", OpenMode::create, segment);
         ++made;
       } catch (const StoreError& error) {
-        EXPECT_TRUE(error.code().value() == EBUSY || error.code().value() == EEXIST) << error.what();
+        // A loser may also see the winner's first files before they are a store.
+        const int number = error.code().value();
+        EXPECT_TRUE(number == EBUSY || number == EEXIST || number == ENOTEMPTY || number == EINVAL) << error.what();
       }
     });
   }
