@@ -138,15 +138,14 @@ Pager::Eviction Pager::evict_by_copy(PagedRegion& region, std::uint64_t page, Pa
   ::madvise(region.page_address(page), region.page_mapped(page), MADV_DONTNEED);
   change_gauge(region, &CounterBlock::mapped_bytes, -static_cast<std::int64_t>(region.page_bytes));
   count(region, Counter::unmaps);
-  forget(region, page, word, true);
+  forget(region, word, true);
   give_back_frame_of(region, page, word.frame(), false);
   settle(region, page, PageWord{});
   return Eviction::gone;
 }
 
 // The policy and the gauges forget a page that we own.
-void Pager::forget(PagedRegion& region, std::uint64_t page, PageWord word, bool evicted) noexcept {
-  static_cast<void>(page);
+void Pager::forget(PagedRegion& region, PageWord word, bool evicted) noexcept {
   {
     const std::lock_guard held(policy_lock_);
     frames_.record(word.frame()).named = false;
@@ -295,7 +294,7 @@ void Pager::discard(PagedRegion& region, std::uint64_t page, bool only_idle) noe
     ::madvise(region.page_address(page), region.page_mapped(page), MADV_DONTNEED);
     change_gauge(region, &CounterBlock::mapped_bytes, -static_cast<std::int64_t>(region.page_bytes));
   }
-  forget(region, page, word, false);
+  forget(region, word, false);
   give_back_frame_of(region, page, word.frame(), !was_mapped);
   settle(region, page, PageWord{});
   announce_supply();
@@ -329,18 +328,18 @@ void Pager::retire(PagedRegion& region, std::uint64_t page) noexcept {
     if (word.state() == PageState::dirty || word.state() == PageState::unmapped_dirty) {
       page_cleaned(region);
     }
-    take_out(region, page, word);
+    take_out(region, word);
     return;
   }
 }
 
 // The policy and the gauges forget a page that is ours (busy) and was `word`; its frame stays with it.
-void Pager::take_out(PagedRegion& region, std::uint64_t page, PageWord word) noexcept {
+void Pager::take_out(PagedRegion& region, PageWord word) noexcept {
   if (word.mapped()) {
     change_gauge(region, &CounterBlock::mapped_bytes, -static_cast<std::int64_t>(region.page_bytes));
   }
   frames_.record(word.frame()).populated = !word.mapped();
-  forget(region, page, word, false);
+  forget(region, word, false);
 }
 
 bool Pager::hold(PagedRegion& region, std::uint64_t page, PageWord word) noexcept {
@@ -352,7 +351,7 @@ bool Pager::hold(PagedRegion& region, std::uint64_t page, PageWord word) noexcep
   }
   region.table.mark_used(page);
   if (has_frame) {
-    take_out(region, page, word);
+    take_out(region, word);
   }
   return true;
 }
@@ -363,7 +362,7 @@ void Pager::hold_cleaned(PagedRegion& region, std::uint64_t page) noexcept {
   // Pins and waiters may come while we own the page, and stay.
   while (!region.table.change(page, word, word.with_state(PageState::busy))) {
   }
-  take_out(region, page, word.with_state(word.state() == PageState::writing ? PageState::unmapped : PageState::clean));
+  take_out(region, word.with_state(word.state() == PageState::writing ? PageState::unmapped : PageState::clean));
 }
 
 void Pager::free_held(PagedRegion& region, std::uint64_t page) noexcept {

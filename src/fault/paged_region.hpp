@@ -98,8 +98,6 @@ struct PagedRegion {
   std::shared_ptr<StoreTraffic> traffic;  ///< Shared by the regions of one store.
   std::atomic<int> last_write_error{0};
   std::atomic<std::uint64_t> pinned_bytes{0};
-  /// Of the blocks of pages written back lately, the share that had changed, in 1/1024: what tracking them is worth.
-  std::atomic<std::uint32_t> changed_share{0};
 
   std::uint64_t page_count() const noexcept {
     return (length.load(std::memory_order_acquire) + page_bytes - 1) >> page_shift;

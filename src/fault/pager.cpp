@@ -104,7 +104,7 @@ Resolution Pager::rescue(PagedRegion& region, std::uint64_t page, bool write, Pa
   const bool dirty = word.state() == PageState::unmapped_dirty;
   if (region.sealed.load(std::memory_order_acquire)) {
     // A frame cannot be moved into a sealed region: read the page anew.
-    forget(region, page, word, true);
+    forget(region, word, true);
     frames_.give_back(word.frame(), true);
     settle(region, page, PageWord{});
     return Resolution::done;
@@ -112,7 +112,7 @@ Resolution Pager::rescue(PagedRegion& region, std::uint64_t page, bool write, Pa
   PageState state = PageState::clean;
   error = place_by_move(region, page, word.frame(), write || dirty, !dirty, state);
   if (error == -ESTALE) {  // Sealed meanwhile; see above.
-    forget(region, page, word, true);
+    forget(region, word, true);
     frames_.give_back(word.frame(), true);
     settle(region, page, PageWord{});
     return Resolution::done;

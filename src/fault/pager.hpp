@@ -193,7 +193,7 @@ class Pager {
   Eviction evict_by_copy(PagedRegion& region, std::uint64_t page, PageWord word) noexcept;
   void become_unmapped(PagedRegion& region, std::uint64_t page, PageWord word) noexcept;
   void settle(PagedRegion& region, std::uint64_t page, PageWord desired) noexcept;
-  void forget(PagedRegion& region, std::uint64_t page, PageWord word, bool evicted) noexcept;
+  void forget(PagedRegion& region, PageWord word, bool evicted) noexcept;
   void refuse(FrameId frame) noexcept;
   bool suspect(FrameId frame) noexcept { return std::atomic_ref(frames_.record(frame).suspect).load(); }
   void set_suspect(FrameId frame, bool value) noexcept { std::atomic_ref(frames_.record(frame).suspect).store(value); }
@@ -203,7 +203,7 @@ class Pager {
   void evict_directly() noexcept;
   void hash_frame(PagedRegion& region, std::uint64_t page, FrameId frame) noexcept;
   void retire(PagedRegion& region, std::uint64_t page) noexcept;
-  void take_out(PagedRegion& region, std::uint64_t page, PageWord word) noexcept;
+  void take_out(PagedRegion& region, PageWord word) noexcept;
   void give_back_frame_of(PagedRegion& region, std::uint64_t page, FrameId frame, bool populated) noexcept;
   void remember_failure(PagedRegion& region, std::uint64_t page) noexcept;
   void page_cleaned_if(PagedRegion& region, int error) noexcept;

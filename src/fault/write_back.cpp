@@ -42,7 +42,6 @@ void WriteBack::find_changes(std::size_t index) {
   const std::uint64_t mapped = region.page_mapped(page.page);
   std::uint64_t first = 0;
   std::uint64_t end = 0;  // The changed run so far is [first, end).
-  std::uint64_t changed_blocks = 0;
   for (std::uint64_t offset = 0; offset < mapped; offset += block_bytes) {
     const BlockHash now = hash_block(page.source + offset, block_bytes);
     BlockHash& before = hashes[offset / block_bytes];
@@ -50,7 +49,6 @@ void WriteBack::find_changes(std::size_t index) {
       continue;
     }
     before = now;
-    ++changed_blocks;
     if (end == 0 || offset - end > gap_worth_bridging) {
       add_pieces(index, first, std::min(end, length));
       first = offset;
@@ -58,9 +56,6 @@ void WriteBack::find_changes(std::size_t index) {
     end = offset + block_bytes;
   }
   add_pieces(index, first, std::min(end, length));
-  const auto share = static_cast<std::uint32_t>(changed_blocks * 1024 * block_bytes / mapped);
-  const std::uint32_t before = region.changed_share.load(std::memory_order_relaxed);
-  region.changed_share.store(before - before / 8 + share / 8, std::memory_order_relaxed);
 }
 
 void WriteBack::add_pieces(std::size_t index, std::uint64_t first, std::uint64_t end) {
