@@ -159,13 +159,16 @@ void KernelMapping::resize(std::uint64_t length) {
   if (length <= old_length) {
     const std::uint64_t end = round_up(length);
     const std::lock_guard lock(pins_mutex_);
-    pins_.erase(pins_.lower_bound(round_up(length, page_bytes_) / page_bytes_), pins_.end());
     if (end < old_end) {
       // The addresses stay reserved, so that the region can grow back.
-      static_cast<void>(::mmap(data() + end, old_end - end, PROT_NONE,
-                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0));
+      if (::mmap(data() + end, old_end - end, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+                 0) == MAP_FAILED) {
+        throw PlatformError(errno, "cannot give back the last " + std::to_string(old_end - end) + " bytes of " +
+                                       store_->name() + ": raise vm.max_map_count");
+      }
       file_bytes_ = std::min(file_bytes_.load(), end);
     }
+    pins_.erase(pins_.lower_bound(round_up(length, page_bytes_) / page_bytes_), pins_.end());
     length_ = length;
     return;
   }
