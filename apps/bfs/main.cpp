@@ -206,6 +206,7 @@ struct Outcome {
   std::vector<double> edges_per_second;
   std::vector<std::uint64_t> edges;
   std::vector<std::vector<std::uint64_t>> level_counts;
+  std::vector<std::vector<double>> level_seconds;
   std::string failure;
   double verify_seconds = 0;
 };
@@ -285,7 +286,7 @@ class BfsRun {
       return parse_size(bfs_.lookahead, "lookahead");
     }
     // Deep enough to keep the device busy, and far less than would push out what is about to be read.
-    return std::clamp<std::uint64_t>(system_->budget_bytes() / 16, std::uint64_t{1} << 20U, std::uint64_t{64} << 20U);
+    return std::clamp<std::uint64_t>(system_->budget_bytes() / 4, std::uint64_t{1} << 20U, std::uint64_t{64} << 20U);
   }
 
   Outcome search_all(const CsrGraph& graph, const CsrHeader& header, Store& store, const std::vector<Vertex>& roots,
@@ -309,6 +310,7 @@ class BfsRun {
       outcome.edges.push_back(header.is_undirected() ? arcs / 2 : arcs);
       outcome.edges_per_second.push_back(static_cast<double>(outcome.edges.back()) / outcome.seconds.back());
       outcome.level_counts.push_back(traversal.level_counts);
+      outcome.level_seconds.push_back(traversal.level_seconds);
       const StopWatch verifying;
       check(traversal, root, arcs, header, store, reference, outcome);
       outcome.verify_seconds += verifying.seconds();
@@ -375,6 +377,7 @@ class BfsRun {
     report.fields["root_seconds"] = outcome.seconds;
     report.fields["root_teps"] = outcome.edges_per_second;
     report.fields["levels"] = outcome.level_counts;
+    report.fields["level_seconds"] = outcome.level_seconds;
     report.fields["checked_in_memory"] = bfs_.check_in_memory;
     report.fields["verify_seconds"] = outcome.verify_seconds;
     return report;
@@ -399,7 +402,7 @@ void declare(CLI::App& app, BfsOptions& bfs) {
   app.add_option("--direction", bfs.direction, "top-down (default), bottom-up or auto");
   app.add_option("--scan", bfs.scan,
                  "Levels go through the file always up (ascending, default) or alternately up and down (alternate)");
-  app.add_option("--lookahead", bfs.lookahead, "How much to prefetch ahead (default: budget / 16, 1MiB to 64MiB)");
+  app.add_option("--lookahead", bfs.lookahead, "How much to prefetch ahead (default: budget / 4, 1MiB to 64MiB)");
   app.add_option("--graph", bfs.graph, "The graph file: kept if it is made, searched as it is if it is there");
   app.add_flag("--build-only", bfs.build_only, "Make the --graph file and stop");
   app.add_flag("--warm", bfs.warm, "One search before those that are timed");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <chrono>
 #include <memory>
 
 #include "bfs/range_announcer.hpp"
@@ -45,11 +46,13 @@ class Search {
     frontier_.add(root);
     result_.level_counts.push_back(1);
     while (result_.level_counts.back() != 0) {
+      const auto began = std::chrono::steady_clock::now();
       const bool bottom_up = goes_bottom_up();
       const std::uint64_t reached = bottom_up ? step_bottom_up() : step_top_down();
       result_.level_counts.push_back(reached);
       frontier_.swap(next_);
       next_.clear();
+      result_.level_seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
       backwards_ = options_.alternate && !backwards_;
     }
     result_.level_counts.pop_back();

@@ -33,6 +33,7 @@ struct TraversalOptions {
 struct Traversal {
   std::vector<Vertex> parents;              ///< The root is its own parent; no_vertex for what was not reached.
   std::vector<std::uint64_t> level_counts;  ///< How many vertices were reached at each level; the root alone at 0.
+  std::vector<double> level_seconds;  ///< How long each level took to be looked at, the last and empty step included.
   std::uint64_t arcs_looked_at = 0;
 };
 

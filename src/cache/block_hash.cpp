@@ -7,13 +7,19 @@
 namespace tiermap {
 namespace {
 
-// A fixed odd constant: the checksum guards against accidents, and is never stored.
-constexpr XXH64_hash_t seed = 0x9E3779B97F4A7C15ULL;
+#if defined(__x86_64__)
+const bool processor_has_avx2 = __builtin_cpu_supports("avx2") != 0;
+#endif
 
 }  // namespace
 
 BlockHash hash_block(const void* data, std::uint64_t bytes) noexcept {
-  const XXH128_hash_t hash = XXH3_128bits_withSeed(data, bytes, seed);
+#if defined(__x86_64__)
+  if (processor_has_avx2) {
+    return hash_block_avx2(data, bytes);
+  }
+#endif
+  const XXH128_hash_t hash = XXH3_128bits_withSeed(data, bytes, block_hash_seed);
   return {hash.low64, hash.high64};
 }
 

@@ -22,4 +22,9 @@ bool blocks_differ(const void* data, std::uint64_t bytes, const BlockHash* hashe
 /// Hashes one block.
 BlockHash hash_block(const void* data, std::uint64_t bytes) noexcept;
 
+/// The same for processors with AVX2, of x86-64 only: reached through hash_block(), which asks the processor.
+BlockHash hash_block_avx2(const void* data, std::uint64_t bytes) noexcept;
+/// A fixed odd constant: the checksum guards against accidents, and is never stored.
+inline constexpr std::uint64_t block_hash_seed = 0x9E3779B97F4A7C15ULL;
+
 }  // namespace tiermap

@@ -5,6 +5,7 @@
 #include <bit>
 #include <mutex>
 
+#include "platform/populate.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -14,9 +15,10 @@ constexpr std::uint64_t huge_page_bytes = 2 << 20;
 
 }  // namespace
 
-FramePool::FramePool(std::uint64_t budget_bytes, std::uint64_t most_budget_bytes, unsigned shards)
+FramePool::FramePool(std::uint64_t budget_bytes, std::uint64_t most_budget_bytes, unsigned shards, bool contiguous)
     : budget_bytes_(budget_bytes),
       most_budget_bytes_(most_budget_bytes),
+      contiguous_(contiguous),
       // The sum over sizes 4 KiB, 8 KiB, ... of the slots each arena has is under twice that of the smallest.
       records_(static_cast<std::size_t>(most_budget_bytes / block_bytes + 16) * 2 * shards) {
   arenas_.reserve(most_arenas);  // Readers index it without a lock: it must never move.
@@ -35,6 +37,8 @@ FrameArena& FramePool::add_arena(std::uint64_t frame_bytes, unsigned shard) {
   made->frame_shift = static_cast<unsigned>(std::countr_zero(frame_bytes));
   made->first_frame = next_first_frame_;
   made->slots = static_cast<FrameId>(slots);
+  made->chunk_slots =
+      contiguous_ && frame_bytes < huge_page_bytes ? static_cast<FrameId>(huge_page_bytes / frame_bytes) : 1;
   made->shard = shard;
   made->hashes = LazyArray<BlockHash>(bytes / block_bytes);
   if (std::uint64_t{next_first_frame_} + slots > records_.size()) {
@@ -97,41 +101,80 @@ FrameId FramePool::pop_free_of_other(const FrameArena& arena) noexcept {
   return no_frame;
 }
 
-// Takes a free frame with memory, or else a hole if the budget has room; or else names in `to_drop` a free frame of another
-// arena whose memory has to go first.
-FrameId FramePool::take_locked(FrameArena& arena, FrameId& to_drop) noexcept {
-  to_drop = no_frame;
+// Commits the next chunk if it is whole, and the budget has room for all of it.
+bool FramePool::take_chunk(FrameArena& arena, FrameId& first) noexcept {
+  const std::uint64_t wanted = cost(arena.frame_bytes) * arena.chunk_slots;
+  if (arena.chunk_slots == 1 || arena.fresh_slots % arena.chunk_slots != 0 ||
+      arena.slots - arena.fresh_slots < arena.chunk_slots || committed_bytes() + wanted > budget_bytes()) {
+    return false;
+  }
+  first = arena.first_frame + arena.fresh_slots;
+  arena.fresh_slots += arena.chunk_slots;
+  committed_bytes_.fetch_add(wanted, std::memory_order_relaxed);
+  return true;
+}
+
+// Gives a chunk its memory; the first frame is the caller's, the others become free.
+void FramePool::fill_chunk(FrameArena& arena, FrameId first) noexcept {
+  const bool usable = populate_in_one_piece(address(first), huge_page_bytes) == 0;
+  const std::lock_guard held(lock_);
+  for (FrameId frame = first + arena.chunk_slots; frame-- > first;) {
+    records_[frame].populated = usable;
+    if (frame != first) {
+      push(usable ? arena.free_list : arena.hole_list, frame);
+    }
+  }
+  const std::uint64_t others = cost(arena.frame_bytes) * (arena.chunk_slots - 1);
+  if (usable) {
+    free_bytes_.fetch_add(others, std::memory_order_relaxed);
+  } else {
+    committed_bytes_.fetch_sub(others, std::memory_order_relaxed);
+    arena.chunk_slots = 1;
+  }
+}
+
+// Takes a free frame with memory, or else a hole if the budget has room, alone or with its chunk.
+FramePool::Taken FramePool::take_locked(FrameArena& arena) noexcept {
+  Taken taken;
   const std::uint64_t wanted = cost(arena.frame_bytes);
-  if (const FrameId frame = pop(arena.free_list); frame != no_frame) {
+  taken.frame = pop(arena.free_list);
+  if (taken.frame != no_frame) {
     free_bytes_.fetch_sub(wanted, std::memory_order_relaxed);
-    return frame;
+    return taken;
   }
   if (committed_bytes() + wanted <= budget_bytes()) {
-    const FrameId frame = pop_hole(arena);
-    if (frame != no_frame) {
-      records_[frame].populated = false;
+    if (arena.hole_list == no_frame && take_chunk(arena, taken.first_of_chunk)) {
+      return taken;
+    }
+    taken.frame = pop_hole(arena);
+    if (taken.frame != no_frame) {
+      records_[taken.frame].populated = false;
       committed_bytes_.fetch_add(wanted, std::memory_order_relaxed);
     }
-    return frame;
+    return taken;
   }
-  to_drop = pop_free_of_other(arena);
-  if (to_drop != no_frame) {
-    free_bytes_.fetch_sub(cost(arena_of(to_drop).frame_bytes), std::memory_order_relaxed);
+  taken.to_drop = pop_free_of_other(arena);
+  if (taken.to_drop != no_frame) {
+    free_bytes_.fetch_sub(cost(arena_of(taken.to_drop).frame_bytes), std::memory_order_relaxed);
   }
-  return no_frame;
+  return taken;
 }
 
 FrameId FramePool::try_take(FrameArena& arena) noexcept {
   while (true) {
-    FrameId to_drop = no_frame;
+    Taken taken;
     {
       const std::lock_guard held(lock_);
-      const FrameId frame = take_locked(arena, to_drop);
-      if (frame != no_frame || to_drop == no_frame) {
-        return frame;
-      }
+      taken = take_locked(arena);
     }
-    drop_memory(to_drop);
+    if (taken.first_of_chunk != no_frame) {
+      fill_chunk(arena, taken.first_of_chunk);
+      return taken.first_of_chunk;
+    }
+    if (taken.to_drop == no_frame) {
+      return taken.frame;
+    }
+    drop_memory(taken.to_drop);
   }
 }
 

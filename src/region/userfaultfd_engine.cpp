@@ -54,7 +54,7 @@ UserfaultfdEngine::UserfaultfdEngine(const ResolvedCacheOptions& options, FaultM
       publication_(options.name, options.policy, mode == FaultMode::notify ? "notify" : "self-serving",
                    options.publish_statistics),
       userfaultfds_(open_userfaultfds(options.shards, wanted_features(mode, kernel_features))),
-      frames_(options.budget_bytes, most_budget(options.budget_bytes), options.shards),
+      frames_(options.budget_bytes, most_budget(options.budget_bytes), options.shards, move_),
       policy_(make_eviction_policy(options.policy, {.max_frames = frames_.max_frames(),
                                                     .capacity_units = options.budget_bytes / block_bytes,
                                                     .hot_share_percent = options.hot_share_percent,

@@ -2,6 +2,7 @@
 #include "cache/block_hash.hpp"
 
 #include <gtest/gtest.h>
+#include <xxhash.h>
 
 #include <random>
 #include <set>
@@ -41,6 +42,18 @@ TEST(BlockHash, AShortLastBlockIsHashedAsFarAsItGoes) {
   EXPECT_FALSE(hashes[0] == hashes[1]);
   data.back() = 6;
   EXPECT_TRUE(blocks_differ(data.data(), data.size(), hashes.data()));
+}
+
+TEST(BlockHash, TheProcessorsWideRegistersGiveTheSame) {
+  std::mt19937_64 random(2);
+  std::vector<unsigned char> data(block_bytes);
+  for (unsigned char& byte : data) {
+    byte = static_cast<unsigned char>(random());
+  }
+  for (std::uint64_t bytes = 1; bytes <= block_bytes; bytes += bytes < 600 ? 1 : 97) {
+    const XXH128_hash_t expected = XXH3_128bits_withSeed(data.data(), bytes, block_hash_seed);
+    EXPECT_EQ(hash_block(data.data(), bytes), (BlockHash{expected.low64, expected.high64})) << bytes;
+  }
 }
 
 TEST(BlockHash, SwappedAndShiftedBlocksDiffer) {
