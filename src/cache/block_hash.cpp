@@ -30,14 +30,14 @@ void hash_blocks(const void* data, std::uint64_t bytes, BlockHash* hashes) noexc
   }
 }
 
-bool blocks_differ(const void* data, std::uint64_t bytes, const BlockHash* hashes) noexcept {
+std::uint64_t first_difference(const void* data, std::uint64_t bytes, const BlockHash* hashes) noexcept {
   const auto* first = static_cast<const std::byte*>(data);
   for (std::uint64_t offset = 0; offset < bytes; offset += block_bytes) {
     if (hash_block(first + offset, std::min(block_bytes, bytes - offset)) != *hashes++) {
-      return true;
+      return offset;
     }
   }
-  return false;
+  return bytes;
 }
 
 }  // namespace tiermap

@@ -16,8 +16,12 @@ namespace tiermap {
 /// Hashes `bytes` (rounded up to whole blocks by zeros never being read: the last block may be short) from `data`.
 void hash_blocks(const void* data, std::uint64_t bytes, BlockHash* hashes) noexcept;
 
+/// Where the first block is that differs from its hash; `bytes` if none does.
+std::uint64_t first_difference(const void* data, std::uint64_t bytes, const BlockHash* hashes) noexcept;
 /// Whether any block differs from its hash.
-bool blocks_differ(const void* data, std::uint64_t bytes, const BlockHash* hashes) noexcept;
+inline bool blocks_differ(const void* data, std::uint64_t bytes, const BlockHash* hashes) noexcept {
+  return first_difference(data, bytes, hashes) != bytes;
+}
 
 /// Hashes one block.
 BlockHash hash_block(const void* data, std::uint64_t bytes) noexcept;

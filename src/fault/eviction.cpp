@@ -90,6 +90,10 @@ Pager::Eviction Pager::evict_mapped(PagedRegion& region, std::uint64_t page, Pag
   const bool dirty = word.state() == PageState::dirty;
   PageState restored = word.state();
   if (unmap(region, page, word.frame(), dirty, restored) != 0) {
+    if (restored == PageState::dirty && !region.writable) {
+      refuse_wild_write(region, page, word.frame());
+      return drop_mapped(region, page, word);
+    }
     if (restored == PageState::dirty && !dirty) {
       page_dirtied(region);
     }
@@ -135,6 +139,11 @@ Pager::Eviction Pager::evict_by_copy(PagedRegion& region, std::uint64_t page, Pa
       return Eviction::write;
     }
   }
+  return drop_mapped(region, page, word);
+}
+
+// The memory of a mapped page that we own goes to the kernel, its frame back to the pool.
+Pager::Eviction Pager::drop_mapped(PagedRegion& region, std::uint64_t page, PageWord word) noexcept {
   ::madvise(region.page_address(page), region.page_mapped(page), MADV_DONTNEED);
   change_gauge(region, &CounterBlock::mapped_bytes, -static_cast<std::int64_t>(region.page_bytes));
   count(region, Counter::unmaps);

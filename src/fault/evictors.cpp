@@ -119,6 +119,7 @@ void Evictors::wait_for_flushes(const PagedRegion& region) {
 
 // By the clock: the bell may ring thousands of times a second, and under load no evictor ever sleeps for long.
 void Evictors::keep_house() {
+  pager_.report_wild_write();
   const std::uint64_t now = now_nanoseconds();
   std::uint64_t due = next_tick_nanoseconds_.load(std::memory_order_relaxed);
   if (now >= due && next_tick_nanoseconds_.compare_exchange_strong(due, now + tick_nanoseconds)) {

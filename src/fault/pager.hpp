@@ -129,6 +129,10 @@ class Pager {
 
   void advise(PagedRegion& region, std::uint64_t page, Hotness hotness) noexcept;
 
+  /// Sends the program the SIGSEGV for a write to a read-only region that was found out too late to be stopped, if there was
+  /// one. Called by the evictors: no lock of ours is held, and no page owned, where a handler of the program's may run.
+  void report_wild_write() noexcept;
+
   /// Lets pages whose read failed be tried again: those of some time ago, or all of one region's. Called by the evictors at
   /// each of their ticks.
   void lift_failures(bool all_of_region = false, const PagedRegion* region = nullptr) noexcept;
@@ -187,10 +191,12 @@ class Pager {
   int place_by_copy(PagedRegion& region, std::uint64_t page, FillFrames frames, bool write, PageState& state) noexcept;
   int move_in(PagedRegion& region, std::uint64_t page, FrameId frame) noexcept;
   PageState protect_and_prove(PagedRegion& region, std::uint64_t page, FrameId frame) noexcept;
+  void refuse_wild_write(PagedRegion& region, std::uint64_t page, FrameId frame) noexcept;
   int unmap(PagedRegion& region, std::uint64_t page, FrameId frame, bool was_dirty, PageState& restored) noexcept;
   Resolution rescue(PagedRegion& region, std::uint64_t page, bool write, PageWord word, int& error) noexcept;
   Eviction evict_mapped(PagedRegion& region, std::uint64_t page, PageWord word) noexcept;
   Eviction evict_by_copy(PagedRegion& region, std::uint64_t page, PageWord word) noexcept;
+  Eviction drop_mapped(PagedRegion& region, std::uint64_t page, PageWord word) noexcept;
   void become_unmapped(PagedRegion& region, std::uint64_t page, PageWord word) noexcept;
   void settle(PagedRegion& region, std::uint64_t page, PageWord desired) noexcept;
   void forget(PagedRegion& region, PageWord word, bool evicted) noexcept;
@@ -216,6 +222,7 @@ class Pager {
   CounterBlock& counters_;
   PagerSettings settings_;
   FutexLock policy_lock_;
+  std::atomic<std::byte*> wild_write_{nullptr};  ///< To be reported; the first of several is.
   std::atomic<std::uint64_t> unmapped_bytes_{0};
   std::atomic<std::uint32_t> unmapped_share_percent_;
 

@@ -13,6 +13,7 @@
 
 #include "cache/block_hash.hpp"
 #include "fault/pager.hpp"
+#include "platform/raise_access_error.hpp"
 
 namespace tiermap {
 
@@ -75,6 +76,24 @@ PageState Pager::protect_and_prove(PagedRegion& region, std::uint64_t page, Fram
   return PageState::clean;
 }
 
+// Somebody wrote to a page of a read-only region before it was protected. He is told late, what he wrote is dropped with the
+// page, and from here on the kernel catches such writes itself.
+void Pager::refuse_wild_write(PagedRegion& region, std::uint64_t page, FrameId frame) noexcept {
+  std::byte* address = region.page_address(page);
+  const std::uint64_t bytes = region.page_mapped(page);
+  std::byte* unreported = nullptr;
+  wild_write_.compare_exchange_strong(unreported, address + first_difference(address, bytes, frames_.hashes(frame)));
+  seal(region);
+  ::madvise(address, bytes, MADV_DONTNEED);
+  ring_evictors();
+}
+
+void Pager::report_wild_write() noexcept {
+  if (std::byte* const address = wild_write_.exchange(nullptr); address != nullptr) {
+    raise_access_error(address);
+  }
+}
+
 // `as_stored`: the frame equals what the store holds, so that its hashes may be taken now.
 int Pager::place_by_move(PagedRegion& region, std::uint64_t page, FrameId frame, bool write, bool as_stored,
                          PageState& state) noexcept {
@@ -86,8 +105,7 @@ int Pager::place_by_move(PagedRegion& region, std::uint64_t page, FrameId frame,
   }
   state = write ? PageState::dirty : protect_and_prove(region, page, frame);
   if (state == PageState::dirty && !region.writable) {
-    seal(region);
-    ::madvise(region.page_address(page), region.page_mapped(page), MADV_DONTNEED);
+    refuse_wild_write(region, page, frame);
     return -ESTALE;
   }
   change_gauge(region, &CounterBlock::mapped_bytes, static_cast<std::int64_t>(region.page_bytes));

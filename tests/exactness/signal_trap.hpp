@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <signal.h>
 
+#include <atomic>
 #include <cstdint>
 
 namespace tiermap {
@@ -49,8 +50,15 @@ class SignalTrap {
     return 0;
   }
 
+  /// How many writes to read-only regions were told of only after the fact.
+  static std::uint64_t late_reports() { return late_reports_; }
+
  private:
-  static void handle(int number, siginfo_t*, void*) {
+  static void handle(int number, siginfo_t* information, void*) {
+    if (number == SIGSEGV && information->si_code == SI_QUEUE) {
+      ++late_reports_;
+      return;
+    }
     if (armed_) {
       siglongjmp(jump_, number);
     }
@@ -58,6 +66,7 @@ class SignalTrap {
     ::raise(number);
   }
 
+  static inline std::atomic<std::uint64_t> late_reports_{0};
   static inline thread_local sigjmp_buf jump_;
   static inline thread_local volatile bool armed_ = false;
   struct sigaction bus_before_{};

