@@ -136,8 +136,8 @@ std::shared_ptr<PrefetchState> PagedRegionImplementation::prefetch(std::span<con
   return state;
 }
 
-// Waits until the page is mapped, and adds a pin in the same instant if asked.
-void PagedRegionImplementation::make_resident(std::uint64_t page, bool pinned) {
+// Waits until the page is mapped, and adds a pin in the same instant if asked. Returns whether that was the page's first.
+bool PagedRegionImplementation::make_resident(std::uint64_t page, bool pinned) {
   Pager& pager = engine_->pager_;
   while (true) {
     PageWord word;
@@ -149,7 +149,7 @@ void PagedRegionImplementation::make_resident(std::uint64_t page, bool pinned) {
           throw Error(EOVERFLOW, "page " + std::to_string(page) + " is pinned 65535 times already: unpin it");
         }
         if (word.mapped() && (!pinned || add_pin(page, word))) {
-          return;
+          return pinned && word.pins() == 0;
         }
         continue;
       case Resolution::wait:
@@ -197,15 +197,15 @@ void PagedRegionImplementation::pin(ByteRange range) {
   for (std::uint64_t page = pages.first; page < pages.end; ++page) {
     new_pages += region_.table.load(page).pins() == 0 ? 1U : 0U;
   }
-  if (engine_->minimum_budget_bytes() + new_pages * page_cost() > engine_->budget_bytes()) {
-    throw Error(ENOMEM, "pinning " + format_size(range.bytes) + " leaves too little of the budget of " +
-                            format_size(engine_->budget_bytes()) + ": pin less, or raise the budget");
-  }
-  prefetch({&range, 1})->wait();
+  UserfaultfdEngine::PinPromise promise(*engine_, new_pages * page_cost());
   std::uint64_t page = pages.first;
   try {
+    prefetch({&range, 1})->wait();
     for (; page < pages.end; ++page) {
-      make_resident(page, true);
+      if (make_resident(page, true) && new_pages > 0) {
+        --new_pages;
+        promise.keep(page_cost());
+      }
     }
   } catch (...) {
     while (page-- > pages.first) {

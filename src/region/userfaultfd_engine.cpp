@@ -111,10 +111,21 @@ std::uint64_t UserfaultfdEngine::minimum_budget_bytes() const noexcept {
   for (const PagedRegionImplementation* region : regions_) {
     largest = std::max(largest, region->page_size_bytes());
   }
-  return minimum_for(largest) + pinned_bytes_.load(std::memory_order_relaxed);
+  return minimum_for(largest) + pinned_bytes_.load(std::memory_order_relaxed) + promised_bytes_.load();
+}
+
+UserfaultfdEngine::PinPromise::PinPromise(UserfaultfdEngine& engine, std::uint64_t bytes)
+    : engine_(engine), bytes_(bytes) {
+  const std::lock_guard one_at_a_time(engine.budget_mutex_);
+  if (engine.minimum_budget_bytes() + bytes > engine.budget_bytes()) {
+    throw Error(ENOMEM, "pinning " + format_size(bytes) + " leaves too little of the budget of " +
+                            format_size(engine.budget_bytes()) + ": pin less, or raise the budget");
+  }
+  engine.promised_bytes_.fetch_add(bytes);
 }
 
 void UserfaultfdEngine::set_budget_bytes(std::uint64_t bytes) {
+  const std::lock_guard one_at_a_time(budget_mutex_);
   const std::uint64_t least = minimum_budget_bytes();
   if (bytes < least) {
     throw OptionError("budget of " + std::to_string(bytes) +
@@ -171,7 +182,8 @@ std::shared_ptr<StoreTraffic> UserfaultfdEngine::traffic_of(const std::shared_pt
 }
 
 void UserfaultfdEngine::check_budget(std::uint64_t page_bytes) const {
-  const std::uint64_t least = minimum_for(page_bytes) + pinned_bytes_.load(std::memory_order_relaxed);
+  const std::uint64_t least =
+      minimum_for(page_bytes) + pinned_bytes_.load(std::memory_order_relaxed) + promised_bytes_.load();
   if (frames_.budget_bytes() < least) {
     throw OptionError("budget of " + format_size(frames_.budget_bytes()) + " cannot serve pages of " +
                       format_size(page_bytes) + ": give at least " + std::to_string(least) +
@@ -188,6 +200,7 @@ void UserfaultfdEngine::check_room(const RegionOptions& options, const ResolvedR
 }
 
 void UserfaultfdEngine::attach(PagedRegionImplementation& region) {
+  const std::lock_guard one_at_a_time(budget_mutex_);
   const std::lock_guard held(regions_mutex_);
   check_budget(region.page_size_bytes());
   PagedRegion& inner = region.region_;

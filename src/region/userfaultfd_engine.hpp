@@ -42,6 +42,24 @@ class UserfaultfdEngine final : public Engine {
   static constexpr std::uint64_t least_frames = 4;  ///< One instruction can touch two pages with each of two operands.
 
   std::uint64_t minimum_for(std::uint64_t page_bytes) const noexcept;
+  /// Room in the budget for pages that a pin() at work is about to pin.
+  class PinPromise {
+   public:
+    /// Throws Error with ENOMEM if the budget cannot hold so much more for good.
+    PinPromise(UserfaultfdEngine& engine, std::uint64_t bytes);
+    ~PinPromise() { engine_.promised_bytes_.fetch_sub(bytes_); }
+    PinPromise(const PinPromise&) = delete;
+    PinPromise& operator=(const PinPromise&) = delete;
+    /// A page is pinned, and counted as such.
+    void keep(std::uint64_t bytes) noexcept {
+      engine_.promised_bytes_.fetch_sub(bytes);
+      bytes_ -= bytes;
+    }
+
+   private:
+    UserfaultfdEngine& engine_;
+    std::uint64_t bytes_;
+  };
   void check_budget(std::uint64_t page_bytes) const;
   FrameArena& arena_for(std::uint64_t page_bytes, unsigned shard);
   std::shared_ptr<StoreTraffic> traffic_of(const std::shared_ptr<Store>& store);
@@ -57,11 +75,15 @@ class UserfaultfdEngine final : public Engine {
   std::unique_ptr<EvictionPolicy> policy_;
   Pager pager_;
   RegionIndex index_;
-  mutable std::mutex regions_mutex_;  ///< Guards the next three, and changes of the budget.
+  /// One change at a time of what the budget has to hold: the budget itself, the regions, promises to pin. Taken before
+  /// regions_mutex_, and held while a shrinking budget waits for the evictors.
+  std::mutex budget_mutex_;
+  mutable std::mutex regions_mutex_;  ///< Guards the next three.
   std::vector<PagedRegionImplementation*> regions_;
   std::uint32_t next_region_id_ = 1;
   unsigned next_shard_ = 0;
-  std::atomic<std::uint64_t> pinned_bytes_{0};
+  std::atomic<std::uint64_t> pinned_bytes_{0};    ///< Of pages that are pinned.
+  std::atomic<std::uint64_t> promised_bytes_{0};  ///< Of pages that a pin() at work is about to pin.
   Fillers fillers_;
   Evictors evictors_;
   std::optional<SelfServingEngine> self_serving_;

@@ -1,4 +1,7 @@
 // pin(): fetched, and in memory until unpin().
+#include <atomic>
+#include <thread>
+
 #include "region/engine_fixture.hpp"
 #include "store/faulty_store.hpp"
 #include "tiermap/error.hpp"
@@ -89,6 +92,58 @@ TEST_P(PinTest, MoreThanTheBudgetIsRefusedAndNothingIsPinned) {
   region.pin({0, mib / 2});
   EXPECT_THROW(region.pin({mib, mib / 2}), Error) << "beside what is pinned it does not fit either";
   region.pin({0, mib / 2});  // What is pinned already costs nothing more.
+}
+
+TEST_P(PinTest, ThreadsThatPinAtOnceCannotTogetherPassTheBudget) {
+  for (int round = 0; round < 20; ++round) {
+    Cache cache(cache_options(1 * mib));
+    Region region = cache.map(store_, read_only(page));
+    std::atomic<int> pinned{0};
+    std::vector<std::thread> threads;
+    for (std::uint64_t thread = 0; thread < 4; ++thread) {
+      threads.emplace_back([&, thread] {
+        try {
+          region.pin({thread * mib, 3 * mib / 8});
+          ++pinned;
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code().value(), ENOMEM);
+        }
+      });
+    }
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+    EXPECT_GE(pinned, 1);
+    EXPECT_LE(pinned, 2);
+    EXPECT_LE(cache.minimum_budget_bytes(), cache.budget_bytes());
+    EXPECT_TRUE(is_known(bytes_of(region), 0));
+  }
+}
+
+TEST_P(PinTest, BudgetsSetByTwoThreadsDoNotMix) {
+  Cache cache(cache_options(4 * mib));
+  Region region = cache.map(store_, read_only(page));
+  std::atomic<bool> stop{false};
+  std::thread reader([&] {
+    while (!stop) {
+      EXPECT_TRUE(is_known(bytes_of(region), 0));
+    }
+  });
+  std::vector<std::thread> setters;
+  for (std::uint64_t number = 0; number < 2; ++number) {
+    setters.emplace_back([&, number] {
+      for (int step = 0; step < 20; ++step) {
+        cache.set_budget_bytes((1 + 2 * number) * mib);
+      }
+    });
+  }
+  for (std::thread& setter : setters) {
+    setter.join();
+  }
+  stop = true;
+  reader.join();
+  EXPECT_EQ(cache.budget_bytes(), cache.statistics().budget_bytes);
+  EXPECT_LE(cache.statistics().resident_bytes, cache.budget_bytes());
 }
 
 TEST_P(PinTest, RaisesTheLeastBudget) {
