@@ -57,7 +57,7 @@ bench: ## Measure everything again and rewrite docs/benchmarks.md (an hour or tw
 	@scripts/build.sh release programs benchmarks
 	@$(PYTHON) bench/run.py --bin build/release/bin
 
-bench-short: ## Medians of three on 512 MiB and fewer points, into docs/benchmarks.md: 10 to 15 minutes
+bench-short: ## Medians of three on 1 GiB and fewer points, into docs/benchmarks.md: half an hour
 	@scripts/setup.sh build demo bench
 	@scripts/build.sh release programs benchmarks
 	@$(PYTHON) bench/run.py --bin build/release/bin --short

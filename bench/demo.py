@@ -130,7 +130,7 @@ def breadth_first_search(demo):
         return lambda: demo.run(command, limit, [demo.scratch], f"search by {' '.join([system, *options])}")
 
     return {"job": "bfs", "bytes": size, "limit_bytes": limit, "scale": scale, "results": demo.compare({
-        "tiermap": case("tiermap"),
+        "tiermap": case("tiermap", "--page-size", "1MiB", "--fault-mode", "self-serving", "--scan", "alternate"),
         "mmap": case("mmap", "--prefetch", "off"),
         "mmap, best advice": case("mmap", "--madvise", "sequential")})}
 

@@ -45,7 +45,7 @@ def main():
     parser.add_argument("--scratch", type=pathlib.Path, help="where the data goes (default: the output folder)")
     parser.add_argument("--only", action="append", choices=list(SCENARIOS), help="measure only this (repeatable)")
     parser.add_argument("--quick", action="store_true", help="small sizes; the page goes to the output folder")
-    parser.add_argument("--short", action="store_true", help="medians of three on 512 MiB and fewer points: 10 minutes")
+    parser.add_argument("--short", action="store_true", help="medians of three on 1 GiB and fewer points: half an hour")
     parser.add_argument("--render", action="store_true", help="write the page from the results that are there")
     options = parser.parse_args()
     options.detail = "quick" if options.quick else "short" if options.short else "full"

@@ -20,7 +20,7 @@ class Bench:
         self.quick = detail == "quick"
         self.limit_problem = limit_problem
         self.repetitions = 1 if self.quick else 3
-        self.data_bytes = self.choose(GIB // 2, GIB // 2, 4 * GIB)
+        self.data_bytes = self.choose(GIB // 2, GIB, 4 * GIB)
         self.skipped = []
 
     def choose(self, quick, short, full):
@@ -92,7 +92,7 @@ def random_reads(bench):
     tables = []
     for block_bytes in (4096, 65536):
         block = option_bytes(block_bytes)
-        for threads in bench.choose((1, 8), (1, 8), (1, 2, 8, 32, 64)):
+        for threads in bench.choose((1, 8), (1, 8, 64), (1, 2, 8, 32, 64)):
             def case(system, *options):
                 return bench.case("bench-random_read", "--system", system, "--file", path, "--block", block,
                                   "--page-size", block, "--threads", threads, "--seconds", seconds, "--budget",
@@ -175,8 +175,6 @@ def sort(bench):
     if bench.detail == "full":
         cases[("mmap random",)] = _sort_case(bench, bench.scratch, "mmap", cores, "--madvise", "random")
     tables = [bench.measure(f"page sizes, {cores} threads", cases, "seconds", "s", "less")]
-    if bench.detail == "short":
-        return tables
     best = _best(tables[0], "tiermap")
     page = best["labels"][0].split()[1] if best else pages[0]
     cases = {}
@@ -202,9 +200,6 @@ def _best(table, prefix):
 
 def with_loop(bench, what, measure):
     """Runs `measure` with a folder on a disk whose read-ahead is 128 KiB, or says why not."""
-    if bench.detail == "short":
-        bench.skip(f"{what}: read-ahead 128 KiB", "left out of the short run")
-        return
     if read_ahead_kib(bench.scratch) == 128:
         bench.skip(f"{what}: read-ahead 128 KiB", "the disk's read-ahead is 128 KiB already")
         return
@@ -216,7 +211,8 @@ def with_loop(bench, what, measure):
 
 
 def _bfs_cases(bench, graph, pages_bytes, scale, page_sizes, systems):
-    """The graph has `pages_bytes` of memory; what the search keeps for each vertex comes on top, for every system."""
+    """The graph has `pages_bytes` of memory; what the search keeps for each vertex comes on top, for every system. Each
+    system is tried with its ways of looking ahead and of going through a level, so that the best of each meet."""
     cores = os.cpu_count() or 2
     limit = pages_bytes + (16 << scale)
 
@@ -228,17 +224,22 @@ def _bfs_cases(bench, graph, pages_bytes, scale, page_sizes, systems):
         warm = ("--warm",)
         return {**{(f"tiermap, {page} pages, warm",): case("tiermap", "--page-size", page, *warm) for page in page_sizes},
                 ("mmap normal, warm",): case("mmap", *warm), ("memory, warm",): case("memory", *warm)}
+    turning = ("--scan", "alternate")
     cases = {(f"tiermap, {page} pages",): case("tiermap", "--page-size", page) for page in page_sizes}
+    cases |= {(f"tiermap self-serving, {page} pages, turning",): case(
+        "tiermap", "--page-size", page, "--fault-mode", "self-serving", *turning) for page in page_sizes}
     if "mmap" in systems:
-        cases[("mmap, no hints",)] = case("mmap", "--prefetch", "off")
+        cases |= {(f"mmap {advice}",): case("mmap", "--madvise", advice, "--prefetch", "off")
+                  for advice in ("normal", "sequential")}
         cases |= {(f"mmap {advice}, hints",): case("mmap", "--madvise", advice) for advice in MMAP_ADVICE}
+        cases[("mmap normal, hints, turning",)] = case("mmap", *turning)
     return cases
 
 
 def breadth_first_search(bench):
     """R-MAT traversal at ratio 4, ratio 2, and where all fits."""
-    scale = bench.choose(20, 20, 22)
-    pages = bench.choose(("64KiB", "1MiB"), ("64KiB", "1MiB"), ("64KiB", "256KiB", "1MiB", "4MiB"))
+    scale = bench.choose(20, 21, 22)
+    pages = bench.choose(("64KiB", "1MiB"), ("256KiB", "1MiB", "2MiB"), ("64KiB", "256KiB", "1MiB", "2MiB"))
 
     def build(folder):
         graph = folder / "graph"
@@ -256,7 +257,7 @@ def breadth_first_search(bench):
                                     data_bytes=size, limit_bytes=limit))
     # Room for the copy that plain memory is, and a search before the timed ones, so that all find it warm.
     limit = (2 * size + 512 * MIB) // MIB * MIB
-    tables.append(bench.measure("all fits", _bfs_cases(bench, graph, limit, scale, ("1MiB", "4MiB"), ("mmap", "memory")),
+    tables.append(bench.measure("all fits", _bfs_cases(bench, graph, limit, scale, ("64KiB", "2MiB"), ("mmap", "memory")),
                                 "seconds", "s", "less", data_bytes=size, limit_bytes=limit))
     for file in bench.scratch.glob("graph*"):
         file.unlink()

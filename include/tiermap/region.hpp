@@ -86,7 +86,8 @@ class Region {
 
   /// Changes the length, without moving: growing needs address space (RegionOptions::reserve_bytes; without it the
   /// neighbouring addresses must be free, else Error with ENOMEM). Shrinking writes back what it cuts off first and then frees it; the
-  /// store keeps its size. No other thread may use the part that goes.
+  /// store keeps its size. With manual_flush nothing is written: what is cut off is dropped, and unwritten changes in a page
+  /// that is cut, or in a last page that is not full and is to grow, are refused with EBUSY. No other thread may use the part that goes.
   void resize(std::uint64_t length);
 
   /// sync() without durability, then unmaps. Throws like sync() and then stays mapped. Idempotent.

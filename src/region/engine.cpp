@@ -1,8 +1,12 @@
 // Which engine: what was asked for, or the best that this machine allows, and why.
 #include "region/engine.hpp"
 
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <cstring>
 
+#include "platform/address_range.hpp"
 #include "platform/userfaultfd.hpp"
 #include "tiermap/error.hpp"
 
@@ -69,6 +73,15 @@ void require(FaultMode mode, const UserfaultfdProbe& probe) {
 }
 
 }  // namespace
+
+void Engine::check_room(const RegionOptions& options, const ResolvedRegionOptions& resolved) const {
+  static_cast<void>(resolved);
+  constexpr std::uint64_t kernel_page = 4096;
+  const std::uint64_t bytes = std::max(options.length, options.reserve_bytes);
+  if (options.address != nullptr && bytes != 0) {
+    AddressRange::reserve_at(options.address, (bytes + kernel_page - 1) / kernel_page * kernel_page, PROT_NONE);
+  }
+}
 
 std::shared_ptr<Engine> make_engine(const ResolvedCacheOptions& options) {
   if (options.fault_mode == FaultMode::kernel) {

@@ -24,10 +24,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
                                                     const ResolvedRegionOptions& resolved) = 0;
   /// Throws what map() would, as far as it can be told before there is a store: nothing is to be created for a mapping that
   /// cannot be.
-  virtual void check_room(const RegionOptions& options, const ResolvedRegionOptions& resolved) const {
-    static_cast<void>(options);
-    static_cast<void>(resolved);
-  }
+  virtual void check_room(const RegionOptions& options, const ResolvedRegionOptions& resolved) const;
   virtual std::uint64_t budget_bytes() const noexcept = 0;
   virtual void set_budget_bytes(std::uint64_t bytes) = 0;
   virtual std::uint64_t minimum_budget_bytes() const noexcept = 0;

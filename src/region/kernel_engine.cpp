@@ -9,6 +9,7 @@
 
 #include "platform/memory_limits.hpp"
 #include "region/kernel_region.hpp"
+#include "tiermap/error.hpp"
 
 namespace tiermap {
 
@@ -56,8 +57,19 @@ KernelEngine::KernelEngine(const ResolvedCacheOptions& options, std::string reas
 
 KernelEngine::~KernelEngine() = default;
 
+void KernelEngine::check_room(const RegionOptions& options, const ResolvedRegionOptions& resolved) const {
+  if (options.manual_flush && options.access == Access::read_write && options.sharing == Sharing::shared) {
+    throw OptionError(
+        "manual_flush cannot be kept in fault mode kernel, where the kernel writes back when it likes: choose fault "
+        "mode "
+        "notify or self_serving, or sharing private_copy");
+  }
+  Engine::check_room(options, resolved);
+}
+
 std::shared_ptr<RegionImplementation> KernelEngine::map(std::shared_ptr<Store> store, const RegionOptions& options,
                                                         const ResolvedRegionOptions& resolved) {
+  check_room(options, resolved);
   auto engine = std::static_pointer_cast<KernelEngine>(shared_from_this());
   return std::make_shared<KernelRegion>(std::move(engine), std::move(store), options, resolved);
 }

@@ -58,7 +58,6 @@ KernelMapping::KernelMapping(std::shared_ptr<Store> store, const RegionOptions& 
       page_bytes_(resolved.page_size_bytes),
       store_offset_(options.offset),
       pattern_(resolved.read_ahead_bytes == 0 ? Advice::random : options.advice) {
-  refuse_what_cannot_be(options);
   const std::uint64_t size = store_->size_bytes();
   const std::uint64_t before = size > store_offset_ ? std::min(options.length, size - store_offset_) : 0;
   if (before > 0) {
@@ -80,15 +79,6 @@ KernelMapping::KernelMapping(std::shared_ptr<Store> store, const RegionOptions& 
   }
   length_ = options.length;
   set_pattern(pattern_);
-}
-
-void KernelMapping::refuse_what_cannot_be(const RegionOptions& options) const {
-  if (options.manual_flush && to_store()) {
-    throw OptionError(
-        "manual_flush cannot be kept in fault mode kernel, where the kernel writes back when it likes: choose fault "
-        "mode "
-        "notify or self_serving, or sharing private_copy");
-  }
 }
 
 /// Throws unless `file_bytes` bytes from the region's start on are one piece of one file.

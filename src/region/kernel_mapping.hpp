@@ -68,7 +68,6 @@ class KernelMapping {
   std::uint64_t pinned_bytes() const;
 
  private:
-  void refuse_what_cannot_be(const RegionOptions& options) const;
   void find_file(std::uint64_t file_bytes);
   void map_up_to(std::uint64_t from, std::uint64_t length);
   void map_piece(std::uint64_t from, std::uint64_t to, bool file);

@@ -315,6 +315,9 @@ int PagedRegionImplementation::hold_page(std::uint64_t page) {
       }
       continue;
     }
+    if (region_.manual_flush) {
+      return -EBUSY;
+    }
     if (!pager.begin_cleaning(region_, page, word)) {
       continue;
     }
@@ -338,6 +341,16 @@ void PagedRegionImplementation::close_range(std::uint64_t first, std::uint64_t k
     region_.userfaultfd->unregister_range(region_.memory + kept, end - kept);
     ::mprotect(region_.memory + kept, end - kept, PROT_NONE);
   }
+}
+
+void PagedRegionImplementation::refuse_resize(int error) const {
+  if (region_.manual_flush && error == -EBUSY) {
+    throw Error(EBUSY, "the page where " + region_.store->name() +
+                           " is to grow or be cut has changes that are not to be written unasked: sync() or discard() "
+                           "it, then resize");
+  }
+  throw Error(-error, "cannot write back to " + region_.store->name() +
+                          " before it is resized: " + std::strerror(-error) + "; free the cause and try again");
 }
 
 void PagedRegionImplementation::resize(std::uint64_t length) {
@@ -366,8 +379,7 @@ void PagedRegionImplementation::grow(std::uint64_t length) {
   const bool last_is_short = last < region_.page_count();
   if (last_is_short) {
     if (const int error = hold_page(last); error != 0) {
-      throw Error(-error, "cannot write back to " + region_.store->name() +
-                              " before growing: " + std::strerror(-error) + "; free the cause and try again");
+      refuse_resize(error);
     }
     close_range(last, before);
     engine_->pager_.free_held(region_, last);
@@ -390,7 +402,7 @@ void PagedRegionImplementation::shrink(std::uint64_t length) {
   const std::uint64_t cut = length >> region_.page_shift;  // The page that stays in part, if the cut is inside one.
   const bool inside = (length & (region_.page_bytes - 1)) != 0;
   const Pages going{inside ? cut + 1 : cut, region_.page_count()};
-  int error = write_back(going);
+  int error = region_.manual_flush ? 0 : write_back(going);
   if (error == 0) {
     // Faults on what stays may go on; only prefetches could still want a page of what goes.
     region_.closing.store(true);
@@ -401,8 +413,7 @@ void PagedRegionImplementation::shrink(std::uint64_t length) {
   }
   if (error != 0) {
     region_.closing.store(false, std::memory_order_release);
-    throw Error(-error, "cannot write back to " + region_.store->name() +
-                            " before shrinking: " + std::strerror(-error) + "; free the cause and try again");
+    refuse_resize(error);
   }
   region_.table.for_each_used(going.first, going.end, [&](std::uint64_t page) {
     while (remove_pin(page)) {

@@ -193,10 +193,7 @@ void UserfaultfdEngine::check_budget(std::uint64_t page_bytes) const {
 
 void UserfaultfdEngine::check_room(const RegionOptions& options, const ResolvedRegionOptions& resolved) const {
   check_budget(resolved.page_size_bytes);
-  const std::uint64_t bytes = std::max(options.length, options.reserve_bytes);
-  if (options.address != nullptr && bytes != 0) {
-    AddressRange::reserve_at(options.address, (bytes + block_bytes - 1) / block_bytes * block_bytes, PROT_NONE);
-  }
+  Engine::check_room(options, resolved);
 }
 
 void UserfaultfdEngine::attach(PagedRegionImplementation& region) {

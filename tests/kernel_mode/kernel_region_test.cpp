@@ -211,6 +211,10 @@ TEST_F(KernelRegionTest, RefusesWhatItCannotMapAndChangesNothing) {
   taken.address = first.data();
   EXPECT_EQ(error_of([&] { cache.map(path(), taken); }), EEXIST);
   EXPECT_EQ(std::filesystem::file_size(path()), 4096U);
+  const std::string fresh = path() + ".new";
+  EXPECT_EQ(error_of([&] { cache.map(fresh, taken); }), EEXIST);
+  EXPECT_EQ(error_of([&] { cache.map(fresh, manual); }), EINVAL);
+  EXPECT_FALSE(std::filesystem::exists(fresh));
 }
 
 TEST_F(KernelRegionTest, WritingToAReadOnlyRegionIsASegmentationFault) {

@@ -34,6 +34,30 @@ TEST_P(ManualFlushTest, NothingIsWrittenUnderPressure) {
   }
 }
 
+TEST_P(ManualFlushTest, ResizeWritesNothingUnasked) {
+  Cache cache(cache_options(1 * mib));
+  RegionOptions options = manual();
+  options.length = 4 * page + 4096;
+  options.reserve_bytes = 8 * page;
+  Region region = cache.map(store_, options);
+  poke(region.data() + 4 * page, std::byte{0});
+  for (const std::uint64_t length : {8 * page, 4 * page + 100}) {
+    try {
+      region.resize(length);
+      ADD_FAILURE() << "resized to " << length << " over unwritten changes";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code().value(), EBUSY);
+    }
+    EXPECT_EQ(region.size(), 4 * page + 4096);
+    EXPECT_EQ(touch(region.data() + 4 * page), std::byte{0});
+  }
+  poke(region.data() + 3 * page, std::byte{0});
+  region.resize(3 * page);  // Cut between pages: what goes is dropped.
+  EXPECT_EQ(store_->writes(), 0U);
+  region.resize(8 * page);
+  EXPECT_TRUE(is_known(bytes_of(region), 0));
+}
+
 TEST_P(ManualFlushTest, SyncWrites) {
   Cache cache(cache_options(1 * mib));
   Region region = cache.map(store_, manual());
