@@ -29,7 +29,7 @@ run_tests() {
     "${tests[@]}" </dev/null
   else
     # In a pipe, what failed or was skipped: what passed is counted at the end.
-    "${tests[@]}" </dev/null | { grep -vE '^ *Start +[0-9]+: |^ *[0-9]+/[0-9]+ Test .* Passed ' || true; }
+    "${tests[@]}" </dev/null | { grep --line-buffered -vE '^ *Start +[0-9]+: |^ *[0-9]+/[0-9]+ Test .* Passed ' || true; }
   fi
   reports+=("$preset=$report")
 }
