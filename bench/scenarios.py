@@ -31,11 +31,11 @@ class Bench:
         if (what, reason) not in self.skipped:
             self.skipped.append((what, reason))
 
-    def case(self, program, *options, limit=None, drop=(), label=None, timeout=900):
+    def case(self, program, *options, limit=None, drop=(), label=None, timeout=900, environment=None):
         command = [self.binaries / program, *options]
         text = label or " ".join([program, *map(str, options)])
         return lambda: run_json(command, limit_bytes=None if self.limit_problem else limit, drop=drop, label=text,
-                                timeout=60 if self.quick else timeout)
+                                timeout=60 if self.quick else timeout, environment=environment)
 
     def measure(self, title, cases, metric, unit, better, **more):
         """One table: every case run in turn, `metric` summed up. A case is {(labels): function}."""
@@ -143,7 +143,25 @@ def fault_latency(bench):
                     "--budget", option_bytes(budget), "--page-size", "4KiB", "--evictors", evictors, "--json",
                     label=f"faults, {title}: {mode} x {threads}")
         tables.append(bench.measure(title, cases, "microseconds_mean", "us a fault", "less"))
+    tables.append(_fault_optimisations(bench, size))
     return tables
+
+
+def _fault_optimisations(bench, size):
+    """The processor time of a fault with each optimisation and without it; each fault evicts."""
+    def case(mode, page, **environment):
+        return bench.case("bench-fault_latency", "--fault-mode", mode, "--threads", 1, "--bytes", option_bytes(size),
+                          "--budget", option_bytes(size // 4), "--page-size", page, "--json", environment=environment,
+                          label=f"faults: {mode}, {page}, {environment or 'as it is'}")
+    cases = {}
+    for page in ("4KiB", "64KiB", "2MiB"):
+        cases[(f"self-serving, {page}, copied", 1)] = case("self-serving", page, TIERMAP_PLACEMENT="copy")
+        cases[(f"self-serving, {page}, moved", 1)] = case("self-serving", page)
+    cases[("notify, 4KiB, no polling", 1)] = case("notify", "4KiB", TIERMAP_SPIN="0")
+    cases[("notify, 4KiB, polling", 1)] = case("notify", "4KiB")
+    cases[("notify, 4KiB, no unmapped pages kept", 1)] = case("notify", "4KiB", TIERMAP_POLICY="fifo")
+    return bench.measure("with and without, a quarter fits, 1 thread", cases, "cpu_microseconds_per_fault",
+                         "us of processor time", "less")
 
 
 def _sort_case(bench, folder, system, threads, *options):
