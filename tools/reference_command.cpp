@@ -29,6 +29,7 @@ constexpr std::string_view other_variables = R"(
 | variable | meaning |
 |---|---|
 | `TIERMAP_CONFIG` | The YAML file of options; unset, there is none. |
+| `TMPDIR` | Where the scratch files of private copies and of the programs go; unset, `/var/tmp`. |
 | `TIERMAP_UPDATE_DOCS` | Set to 1, the test of this page writes the page instead of comparing it. |
 )";
 

@@ -10,6 +10,7 @@
 #include "commands.hpp"
 #include "config/size.hpp"
 #include "tiermap/error.hpp"
+#include "tiermap/version.hpp"
 
 namespace tiermap {
 namespace {
@@ -28,7 +29,10 @@ std::string one_line(std::string text) {
 
 /// The word that was to be a subcommand and is none; empty if there is no such word.
 std::string unknown_command(const CLI::App& program, int argc, char** argv) {
-  const std::string word = argc < 2 || argv[1][0] == '-' ? "" : argv[1];
+  const std::string word = argc < 2 ? "" : argv[1];
+  if (word == "-h" || word == "--help" || word == "--version") {
+    return "";
+  }
   const auto known = program.get_subcommands([&](const CLI::App* command) { return command->get_name() == word; });
   return known.empty() ? word : "";
 }
@@ -36,6 +40,7 @@ std::string unknown_command(const CLI::App& program, int argc, char** argv) {
 int run(int argc, char** argv) {
   CLI::App program("Looks at what Tiermap may use, is told, and does.", "tiermap");
   program.require_subcommand(1);
+  program.set_version_flag("--version", std::string("tiermap ") + TIERMAP_VERSION);
   add_config_command(program);
   add_doctor_command(program);
   add_top_command(program);
@@ -70,5 +75,9 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   const int code = tiermap::run(argc, argv);
   // What a full disk or a closed pipe swallowed has not been said.
-  return std::fflush(stdout) == 0 && std::ferror(stdout) == 0 ? code : std::max(code, 1);
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    fmt::print(stderr, "tiermap: standard output cannot be written: give it room, or read it to the end\n");
+    return std::max(code, 1);
+  }
+  return code;
 }

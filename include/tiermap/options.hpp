@@ -60,8 +60,8 @@ struct CacheOptions {
       std::nullopt;  ///< hot-fifo: share of the frames for hot pages, 0 to 75. TIERMAP_HOT_SHARE.
   std::optional<std::uint32_t> unmapped_share_percent =
       std::nullopt;  ///< Share of the frames kept unmapped but resident, 0 to 75. TIERMAP_UNMAPPED_SHARE.
-  std::optional<std::uint32_t> high_watermark_percent =
-      std::nullopt;  ///< Frames in use that wake the evictors, 1 to 100. TIERMAP_HIGH_WATERMARK. Default: 95.
+  std::optional<std::uint32_t> high_watermark_percent = std::
+      nullopt;  ///< Frames in use that wake the evictors, 1 to 100; a policy that keeps a larger share unmapped wakes them earlier. TIERMAP_HIGH_WATERMARK. Default: 95.
   std::optional<std::uint32_t> low_watermark_percent =
       std::nullopt;  ///< Frames in use at which they rest, 0 to high. TIERMAP_LOW_WATERMARK. Default: 90.
   std::optional<std::uint32_t> fillers =

@@ -24,7 +24,7 @@ enum class Counter : std::uint8_t {
   prefetched_pages,  ///< Pages filled before anyone asked.
   prefetch_used,     ///< Of those, pages known to have been used.
   prefetch_wasted,   ///< Of those, pages evicted unused.
-  frame_waits,       ///< Faults that had to evict a page themselves because no frame was free.
+  frame_waits,       ///< Faults that found no frame, and evicted a page themselves or waited for the evictors.
   read_errors,       ///< Reads the store failed.
   write_errors,      ///< Writes the store failed; the page stays dirty.
   window_writes,     ///< Writes caught in the window between placing a page and protecting it.

@@ -62,7 +62,7 @@ void KernelEngine::check_room(const RegionOptions& options, const ResolvedRegion
     throw OptionError(
         "manual_flush cannot be kept in fault mode kernel, where the kernel writes back when it likes: choose fault "
         "mode "
-        "notify or self_serving, or sharing private_copy");
+        "notify or self-serving, or sharing private_copy");
   }
   Engine::check_room(options, resolved);
 }

@@ -90,7 +90,7 @@ void KernelMapping::find_file(std::uint64_t file_bytes) {
     throw OptionError(
         store_->name() +
         " is not one plain file, which is all that fault mode kernel can map: map a file, or choose fault "
-        "mode notify or self_serving (`tiermap doctor` says what they need)");
+        "mode notify or self-serving (`tiermap doctor` says what they need)");
   }
   file_descriptor_ = extent.file_descriptor;
   file_offset_ = extent.offset;

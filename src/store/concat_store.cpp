@@ -36,7 +36,8 @@ void ConcatStore::open_part(const Part& part) {
     throw StoreError(EINVAL,
                      part.path + " has " + std::to_string(opened.bytes) + " bytes, and " +
                          (part.has_bytes ? std::to_string(part.bytes) + " from " : std::string("a part from ")) +
-                         std::to_string(part.offset) + " reach past its end: choose a part within the file");
+                         std::to_string(part.offset) + (part.has_bytes ? " reach" : " reaches") +
+                         " past its end: choose a part within the file");
   }
   const std::uint64_t bytes = part.has_bytes ? part.bytes : behind;
   if (bytes == 0) {

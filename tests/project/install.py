@@ -19,7 +19,6 @@ project(outside LANGUAGES {language})
 find_package(tiermap 0.1 REQUIRED)
 add_executable(program {source})
 target_link_libraries(program PRIVATE tiermap::tiermap)
-{standard}
 """
 
 
@@ -50,8 +49,7 @@ def build_with_cmake(example, prefix, folder, cmake, compilers):
     is_c = example.suffix == ".c"
     shutil.copy(example, folder)
     (folder / "CMakeLists.txt").write_text(PROJECT.format(
-        language="C" if is_c else "CXX", source=example.name,
-        standard="" if is_c else "target_compile_features(program PRIVATE cxx_std_20)"))
+        language="C" if is_c else "CXX", source=example.name))
     compiler = f"-DCMAKE_C_COMPILER={compilers[0]}" if is_c else f"-DCMAKE_CXX_COMPILER={compilers[1]}"
     run([cmake, "-S", folder, "-B", folder / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}", compiler])
     run([cmake, "--build", folder / "build"])
