@@ -359,6 +359,9 @@ bool Pager::hold(PagedRegion& region, std::uint64_t page, PageWord word) noexcep
     return false;
   }
   region.table.mark_used(page);
+  if (word.state() == PageState::clean && suspect(word.frame()) && !clear_suspicion(region, page, word)) {
+    return false;
+  }
   if (has_frame) {
     take_out(region, word);
   }

@@ -116,8 +116,8 @@ class Pager {
   void retire_pages(PagedRegion& region, std::uint64_t first, std::uint64_t end) noexcept;
   void release_retired(PagedRegion& region, std::uint64_t first, std::uint64_t end) noexcept;
 
-  /// Takes a page that nobody owns, and that is not dirty, for a change of the region's length (it was `word`); or keeps one
-  /// whose cleaning succeeded. The page's address range is made absent by the caller; then free_held() frees what it had, and
+  /// Takes a page that nobody owns, and that is not dirty, for a change of the region's length (it was `word`); false if it
+  /// changed meanwhile, or was suspect and is dirty now. Or keeps one whose cleaning succeeded. The page's address range is made absent by the caller; then free_held() frees what it had, and
   /// let_go() lets others use it again.
   bool hold(PagedRegion& region, std::uint64_t page, PageWord word) noexcept;
   void hold_cleaned(PagedRegion& region, std::uint64_t page) noexcept;

@@ -309,7 +309,8 @@ int PagedRegionImplementation::hold_page(std::uint64_t page) {
       region_.table.wait(page, word);
       continue;
     }
-    if (!pager.wants_cleaning(word)) {
+    // Under manual flushing a page that only may have changed is looked at by hold(), and one that has is not ours to write.
+    if (!pager.wants_cleaning(word) || (region_.manual_flush && word.state() == PageState::clean)) {
       if (pager.hold(region_, page, word)) {
         return 0;
       }

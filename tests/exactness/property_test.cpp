@@ -127,8 +127,17 @@ class Tested {
     return most / 4 + random() % (most / 4 * 3);
   }
   void resize(std::uint64_t words) {
+    if (manual_flush_) {  // Else what is cut off would be dropped, and a changed page would not be cut.
+      region_.sync();
+    }
     region_.resize(words * 8);
     words_ = words;
+  }
+
+  /// How many of the first `kept` words may be written to while the region is resized: under manual flushing a page that is
+  /// cut must have no unwritten changes.
+  std::uint64_t writable_words(std::uint64_t kept) const {
+    return manual_flush_ ? kept * 8 / page_bytes_ * page_bytes_ / 8 : kept;
   }
 
  private:
@@ -251,7 +260,8 @@ class Property : public testing::TestWithParam<Case> {
         length = piece->random_length_words(random_);
         kept = std::min(kept, length);
       }
-      std::atomic<bool> stop{false};
+      kept = piece->writable_words(kept);
+      std::atomic<bool> stop{kept == 0};
       std::vector<std::thread> threads;
       for (std::uint64_t thread = 1; thread < thread_count; ++thread) {
         threads.emplace_back([&, thread, seed = random_()] {

@@ -97,11 +97,12 @@ void touch_in_handler(int) {
   const int errno_before = errno;
   handler_state = handler_state * 6364136223846793005ULL + 1442695040888963407ULL;
   const std::uint64_t word = (handler_state >> 33) % handler_word_count;
-  if (handler_words[word] != first_content(word)) {
+  // Other threads store the same values to the same words meanwhile.
+  if (__atomic_load_n(&handler_words[word], __ATOMIC_RELAXED) != first_content(word)) {
     handler_errors.fetch_add(1);
   }
   if (word % 2 == 0) {
-    handler_words[word] = first_content(word);
+    __atomic_store_n(&handler_words[word], first_content(word), __ATOMIC_RELAXED);
   }
   handler_calls.fetch_add(1);
   errno = errno_before;
@@ -131,8 +132,8 @@ TEST_P(Processes, SignalHandlersMayTouchRegions) {
       while (std::chrono::steady_clock::now() < end) {
         for (int step = 0; step < 50; ++step) {
           const std::uint64_t word = random() % (store_bytes / 8);
-          ASSERT_EQ(words_[word], first_content(word));
-          words_[word] = first_content(word);
+          ASSERT_EQ(__atomic_load_n(&words_[word], __ATOMIC_RELAXED), first_content(word));
+          __atomic_store_n(&words_[word], first_content(word), __ATOMIC_RELAXED);
         }
         const std::uint64_t page = random() % (pages - 4);
         region_.prefetch({page * page_bytes, 4 * page_bytes}).wait();
