@@ -11,6 +11,7 @@
 #include "bfs/csr_builder.hpp"
 #include "bfs/csr_file.hpp"
 #include "bfs/edge_source.hpp"
+#include "bfs/memory_need.hpp"
 #include "bfs/traversal.hpp"
 #include "bfs/tree_check.hpp"
 #include "command_line/backing.hpp"
@@ -20,7 +21,6 @@
 #include "observe/progress.hpp"
 #include "parallel/random.hpp"
 #include "parallel/thread_team.hpp"
-#include "platform/memory_limits.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -30,6 +30,7 @@ constexpr const char* program_name = "tiermap-bfs";
 constexpr std::uint64_t default_page_size = std::uint64_t{2} << 20U;
 constexpr std::uint32_t default_scale = 20;
 constexpr std::uint32_t most_scale = 31;
+constexpr std::uint64_t most_vertices = no_vertex - 1;
 
 /// The program's own options, as they are typed.
 struct BfsOptions {
@@ -107,7 +108,35 @@ std::uint32_t chosen_scale(const WorkloadOptions& options, const BfsOptions& bfs
   return scale;
 }
 
+std::uint64_t parse_edge_factor(const BfsOptions& bfs) {
+  return parse_whole_number(bfs.edge_factor, "edge factor", 1, 1024);
+}
+
+std::uint64_t parse_root_count(const BfsOptions& bfs) {
+  return parse_whole_number(bfs.roots, "roots", 1, 1024);
+}
+
+/// The vertices that were named, each below `vertices`.
+std::vector<Vertex> parse_roots(const BfsOptions& bfs, std::uint64_t vertices) {
+  std::vector<Vertex> roots;
+  for (const std::string& text : bfs.root) {
+    roots.push_back(static_cast<Vertex>(parse_whole_number(text, "root", 0, vertices - 1)));
+  }
+  return roots;
+}
+
+/// What can be known to be wrong before a graph is looked at or made.
+void check_numbers(const BfsOptions& bfs) {
+  parse_edge_factor(bfs);
+  parse_root_count(bfs);
+  parse_roots(bfs, most_vertices);
+  if (!bfs.lookahead.empty()) {
+    parse_size(bfs.lookahead, "lookahead");
+  }
+}
+
 void check_options(const WorkloadOptions& options, const BfsOptions& bfs) {
+  check_numbers(bfs);
   if (parse_direction(bfs.direction) != Direction::top_down && bfs.directed) {
     throw OptionError("direction " + bfs.direction + " needs edges both ways: leave out --directed or choose top-down");
   }
@@ -121,24 +150,11 @@ void check_options(const WorkloadOptions& options, const BfsOptions& bfs) {
   }
 }
 
-/// Refuses what needs more memory for its vertices than there is.
-void check_vertices(std::uint64_t vertices) {
-  const std::uint64_t needed = traversal_state_bytes(vertices);
-  const std::uint64_t usable = read_machine_memory().usable_bytes();
-  if (needed > usable) {
-    throw OptionError(fmt::format("{} vertices need {} of memory beside the budget, and {} is left: number them "
-                                  "without gaps, or choose a smaller graph",
-                                  vertices, format_size_rounded(static_cast<double>(needed)),
-                                  format_size_rounded(static_cast<double>(usable))),
-                      ENOMEM);
-  }
-}
-
 std::unique_ptr<EdgeSource> make_source(const WorkloadOptions& options, const BfsOptions& bfs) {
   if (!bfs.input.empty()) {
     return make_text_source(bfs.input, !bfs.directed);
   }
-  const std::uint64_t edge_factor = parse_whole_number(bfs.edge_factor, "edge factor", 1, 1024);
+  const std::uint64_t edge_factor = parse_edge_factor(bfs);
   return make_rmat_source(chosen_scale(options, bfs, edge_factor), edge_factor, options.seed);
 }
 
@@ -156,14 +172,14 @@ bool has_neighbours(Store& store, const CsrHeader& header, std::uint64_t vertex)
 /// Where each search begins: as told, or vertices with neighbours, drawn at random.
 std::vector<Vertex> choose_roots(Store& store, const CsrHeader& header, const WorkloadOptions& options,
                                  const BfsOptions& bfs) {
-  std::vector<Vertex> roots;
-  for (const std::string& text : bfs.root) {
-    roots.push_back(static_cast<Vertex>(parse_whole_number(text, "root", 0, header.vertices - 1)));
+  if (header.arcs == 0) {
+    throw OptionError("the graph has no edge that joins two vertices: nothing to search, give another");
   }
+  std::vector<Vertex> roots = parse_roots(bfs, header.vertices);
   if (!roots.empty()) {
     return roots;
   }
-  const std::uint64_t wanted = parse_whole_number(bfs.roots, "roots", 1, 1024);
+  const std::uint64_t wanted = parse_root_count(bfs);
   constexpr std::uint64_t most_draws = 1U << 20U;
   std::set<Vertex> taken;
   for (std::uint64_t draw = 0; draw < most_draws && roots.size() < wanted; ++draw) {
@@ -176,9 +192,6 @@ std::vector<Vertex> choose_roots(Store& store, const CsrHeader& header, const Wo
     if (has_neighbours(store, header, vertex)) {
       roots.push_back(vertex);
     }
-  }
-  if (roots.empty()) {
-    throw OptionError("the graph has no edge that joins two vertices: nothing to search, give another");
   }
   return roots;
 }
@@ -224,6 +237,9 @@ class BfsRun {
   Report run() {
     check_options(options_, bfs_);
     system_ = MemorySystem::make(options_);
+    if (!options_.file.empty()) {
+      system_->check_url(options_.file);
+    }
     Measurement building(*system_);
     Backing graph_file = open_or_build();
     building.pause();
@@ -232,7 +248,10 @@ class BfsRun {
       throw OptionError("direction " + bfs_.direction +
                         " needs edges both ways, and the graph is directed: choose top-down");
     }
-    check_vertices(header.vertices);
+    // What was made here was checked before, when memory was not yet full of it.
+    if (source_ == nullptr) {
+      check_memory({header.vertices, header.arcs, header.file_bytes, bfs_.check_in_memory}, options_, *system_);
+    }
     if (bfs_.build_only) {
       return report_build(graph_file, header, building);
     }
@@ -268,14 +287,32 @@ class BfsRun {
       return Backing::open(options_.file, false);
     }
     source_ = make_source(options_, bfs_);
-    check_vertices(source_->vertices());
+    check_source();
     CsrBuildOptions build;
     build.url = options_.file.empty() ? scratch_path(program_name, "graph") : options_.file;
-    const bool beside = options_.file.empty() || options_.file.find("://") == std::string::npos;
-    build.scratch_path = beside ? build.url + ".arcs" : scratch_path(program_name, "arcs");
+    build.scratch_path = is_plain_path(build.url) ? build.url + ".arcs" : scratch_path(program_name, "arcs");
     build.undirected = !bfs_.directed;
     build.prefetch = options_.prefetch;
+    announce_making();
     return build_csr(*source_, *system_, team_, build, progress_);
+  }
+
+  void check_source() const {
+    parse_roots(bfs_, source_->vertices());
+    const std::uint64_t arcs = source_->edges() * (bfs_.directed ? 1 : 2);
+    const std::uint64_t graph_bytes = CsrHeader::for_graph(source_->vertices(), arcs, !bfs_.directed).file_bytes;
+    // The arcs are mapped too, while they are sorted.
+    const std::uint64_t mapped_bytes = std::max(graph_bytes, arcs * sizeof(std::uint64_t));
+    check_memory({source_->vertices(), arcs, mapped_bytes, bfs_.check_in_memory}, options_, *system_);
+  }
+
+  /// A name that was mistyped should not look like a graph that is there.
+  void announce_making() const {
+    const bool asked_for = bfs_.build_only || options_.bytes.has_value() || !bfs_.scale.empty() || !bfs_.input.empty();
+    if (!options_.file.empty() && !asked_for) {
+      fmt::print(stderr, "{}{}: {} is not there: making an R-MAT graph of scale {} (see --scale and --input)\n",
+                 progress_.shown() ? "\r\033[K" : "", program_name, options_.file, default_scale);
+    }
   }
 
   std::uint64_t lookahead_bytes() const {

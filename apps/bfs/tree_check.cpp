@@ -82,28 +82,29 @@ TreeLevels levels_of_tree(std::span<const Vertex> parents, Vertex root) {
   }
   std::vector<std::uint32_t> levels(parents.size(), unreached);
   levels[root] = 0;
-  std::vector<Vertex> path;
   for (Vertex start = 0; start < parents.size(); ++start) {
-    path.clear();
+    // The way up is gone twice rather than written down: it may be as long as the graph has vertices.
+    std::uint32_t steps = 0;
     Vertex vertex = start;
     while (parents[vertex] != no_vertex && levels[vertex] == unreached) {
-      path.push_back(vertex);
       if (parents[vertex] >= parents.size()) {
         tree.failure = fmt::format("rule 1: vertex {} has a parent that does not exist, {}", vertex, parents[vertex]);
         return tree;
       }
       vertex = parents[vertex];
-      if (path.size() > parents.size()) {
+      if (++steps > parents.size()) {
         tree.failure = fmt::format("rule 1: the parents of vertex {} go in a circle", start);
         return tree;
       }
     }
-    if (!path.empty() && levels[vertex] == unreached) {
+    if (steps != 0 && levels[vertex] == unreached) {
       tree.failure = fmt::format("rule 1: the parents of vertex {} do not lead to the root", start);
       return tree;
     }
-    for (std::uint32_t level = levels[vertex]; !path.empty(); path.pop_back()) {
-      levels[path.back()] = ++level;
+    std::uint32_t level = levels[vertex] + steps;
+    for (vertex = start; steps != 0; --steps) {
+      levels[vertex] = level--;
+      vertex = parents[vertex];
     }
   }
   tree.levels = std::move(levels);
@@ -185,6 +186,10 @@ TreeCheck check_tree(const Traversal& traversal, Vertex root, bool undirected, c
   return check;
 }
 
+std::uint64_t tree_check_bytes(std::uint64_t vertices) noexcept {
+  return vertices * sizeof(std::uint32_t) + (vertices + 63) / 64 * sizeof(std::uint64_t);
+}
+
 std::vector<std::uint32_t> reference_levels(const std::vector<std::vector<Vertex>>& neighbours, Vertex root) {
   std::vector<std::uint32_t> levels(neighbours.size(), unreached);
   std::deque<Vertex> queue = {root};
@@ -224,6 +229,15 @@ std::vector<std::vector<Vertex>> neighbours_of(std::uint64_t vertices, const Arc
     neighbours[source].insert(neighbours[source].end(), targets.begin(), targets.end());
   });
   return neighbours;
+}
+
+std::uint64_t reference_bytes(std::uint64_t vertices, std::uint64_t arcs) noexcept {
+  // A block of memory is at least so large, and a vector that grew has up to twice the room it needs.
+  constexpr std::uint64_t least_block = 32;
+  constexpr std::uint64_t arc = 2 * sizeof(Vertex);
+  // Two tables of levels, and the queue.
+  constexpr std::uint64_t vertex = sizeof(std::vector<Vertex>) + 2 * sizeof(std::uint32_t) + sizeof(Vertex);
+  return vertices * vertex + std::min(vertices, arcs) * least_block + arcs * arc;
 }
 
 }  // namespace tiermap

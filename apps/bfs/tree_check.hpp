@@ -41,12 +41,16 @@ struct TreeCheck {
   std::string failure;             ///< Empty if all five rules hold, else one line.
   std::uint64_t arcs_reached = 0;  ///< Arcs whose source was reached.
 };
+/// Takes tree_check_bytes() of memory beside the tree.
 TreeCheck check_tree(const Traversal& traversal, Vertex root, bool undirected, const ArcWalk& walk);
+std::uint64_t tree_check_bytes(std::uint64_t vertices) noexcept;
 
 /// The levels that a queue finds, over plain vectors of neighbours, one thread: nothing shared with traverse().
 std::vector<std::uint32_t> reference_levels(const std::vector<std::vector<Vertex>>& neighbours, Vertex root);
 /// The vectors it goes over, from the edges the graph was made of, or from the graph.
 std::vector<std::vector<Vertex>> neighbours_of(const EdgeSource& source, bool undirected);
 std::vector<std::vector<Vertex>> neighbours_of(std::uint64_t vertices, const ArcWalk& walk);
+/// The most memory that those vectors take, and levels_of_tree() and reference_levels() beside them.
+std::uint64_t reference_bytes(std::uint64_t vertices, std::uint64_t arcs) noexcept;
 
 }  // namespace tiermap

@@ -69,7 +69,8 @@ void check_room_for(const std::string& path, std::uint64_t bytes) {
   const std::uint64_t free_bytes = std::uint64_t{room.f_bavail} * room.f_frsize;
   if (free_bytes < bytes) {
     throw OptionError(fmt::format("{} has room for {}, not for {}: choose another --file or fewer --bytes", folder,
-                                  format_size_rounded(static_cast<double>(free_bytes)), format_size(bytes)),
+                                  format_size_rounded(static_cast<double>(free_bytes)),
+                                  format_size_rounded(static_cast<double>(bytes))),
                       ENOSPC);
   }
 }
@@ -122,9 +123,7 @@ Backing::~Backing() {
 }
 
 void Backing::keep() noexcept {
-  MadePaths& made = made_paths();
-  const std::lock_guard lock(made.mutex);
-  made.paths.erase(made_path_);
+  keep_if_interrupted(made_path_);
   made_path_.clear();
 }
 
@@ -154,6 +153,15 @@ void Backing::make_cold() {
 bool backing_exists(const std::string& url) {
   const std::string path = path_of(url);
   return !path.empty() && std::filesystem::exists(path);
+}
+
+bool is_plain_path(const std::string& url) {
+  return parse_store_url(url).scheme.empty();
+}
+
+bool names_one_file(const std::string& url) {
+  const StoreUrl parsed = parse_store_url(url);
+  return parsed.scheme.empty() || (parsed.scheme == "file" && !has_wildcard(parsed.path));
 }
 
 std::string scratch_path(const std::string& program, const std::string& what) {
@@ -197,6 +205,18 @@ AlignedBuffer::AlignedBuffer(std::uint64_t bytes) : bytes_(bytes) {
 
 void AlignedBuffer::Free::operator()(std::byte* memory) const noexcept {
   std::free(memory);
+}
+
+void remove_if_interrupted(const std::string& path) {
+  MadePaths& made = made_paths();
+  const std::lock_guard lock(made.mutex);
+  made.paths.insert(path);
+}
+
+void keep_if_interrupted(const std::string& path) noexcept {
+  MadePaths& made = made_paths();
+  const std::lock_guard lock(made.mutex);
+  made.paths.erase(path);
 }
 
 void remove_scratch_on_interruption() {

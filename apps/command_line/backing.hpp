@@ -48,6 +48,12 @@ class Backing {
 /// Whether something is at the URL already; plain files and sparse directories only, false for all else.
 bool backing_exists(const std::string& url);
 
+/// Whether it is a path and no URL.
+bool is_plain_path(const std::string& url);
+
+/// Whether a store of this URL would be one file. Throws StoreError for what is no URL.
+bool names_one_file(const std::string& url);
+
 /// A path for a scratch file: $TMPDIR or /var/tmp, the program's name, the process, `what`.
 std::string scratch_path(const std::string& program, const std::string& what);
 
@@ -73,8 +79,12 @@ class AlignedBuffer {
   std::unique_ptr<std::byte, Free> memory_;
 };
 
+/// Has `path` removed should the process be interrupted, or no longer.
+void remove_if_interrupted(const std::string& path);
+void keep_if_interrupted(const std::string& path) noexcept;
+
 /// From its first call on SIGINT, SIGTERM and SIGHUP end the process with 128 plus the signal's number, after removing
-/// what Backings made. To be called before any thread is started.
+/// what Backings made and remove_if_interrupted() was told of. To be called before any thread is started.
 void remove_scratch_on_interruption();
 
 }  // namespace tiermap

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "platform/memory_limits.hpp"
+#include "store/store_url.hpp"
 #include "tiermap/cache.hpp"
 #include "tiermap/error.hpp"
 
@@ -146,16 +147,27 @@ std::uint64_t budget_or_half(const WorkloadOptions& options) {
 
 class TiermapSystem final : public MemorySystem {
  public:
-  explicit TiermapSystem(const WorkloadOptions& options) : options_(options), cache_(cache_options(options)) {}
+  explicit TiermapSystem(const WorkloadOptions& options) : options_(options), cache_(cache_options(options)) {
+    // The library refuses bad options when it maps, and until then much could be made in vain. Past the store's end,
+    // because fault mode kernel would have to map the memory itself.
+    constexpr std::uint64_t store_bytes = 4096;
+    RegionOptions region = region_options(Access::read_only);
+    region.offset = store_bytes;
+    region.length = store_bytes;
+    page_size_bytes_ = cache_.map(fmt::format("memory:{}", store_bytes), region).page_size_bytes();
+  }
+  void check_url(const std::string& url) const override {
+    const std::string scheme = parse_store_url(url).scheme;
+    if (cache_.fault_mode() == FaultMode::kernel && (scheme == "sparse" || scheme == "memory")) {
+      throw OptionError(
+          fmt::format("{} is not one plain file, which is all that fault mode kernel can map: name a file, "
+                      "or choose --fault-mode notify or self-serving (`tiermap doctor` says what they "
+                      "need)",
+                      url));
+    }
+  }
   std::unique_ptr<MappedBytes> map(const Backing& backing, Access access) override {
-    RegionOptions region;
-    region.access = access;
-    region.advice = options_.advice;
-    region.page_size_bytes = options_.page_size_bytes;
-    region.read_ahead_bytes = options_.read_ahead_bytes;
-    Region mapped = cache_.map(backing.store(), region);
-    page_size_bytes_ = mapped.page_size_bytes();
-    return std::make_unique<RegionBytes>(std::move(mapped));
+    return std::make_unique<RegionBytes>(cache_.map(backing.store(), region_options(access)));
   }
   std::uint64_t budget_bytes() const override { return cache_.budget_bytes(); }
   std::uint64_t page_size_bytes() const override { return page_size_bytes_; }
@@ -170,18 +182,30 @@ class TiermapSystem final : public MemorySystem {
     cache.fault_mode = options.fault_mode;
     return cache;
   }
+  RegionOptions region_options(Access access) const {
+    RegionOptions region;
+    region.access = access;
+    region.advice = options_.advice;
+    region.page_size_bytes = options_.page_size_bytes;
+    region.read_ahead_bytes = options_.read_ahead_bytes;
+    return region;
+  }
   WorkloadOptions options_;
-  std::uint64_t page_size_bytes_ = options_.page_size_bytes.value_or(0);
   Cache cache_;
+  std::uint64_t page_size_bytes_ = 0;
 };
 
 class KernelSystem final : public MemorySystem {
  public:
   explicit KernelSystem(const WorkloadOptions& options) : options_(options), budget_bytes_(budget_or_half(options)) {}
+  void check_url(const std::string& url) const override {
+    if (!names_one_file(url)) {
+      refuse(url);
+    }
+  }
   std::unique_ptr<MappedBytes> map(const Backing& backing, Access access) override {
     if (backing.plain_path().empty()) {
-      throw OptionError(
-          fmt::format("{} is not one plain file, and mmap maps nothing else: choose --system tiermap", backing.url()));
+      refuse(backing.url());
     }
     return std::make_unique<KernelBytes>(backing.plain_path(), backing.size_bytes(), access, options_.advice);
   }
@@ -190,6 +214,10 @@ class KernelSystem final : public MemorySystem {
   std::string description() const override { return "the kernel's page cache"; }
 
  private:
+  [[noreturn]] static void refuse(const std::string& url) {
+    throw OptionError(
+        fmt::format("{} is not one plain file, and mmap maps nothing else: choose --system tiermap", url));
+  }
   WorkloadOptions options_;
   std::uint64_t budget_bytes_;
 };
@@ -197,6 +225,7 @@ class KernelSystem final : public MemorySystem {
 class InMemorySystem final : public MemorySystem {
  public:
   explicit InMemorySystem(const WorkloadOptions& options) : budget_bytes_(budget_or_half(options)) {}
+  void check_url(const std::string&) const override {}
   std::unique_ptr<MappedBytes> map(const Backing& backing, Access) override {
     return std::make_unique<MemoryBytes>(backing.store());
   }

@@ -50,10 +50,13 @@ class MappedBytes {
 /// Makes MappedBytes. Outlives what it made.
 class MemorySystem {
  public:
-  /// Throws what Cache's constructor throws.
+  /// Throws what Cache's constructor throws, and what Cache::map() throws for options that suit no store.
   static std::unique_ptr<MemorySystem> make(const WorkloadOptions& options);
   virtual ~MemorySystem() = default;
 
+  /// Throws OptionError if a store of this URL cannot be mapped, as far as the URL tells: before one is made and filled.
+  /// Throws StoreError for what is no URL.
+  virtual void check_url(const std::string& url) const = 0;
   /// Throws OptionError for a store that the system cannot map, StoreError, PlatformError.
   virtual std::unique_ptr<MappedBytes> map(const Backing& backing, Access access) = 0;
 

@@ -7,10 +7,12 @@
 #include <array>
 #include <bit>
 #include <charconv>
-#include <cstdlib>
+#include <limits>
 #include <thread>
 #include <utility>
 
+#include "config/option_table.hpp"
+#include "config/resolve.hpp"
 #include "config/size.hpp"
 #include "tiermap/error.hpp"
 
@@ -84,7 +86,7 @@ void SharedOptions::declare(CLI::App& app, std::uint64_t default_page_size) {
   app.add_option("--fault-mode", fault_mode_, "Fault engine of tiermap: auto, notify, self-serving or kernel");
   app.add_option("--read-ahead", read_ahead_, "Most that tiermap reads ahead of one stream, such as 4MiB; 0 for none");
   app.add_option("--prefetch", prefetch_, "Say in advance what will be touched: on or off");
-  app.add_option("--seed", plain_.seed, "Seed of everything random");
+  app.add_option("--seed", seed_, "Seed of everything random, a whole number (default: 1)");
   app.add_flag("--verify,!--no-verify", plain_.verify, "Check the result (the default)");
   app.add_flag("--keep", plain_.keep, "Keep the file that was made");
   app.add_flag("--json", plain_.json, "One JSON object on standard output");
@@ -106,13 +108,8 @@ WorkloadOptions SharedOptions::checked() const {
   }
   if (!page_size_.empty()) {
     options.page_size_bytes = checked_page_size(page_size_);
-  } else if (std::getenv("TIERMAP_PAGE_SIZE") == nullptr && std::getenv("TIERMAP_CONFIG") == nullptr) {
-    options.page_size_bytes = default_page_size_;
-    // A small budget should still be many pages.
-    while (options.budget_bytes.has_value() && *options.page_size_bytes > least_default_page &&
-           *options.budget_bytes / *options.page_size_bytes < least_default_pages) {
-      *options.page_size_bytes /= 2;
-    }
+  } else if (options.system == System::tiermap) {
+    options.page_size_bytes = page_size_for(options.budget_bytes);
   }
   options.threads = threads_.empty() ? std::max(1U, std::thread::hardware_concurrency())
                                      : static_cast<std::uint32_t>(parse_whole_number(threads_, "threads", 1, 1024));
@@ -125,7 +122,27 @@ WorkloadOptions SharedOptions::checked() const {
   if (!read_ahead_.empty()) {
     options.read_ahead_bytes = parse_size(read_ahead_, "read-ahead");
   }
+  options.seed = parse_whole_number(seed_, "seed", 0, std::numeric_limits<std::uint64_t>::max());
   return options;
+}
+
+/// Nothing if environment or file chose a page size: the library finds it there itself.
+std::optional<std::uint64_t> SharedOptions::page_size_for(std::optional<std::uint64_t> budget_bytes) const {
+  std::uint64_t budget = 0;
+  for (const OptionReport& report : report_options()) {
+    if (report.name == option_row(OptionId::page_size).name && report.origin != "default") {
+      return std::nullopt;
+    }
+    if (report.name == option_row(OptionId::buffer_size).name) {
+      budget = budget_bytes.value_or(report.number.value_or(0));
+    }
+  }
+  std::uint64_t bytes = default_page_size_;
+  // A small budget should still be many pages.
+  while (bytes > least_default_page && budget / bytes < least_default_pages) {
+    bytes /= 2;
+  }
+  return bytes;
 }
 
 }  // namespace tiermap

@@ -51,6 +51,8 @@ class SharedOptions {
   WorkloadOptions checked() const;
 
  private:
+  std::optional<std::uint64_t> page_size_for(std::optional<std::uint64_t> budget_bytes) const;
+
   WorkloadOptions plain_;
   std::string system_ = "tiermap";
   std::string advice_ = "normal";
@@ -62,6 +64,7 @@ class SharedOptions {
   std::string fault_mode_;
   std::string read_ahead_;
   std::string prefetch_ = "on";
+  std::string seed_ = "1";
   std::uint64_t default_page_size_ = 0;
 };
 

@@ -50,8 +50,6 @@ std::string unpacked_by_apt(const std::string& path) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  // Its complaint would come on top of ours, which names the file and what to do.
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   // What is wrong is said here, in one line.
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   std::string program = apt_helper;
@@ -66,8 +64,9 @@ std::string unpacked_by_apt(const std::string& path) {
   ::close(ends[0]);
   int status = 0;
   if (failed != 0 || ::waitpid(child, &status, 0) < 0 || status != 0) {
-    throw StoreError(EINVAL,
-                     fmt::format("{} cannot be unpacked by {}: install apt, or unpack the list", path, apt_helper));
+    const std::string why = failed != 0 ? std::generic_category().message(failed) : "it does not understand the file";
+    throw StoreError(EINVAL, fmt::format("{} cannot be unpacked by {} ({}): install apt, or unpack the list", path,
+                                         apt_helper, why));
   }
   return text;
 }
@@ -94,7 +93,9 @@ void add_list_file(PackageGraph& graph, const std::string& path) {
   }
   std::ifstream list(path);
   if (!list) {
-    throw StoreError(errno, fmt::format("{} cannot be read: {}", path, std::generic_category().message(errno)));
+    const int number = errno;
+    throw StoreError(number, fmt::format("{} cannot be read ({}): allow it, or name another folder with --lists", path,
+                                         std::generic_category().message(number)));
   }
   graph.add_list(list);
 }

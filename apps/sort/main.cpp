@@ -108,6 +108,9 @@ WordCheck check_result(const WorkloadOptions& options, Input& input, const Mappe
 Report sort_file(const WorkloadOptions& options, const SortOptions& sort) {
   check_options(options, sort);
   const std::unique_ptr<MemorySystem> system = MemorySystem::make(options);
+  if (!options.file.empty()) {
+    system->check_url(options.file);
+  }
   ThreadTeam team(options.threads);
   ProgressDisplay progress("preparing", 0, ProgressDisplay::Unit::bytes);
 

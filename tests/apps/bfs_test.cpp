@@ -1,10 +1,13 @@
 // tiermap-bfs from outside: every system, direction and thread count gives a verified tree with the same levels; graphs
 // from text; what is damaged, cut off or malformed is refused with one line and leaves nothing behind.
+#include <algorithm>
+#include <cstdint>
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include "apps/program_fixture.hpp"
+#include "platform/memory_limits.hpp"
 
 namespace tiermap::test {
 namespace {
@@ -170,6 +173,62 @@ TEST_F(BfsTest, RefusesBadOptions) {
   expect_refused(program, {"--scale", "4", "--scan", "sideways"}, "ascending");
   expect_refused(program, {"--scale", "4", "--lookahead", "far"}, "far");
   expect_refused(program, {"--scale", "4", "--graph", path("missing/graph")}, "missing");
+}
+
+// The graph would not fit on any disk: only what is refused before it is made gives these messages.
+TEST_F(BfsTest, RefusesBadOptionsBeforeMakingAGraph) {
+  const auto refuse = [&](std::vector<std::string> arguments, const std::string& part) {
+    arguments.insert(arguments.end(), {"--scale", "16", "--edge-factor", "1024", "--graph", path("missing/graph")});
+    expect_refused(program, arguments, part);
+  };
+  refuse({"--roots", "0"}, "roots 0");
+  refuse({"--root", "x"}, "root x");
+  refuse({"--root", "65536"}, "root 65536");
+  refuse({"--lookahead", "foo"}, "lookahead");
+  refuse({"--read-ahead", "2GiB"}, "read ahead");
+  expect_refused(program, {"--scale", "10", "--system", "mmap", "--graph", "sparse://" + path("missing/graph")},
+                 "--system tiermap");
+}
+
+TEST_F(BfsTest, RefusesGraphsThatNeedMoreMemoryThanThereIs) {
+  // For the vertices alone there is room: with the budget, which is half of it, and the check there is not.
+  const std::uint64_t usable = read_machine_memory().usable_bytes();
+  const std::uint64_t vertex = std::min<std::uint64_t>(usable / 5, 4294967293);
+  const std::string input = write_file("edges", "0 " + std::to_string(vertex) + "\n1 2\n");
+  if (vertex * 17 / 2 + usable / 4 > usable) {
+    expect_refused(program, {"--input", input}, "smaller --budget or --no-verify");
+  }
+  if (vertex * 17 / 4 + usable / 2 > usable + usable / 8) {
+    expect_refused(program, {"--input", input, "--no-verify"}, "smaller --budget");
+  }
+  if (vertex * 40 > usable + usable / 8) {
+    expect_refused(program, {"--input", input, "--system", "mmap", "--no-verify", "--check-in-memory"},
+                   "smaller graph");
+  }
+  // A budget larger than the file is never used up.
+  const std::string budget = std::to_string(usable * 2);
+  const Outcome outcome = run(program, {"--scale", "8", "--budget", budget});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+}
+
+TEST_F(BfsTest, MakesGraphsInStoresThatAreNoPlainPath) {
+  for (const std::string& url : {std::string("memory:64MiB"), "file:" + path("work/graph") + "?direct=off"}) {
+    EXPECT_EQ(search({"--scale", "10", "--file", url}).value("verified", false), true) << url;
+    EXPECT_TRUE(left_behind().empty()) << url;
+  }
+}
+
+TEST_F(BfsTest, SaysThatItMakesAGraphNobodyAskedFor) {
+  const std::string graph = path("work/graph");
+  const std::vector<std::string> arguments = {"--system", "mmap", "--graph", graph, "--roots", "1", "--no-verify"};
+  const Outcome made = run(program, arguments);
+  EXPECT_EQ(made.exit_code, 0) << made.errors;
+  EXPECT_EQ(made.error_lines(), 1U) << made.errors;
+  EXPECT_NE(made.errors.find(graph + " is not there: making an R-MAT graph of scale 20"), std::string::npos)
+      << made.errors;
+  const Outcome searched = run(program, arguments);
+  EXPECT_EQ(searched.exit_code, 0);
+  EXPECT_EQ(searched.errors, "");
 }
 
 TEST_F(BfsTest, RefusesDamagedGraphFiles) {

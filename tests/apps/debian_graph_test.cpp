@@ -79,6 +79,47 @@ TEST_F(DebianGraphTest, RefusesBadInput) {
   expect_refused(program, {"--lists", path("lists"), "--output", path("work/edges")}, "other_Packages.lz4");
 }
 
+TEST_F(DebianGraphTest, LeavesWhatIsThereWhenItFails) {
+  std::filesystem::create_directory(path("lists"));
+  write_file("lists/mirror_Packages", paragraphs);
+  const std::string edges = write_file("work/edges", "good");
+  const auto content = [&] {
+    std::ifstream stream(edges);
+    return std::string(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
+  };
+  expect_refused(program, {"--lists", path("lists"), "--output", edges, "--names", path("missing/names")},
+                 "(No such file or directory)", 1);
+  EXPECT_EQ(content(), "good");
+  const Outcome full = run(program, {"--lists", path("lists"), "--output", edges, "--names", "/dev/full"});
+  EXPECT_EQ(full.exit_code, 1);
+  EXPECT_NE(full.errors.find("(No space left on device)"), std::string::npos) << full.errors;
+  EXPECT_EQ(content(), "good");
+  EXPECT_EQ(left_behind(), std::vector<std::string>{"edges"});
+
+  std::filesystem::create_symlink(edges, path("link"));
+  const Outcome made =
+      run(program, {"--lists", path("lists"), "--output", path("link"), "--names", path("work/names")});
+  EXPECT_EQ(made.exit_code, 0) << made.errors;
+  EXPECT_TRUE(std::filesystem::is_symlink(path("link")));
+  EXPECT_EQ(content().front(), '#');
+  EXPECT_EQ(left_behind(), (std::vector<std::string>{"edges", "names"}));
+}
+
+TEST_F(DebianGraphTest, RefusesOneFileForBothOutputs) {
+  std::filesystem::create_directory(path("lists"));
+  write_file("lists/mirror_Packages", paragraphs);
+  for (const std::string names : {"work/edges", "work/../work/./edges"}) {
+    expect_refused(program, {"--lists", path("lists"), "--output", path("work/edges"), "--names", path(names)},
+                   "one file: name two");
+  }
+}
+
+TEST_F(DebianGraphTest, NamesTheReasonWhenListsCannotBeRead) {
+  expect_refused(program, {"--lists", path("missing"), "--output", path("work/edges")}, "(No such file or directory)");
+  write_file("file", "");
+  expect_refused(program, {"--lists", path("file"), "--output", path("work/edges")}, "(Not a directory)");
+}
+
 TEST_F(DebianGraphTest, ReadsTheListsOfThisMachine) {
   if (find_package_lists("/var/lib/apt/lists").empty()) {
     GTEST_SKIP() << "/var/lib/apt/lists has no package lists";

@@ -65,8 +65,12 @@ pid_t ProgramTest::start(const std::string& program, const std::vector<std::stri
   const pid_t child = ::fork();
   if (child == 0) {
     ::setenv("TMPDIR", work.c_str(), 1);
-    ::unsetenv("TIERMAP_PAGE_SIZE");
-    ::unsetenv("TIERMAP_CONFIG");
+    for (const char* name : {"TIERMAP_PAGE_SIZE", "TIERMAP_CONFIG", "TIERMAP_BUFFER_SIZE", "TIERMAP_READ_AHEAD"}) {
+      ::unsetenv(name);
+    }
+    for (const auto& [name, value] : environment_) {
+      ::setenv(name.c_str(), value.c_str(), 1);
+    }
     ::dup2(::open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), STDOUT_FILENO);
     ::dup2(::open(errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), STDERR_FILENO);
     ::execv(binary.c_str(), pointers.data());

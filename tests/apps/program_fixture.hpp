@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -34,12 +35,16 @@ class ProgramTest : public testing::Test {
   /// Starts it without waiting; its output is lost.
   pid_t start(const std::string& program, const std::vector<std::string>& arguments) const;
 
+  /// For the programs that are started from now on.
+  void set_environment(const std::string& name, const std::string& value) { environment_[name] = value; }
+
   /// Expects exit code 2, one line that holds `part`, nothing on standard output, and `files` files left.
   void expect_refused(const std::string& program, const std::vector<std::string>& arguments, const std::string& part,
                       std::size_t files = 0) const;
 
  private:
   std::filesystem::path folder_;
+  std::map<std::string, std::string> environment_;
 };
 
 /// Expects every field that all applications share.

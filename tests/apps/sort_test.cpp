@@ -167,6 +167,66 @@ TEST_F(SortTest, RefusesWhatTheCacheRefuses) {
   expect_refused(program, {"--budget", "4KiB", "--bytes", "1MiB"}, "budget");
 }
 
+// What is generated would not fit on any disk: only what is refused before that gives these messages.
+TEST_F(SortTest, RefusesBadOptionsBeforeGenerating) {
+  const auto refuse = [&](std::vector<std::string> arguments, const std::string& part) {
+    arguments.insert(arguments.end(), {"--bytes", "64PiB"});
+    expect_refused(program, arguments, part);
+  };
+  refuse({"--read-ahead", "2GiB"}, "read ahead");
+  refuse({"--budget", "64KiB", "--page-size", "64KiB"}, "budget of 64KiB cannot serve");
+  const std::string sparse = "sparse://" + path("work/sparse");
+  refuse({"--system", "mmap", "--file", sparse}, "--system tiermap");
+  refuse({"--fault-mode", "kernel", "--file", sparse}, "one plain file");
+  refuse({"--fault-mode", "kernel", "--read-ahead", "2GiB"}, "read ahead");
+  set_environment("TIERMAP_READ_AHEAD", "2GiB");
+  refuse({}, "TIERMAP_READ_AHEAD");
+  set_environment("TIERMAP_READ_AHEAD", "4MiB");
+  set_environment("TIERMAP_PAGE_SIZE", "5000");
+  refuse({}, "TIERMAP_PAGE_SIZE");
+}
+
+TEST_F(SortTest, RefusesSeedsThatAreNoWholeNumber) {
+  for (const char* seed : {"-1", "99999999999999999999999", "1.5", "x", ""}) {
+    expect_refused(program, {"--bytes", "1MiB", "--seed", seed},
+                   std::string("seed ") + seed + " is not a whole number");
+  }
+  const Outcome outcome = run(program, {"--system", "mmap", "--bytes", "1MiB", "--budget", "16MiB", "--seed",
+                                        "18446744073709551615", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_EQ(outcome.json().at("seed"), ~std::uint64_t{0});
+}
+
+TEST_F(SortTest, ChoosesAPageSizeThatSuitsTheBudget) {
+  const auto page_size = [&](std::vector<std::string> arguments) -> std::uint64_t {
+    arguments.insert(arguments.end(), {"--bytes", "1MiB", "--json"});
+    const Outcome outcome = run(program, arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    return outcome.exit_code == 0 ? outcome.json().at("page_size").get<std::uint64_t>() >> 10U : 0;
+  };
+  EXPECT_EQ(page_size({"--budget", "64MiB"}), 2048U);
+  EXPECT_EQ(page_size({"--budget", "48MiB"}), 1024U);
+  set_environment("TIERMAP_BUFFER_SIZE", "48MiB");
+  EXPECT_EQ(page_size({}), 1024U);
+  EXPECT_EQ(page_size({"--budget", "64MiB"}), 2048U);
+  set_environment("TIERMAP_BUFFER_SIZE", "8MiB");
+  EXPECT_EQ(page_size({}), 256U);
+  set_environment("TIERMAP_CONFIG", write_file("budget.yaml", "buffer_size: 16MiB\n"));
+  EXPECT_EQ(page_size({}), 256U);  // The environment wins over the file.
+  EXPECT_EQ(page_size({"--budget", "64MiB"}), 2048U);
+  set_environment("TIERMAP_CONFIG", write_file("page.yaml", "page_size: 128KiB\n"));
+  EXPECT_EQ(page_size({"--budget", "64MiB"}), 128U);
+  set_environment("TIERMAP_PAGE_SIZE", "32KiB");
+  EXPECT_EQ(page_size({"--budget", "64MiB"}), 32U);
+  EXPECT_EQ(page_size({"--budget", "64MiB", "--page-size", "512KiB"}), 512U);
+}
+
+TEST_F(SortTest, NamesSizesReadably) {
+  const Outcome outcome = run(program, {"--bytes", "72057594037927944"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.errors.find("not for 64.0 PiB:"), std::string::npos) << outcome.errors;
+}
+
 TEST_F(SortTest, NeverTouchesAFileThatIsThere) {
   const std::string file = write_file("work/precious", "precious words, 3");
   expect_refused(program, {"--system", "mmap", "--file", file, "--bytes", "16"}, "exists", 1);

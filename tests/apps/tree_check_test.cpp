@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bfs/edge_source.hpp"
+#include "bfs/memory_need.hpp"
 #include "bfs/tree_check.hpp"
 #include "parallel/thread_team.hpp"
 
@@ -114,6 +115,13 @@ TEST(ReferenceSearch, FindsTheLevels) {
   EXPECT_EQ(reference_levels(small_graph(), 0), (std::vector<std::uint32_t>{0, 1, 2, 3, 4, 1, unreached, unreached}));
   EXPECT_EQ(reference_levels(small_graph(), 6),
             (std::vector<std::uint32_t>{unreached, unreached, unreached, unreached, unreached, unreached, 0, 1}));
+}
+
+TEST(MemoryNeed, CountsTheSearchOrTheCheckWhicheverIsMore) {
+  EXPECT_EQ(bytes_beside_pages({.vertices = 6400}, false), 6400U * 17 / 4);
+  EXPECT_EQ(bytes_beside_pages({.vertices = 6400}, true), 6400U * 65 / 8);
+  const MemoryNeed reference = {.vertices = 6400, .arcs = 100, .check_in_memory = true};
+  EXPECT_EQ(bytes_beside_pages(reference, true), 6400U * (65 + 36 * 8) / 8 + 100 * 40);
 }
 
 TEST(LevelsOfTree, AreThoseOfItsParents) {

@@ -1,0 +1,25 @@
+// Whether a graph can be searched in the memory there is: to be asked before hours go into making it.
+#pragma once
+
+#include <cstdint>
+
+#include "command_line/memory_system.hpp"
+#include "command_line/options.hpp"
+
+namespace tiermap {
+
+/// What is to be searched, as far as memory goes.
+struct MemoryNeed {
+  std::uint64_t vertices = 0;
+  std::uint64_t arcs = 0;
+  std::uint64_t mapped_bytes = 0;  ///< The largest file that is mapped.
+  bool check_in_memory = false;    ///< Whether the graph is read into plain vectors too.
+};
+
+/// The most that vertices and checks take beside the mapped file.
+std::uint64_t bytes_beside_pages(const MemoryNeed& need, bool verify) noexcept;
+
+/// Throws OptionError if that, and what the system takes for the mapped file, is more than may still be taken.
+void check_memory(const MemoryNeed& need, const WorkloadOptions& options, const MemorySystem& system);
+
+}  // namespace tiermap
