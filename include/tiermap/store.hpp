@@ -16,6 +16,7 @@ struct Extent {
   std::uint64_t offset = 0;  ///< The piece's first byte in that file.
   std::uint64_t bytes = 0;   ///< How far the piece goes, at most what was asked; never 0 on success.
   bool hole = false;         ///< The piece reads as zeros; there is no file descriptor.
+  bool complete = false;     ///< The file had all these bytes: a page of which it has none any more is an error.
 };
 
 /// A backing store. The engine calls it from several threads at once, never twice at once for overlapping ranges of

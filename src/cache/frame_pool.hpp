@@ -140,7 +140,12 @@ FrameArena& FramePool::arena(std::uint64_t frame_bytes, unsigned shard, Register
       }
     }
     FrameArena& made = add_arena(frame_bytes, shard);
-    register_arena(made.memory.data(), made.memory.size());
+    try {
+      register_arena(made.memory.data(), made.memory.size());
+    } catch (...) {
+      next_first_frame_ = made.first_frame;
+      throw;
+    }
     arena_count_.fetch_add(1, std::memory_order_release);
     arena_lock_.unlock();
     return made;

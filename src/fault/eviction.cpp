@@ -397,8 +397,10 @@ void Pager::retire_pages(PagedRegion& region, std::uint64_t first, std::uint64_t
 void Pager::release_retired(PagedRegion& region, std::uint64_t first, std::uint64_t end) noexcept {
   region.table.for_each_used(first, end, [&](std::uint64_t page) {
     const PageWord word = region.table.load(page);
-    give_back_frame_of(region, page, word.frame(), frames_.record(word.frame()).populated);
-    settle(region, page, PageWord{});
+    if (word.state() == PageState::busy) {  // Retired, and not what somebody who had no business there did since.
+      give_back_frame_of(region, page, word.frame(), frames_.record(word.frame()).populated);
+      settle(region, page, PageWord{});
+    }
   });
   announce_supply();
 }

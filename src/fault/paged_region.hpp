@@ -79,6 +79,8 @@ struct PagedRegion {
   std::atomic<bool> sealed{false};
   /// Unmapping has begun: no new work is to be started for it.
   std::atomic<bool> closing{false};
+  /// Pages from here on are being cut off: faults on them wait until their addresses raise SIGSEGV.
+  std::atomic<std::uint64_t> going_from{~std::uint64_t{0}};
   /// Threads that have looked at `closing` and may be about to claim an absent page for a prefetch.
   std::atomic<std::uint32_t> claiming{0};
   /// Threads at work on the region; it is not freed before they leave. With `awaited_bit` the last one to leave wakes who waits for

@@ -61,8 +61,17 @@ Resolution Pager::resolve(PagedRegion& region, std::uint64_t page, bool write, P
   while (true) {
     switch (word.state()) {
       case PageState::absent:
+        if (page >= region.going_from.load()) {
+          return Resolution::done;
+        }
         if (region.table.change(page, word, word.with_state(PageState::filling))) {
           region.table.mark_used(page);
+          // Either we see that the page is to go, or whoever takes it away sees, after saying so, that it is used.
+          std::atomic_thread_fence(std::memory_order_seq_cst);
+          if (page >= region.going_from.load()) {
+            settle(region, page, word.with_state(PageState::absent));
+            return Resolution::done;
+          }
           return Resolution::fill;
         }
         continue;
@@ -148,6 +157,10 @@ int Pager::read_page(PagedRegion& region, std::uint64_t page, std::byte* buffer,
     Extent extent;
     std::int64_t result = 0;
     if (store.locate_read(start + done, wanted - done, extent)) {
+      if (extent.bytes == 0 || extent.bytes > wanted - done) {
+        count(region, Counter::read_errors);
+        return -EIO;
+      }
       if (extent.hole) {
         std::memset(buffer + done, 0, extent.bytes);
         done += extent.bytes;
@@ -157,6 +170,10 @@ int Pager::read_page(PagedRegion& region, std::uint64_t page, std::byte* buffer,
         result = ::pread(extent.file_descriptor, buffer + done, extent.bytes, static_cast<off_t>(extent.offset));
       } while (result < 0 && errno == EINTR);
       result = result < 0 ? -errno : result;
+      if (result == 0 && extent.complete && done == 0) {  // The file was cut since: as with mmap.
+        count(region, Counter::read_errors);
+        return -EIO;
+      }
       if (result == 0) {  // This piece of the store ends early (a part of several was cut short); the next may not.
         std::memset(buffer + done, 0, extent.bytes);
         done += extent.bytes;
@@ -168,6 +185,9 @@ int Pager::read_page(PagedRegion& region, std::uint64_t page, std::byte* buffer,
       try {
         result = store.read(buffer + done, wanted - done, start + done);
       } catch (...) {
+        result = -EIO;
+      }
+      if (result > static_cast<std::int64_t>(wanted - done)) {  // No store can have read more than it was asked for.
         result = -EIO;
       }
     }
@@ -239,7 +259,7 @@ void Pager::abandon_fill(PagedRegion& region, std::uint64_t page, const FillFram
     return_frames(frames);
   }
   if (error != 0 && !settings_.self_serving &&
-      region.userfaultfd->poison(region.page_address(page), region.page_mapped(page)) != 0) {
+      region.userfaultfd->poison(region.page_address(page), region.page_mapped(page)) == -EINVAL) {
     ::kill(::getpid(), SIGBUS);  // Before Linux 6.6 there is no telling the one thread.
   }
   settle(region, page, PageWord{}.with_state(error == 0 ? PageState::absent : PageState::failed));

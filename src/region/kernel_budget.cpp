@@ -239,8 +239,11 @@ void KernelBudget::set_budget_bytes(std::uint64_t bytes) {
   }
   if (resident > bytes) {
     budget_ = old;
-    throw Error(ENOMEM, "budget " + format_size(bytes) + " is under the " + format_size(resident) +
-                            " that pinned pages, or pages written in private regions, hold: unpin or unmap first");
+    throw Error(
+        ENOMEM,
+        "budget " + format_size(bytes) + " is under the " + format_size(resident) +
+            " that the kernel does not give up (pinned pages, pages written in private regions, or pages touched "
+            "again meanwhile): unpin, unmap, or try again");
   }
   counters_.budget_bytes = bytes;
   changed_.notify_all();

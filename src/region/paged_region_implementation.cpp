@@ -94,13 +94,14 @@ void PagedRegionImplementation::open_range(std::uint64_t from, std::uint64_t to)
     return;
   }
   std::byte* start = region_.memory + first;
-  ::mprotect(start, end - first, PROT_READ | PROT_WRITE);
   ::madvise(start, end - first, region_.page_bytes >= huge_page_bytes ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   const int error =
       region_.userfaultfd->register_range(start, end - first, UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP);
   if (error != 0) {
     throw PlatformError(-error, "cannot register the region with userfaultfd: use fault mode kernel");
   }
+  // Last: whoever touches it before its time must find no zeros.
+  ::mprotect(start, end - first, PROT_READ | PROT_WRITE);
 }
 
 PagedRegionImplementation::Pages PagedRegionImplementation::pages_of(ByteRange range) const noexcept {
@@ -197,7 +198,7 @@ void PagedRegionImplementation::pin(ByteRange range) {
   for (std::uint64_t page = pages.first; page < pages.end; ++page) {
     new_pages += region_.table.load(page).pins() == 0 ? 1U : 0U;
   }
-  UserfaultfdEngine::PinPromise promise(*engine_, new_pages * page_cost());
+  UserfaultfdEngine::PinPromise promise(*engine_, new_pages * page_cost(), range.bytes);
   std::uint64_t page = pages.first;
   try {
     prefetch({&range, 1})->wait();
@@ -298,149 +299,6 @@ void PagedRegionImplementation::quiesce() noexcept {
   region_.wait_for_users();
 }
 
-// Takes one page for ourselves (state busy), written back if it was dirty. Nobody can write to it from the moment it is being
-// written until it is let go, so nothing can be lost in between. Returns 0 or a negative errno value.
-int PagedRegionImplementation::hold_page(std::uint64_t page) {
-  Pager& pager = engine_->pager_;
-  const std::lock_guard held(write_mutex_);
-  while (true) {
-    PageWord word = region_.table.load(page);
-    if (word.owned()) {
-      region_.table.wait(page, word);
-      continue;
-    }
-    // Under manual flushing a page that only may have changed is looked at by hold(), and one that has is not ours to write.
-    if (!pager.wants_cleaning(word) || (region_.manual_flush && word.state() == PageState::clean)) {
-      if (pager.hold(region_, page, word)) {
-        return 0;
-      }
-      continue;
-    }
-    if (region_.manual_flush) {
-      return -EBUSY;
-    }
-    if (!pager.begin_cleaning(region_, page, word)) {
-      continue;
-    }
-    int result = 0;
-    write_back_->add(region_, page, word.frame());
-    write_back_->run([&](PagedRegion& region, std::uint64_t written, int error) {
-      result = error;
-      error == 0 ? pager.hold_cleaned(region, written) : pager.finish_cleaning(region, written, error);
-    });
-    return result;
-  }
-}
-
-// Makes the addresses from the start of page `first` absent, and those of the region from `keep_bytes` on unreachable.
-void PagedRegionImplementation::close_range(std::uint64_t first, std::uint64_t keep_bytes) {
-  const std::uint64_t end = round_up(size(), block_bytes);
-  const std::uint64_t start = std::min(first << region_.page_shift, end);
-  ::madvise(region_.memory + start, end - start, MADV_DONTNEED);
-  const std::uint64_t kept = round_up(keep_bytes, block_bytes);
-  if (kept < end) {
-    region_.userfaultfd->unregister_range(region_.memory + kept, end - kept);
-    ::mprotect(region_.memory + kept, end - kept, PROT_NONE);
-  }
-}
-
-void PagedRegionImplementation::refuse_resize(int error) const {
-  if (region_.manual_flush && error == -EBUSY) {
-    throw Error(EBUSY, "the page where " + region_.store->name() +
-                           " is to grow or be cut has changes that are not to be written unasked: sync() or discard() "
-                           "it, then resize");
-  }
-  throw Error(-error, "cannot write back to " + region_.store->name() +
-                          " before it is resized: " + std::strerror(-error) + "; free the cause and try again");
-}
-
-void PagedRegionImplementation::resize(std::uint64_t length) {
-  if (length == size()) {
-    return;
-  }
-  if (length > size() && region_.writable && !region_.store->growable() &&
-      region_.store_offset + length > region_.store->size_bytes()) {
-    throw OptionError(region_.store->name() + " has " + std::to_string(region_.store->size_bytes()) +
-                      " bytes and cannot grow: choose a smaller length");
-  }
-  length > size() ? grow(length) : shrink(length);
-}
-
-void PagedRegionImplementation::grow(std::uint64_t length) {
-  const std::uint64_t wanted = round_up(length, block_bytes);
-  const std::uint64_t before = size();
-  if (wanted / region_.page_bytes + 1 > region_.table.capacity() ||
-      (wanted > memory_.size() && !memory_.extend(wanted, PROT_NONE))) {
-    throw Error(ENOMEM, "cannot grow to " + format_size(length) +
-                            " where the region lies: map it with reserve_bytes of at least that");
-  }
-  // A last page shorter than the others becomes longer: it must not be in memory with its old length, and others who use it
-  // must not see it before it has the new one.
-  const std::uint64_t last = before >> region_.page_shift;
-  const bool last_is_short = last < region_.page_count();
-  if (last_is_short) {
-    if (const int error = hold_page(last); error != 0) {
-      refuse_resize(error);
-    }
-    close_range(last, before);
-    engine_->pager_.free_held(region_, last);
-  }
-  try {
-    open_range(before, length);
-    region_.length.store(length, std::memory_order_release);
-  } catch (...) {
-    if (last_is_short) {
-      engine_->pager_.let_go(region_, last);
-    }
-    throw;
-  }
-  if (last_is_short) {
-    let_go(last);
-  }
-}
-
-void PagedRegionImplementation::shrink(std::uint64_t length) {
-  const std::uint64_t cut = length >> region_.page_shift;  // The page that stays in part, if the cut is inside one.
-  const bool inside = (length & (region_.page_bytes - 1)) != 0;
-  const Pages going{inside ? cut + 1 : cut, region_.page_count()};
-  int error = region_.manual_flush ? 0 : write_back(going);
-  if (error == 0) {
-    // Faults on what stays may go on; only prefetches could still want a page of what goes.
-    region_.closing.store(true);
-    while (region_.claiming.load() != 0) {
-      ::sched_yield();
-    }
-    error = inside ? hold_page(cut) : 0;
-  }
-  if (error != 0) {
-    region_.closing.store(false, std::memory_order_release);
-    refuse_resize(error);
-  }
-  region_.table.for_each_used(going.first, going.end, [&](std::uint64_t page) {
-    while (remove_pin(page)) {
-    }
-  });
-  engine_->pager_.retire_pages(region_, going.first, going.end);
-  close_range(cut, length);
-  engine_->pager_.release_retired(region_, going.first, going.end);
-  if (inside) {
-    engine_->pager_.free_held(region_, cut);
-  }
-  region_.length.store(length, std::memory_order_release);
-  if (inside) {
-    let_go(cut);
-  }
-  region_.closing.store(false, std::memory_order_release);
-}
-
-// A page that was held for a change of length may be used again; if it was pinned, it comes back at once.
-void PagedRegionImplementation::let_go(std::uint64_t page) {
-  engine_->pager_.let_go(region_, page);
-  if (region_.table.load(page).pins() > 0) {
-    make_resident(page, false);
-  }
-}
-
 void PagedRegionImplementation::unmap() {
   if (taken_down_) {
     return;
@@ -480,6 +338,8 @@ void PagedRegionImplementation::take_down() noexcept {
   engine_->pinned_bytes_.fetch_sub(region_.pinned_bytes.exchange(0));
   const std::uint64_t pages = region_.page_count();
   engine_->pager_.retire_pages(region_, 0, pages);
+  // Wakes threads whose faults nobody will answer any more; what they find then raises SIGSEGV.
+  forbid(0, round_up(size(), block_bytes));
   memory_ = AddressRange();
   engine_->pager_.release_retired(region_, 0, pages);
   // Threads that evicted pages until we took the last of them out may still be about to say so.

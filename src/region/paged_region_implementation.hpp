@@ -54,6 +54,7 @@ class PagedRegionImplementation final : public RegionImplementation {
   void let_go(std::uint64_t page);
   void close_range(std::uint64_t first, std::uint64_t keep_bytes);
   void quiesce() noexcept;
+  void forbid(std::uint64_t from, std::uint64_t end) noexcept;
   [[noreturn]] void refuse_resize(int error) const;
   bool make_resident(std::uint64_t page, bool pinned);
   bool add_pin(std::uint64_t page, PageWord word) noexcept;

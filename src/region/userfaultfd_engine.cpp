@@ -114,14 +114,14 @@ std::uint64_t UserfaultfdEngine::minimum_budget_bytes() const noexcept {
   return minimum_for(largest) + pinned_bytes_.load(std::memory_order_relaxed) + promised_bytes_.load();
 }
 
-UserfaultfdEngine::PinPromise::PinPromise(UserfaultfdEngine& engine, std::uint64_t bytes)
-    : engine_(engine), bytes_(bytes) {
+UserfaultfdEngine::PinPromise::PinPromise(UserfaultfdEngine& engine, std::uint64_t cost, std::uint64_t range_bytes)
+    : engine_(engine), bytes_(cost) {
   const std::lock_guard one_at_a_time(engine.budget_mutex_);
-  if (engine.minimum_budget_bytes() + bytes > engine.budget_bytes()) {
-    throw Error(ENOMEM, "pinning " + format_size(bytes) + " leaves too little of the budget of " +
+  if (engine.minimum_budget_bytes() + cost > engine.budget_bytes()) {
+    throw Error(ENOMEM, "pinning " + format_size(range_bytes) + " leaves too little of the budget of " +
                             format_size(engine.budget_bytes()) + ": pin less, or raise the budget");
   }
-  engine.promised_bytes_.fetch_add(bytes);
+  engine.promised_bytes_.fetch_add(cost);
 }
 
 void UserfaultfdEngine::set_budget_bytes(std::uint64_t bytes) {

@@ -145,7 +145,7 @@ bool ConcatStore::locate(std::uint64_t offset, std::uint64_t bytes, std::uint64_
   if (offset % alignment != 0 || in_file % alignment != 0 || take == 0) {
     return false;
   }
-  extent = {part.file.descriptor(), in_file, take, false};
+  extent = {part.file.descriptor(), in_file, take, false, true};
   return true;
 }
 

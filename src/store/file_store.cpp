@@ -61,7 +61,8 @@ void FileStore::note_actual_size() noexcept {
   const std::lock_guard lock(growth_mutex_);
   struct stat status = {};
   if (regular_ && ::fstat(file_.descriptor(), &status) == 0) {
-    size_.store(static_cast<std::uint64_t>(status.st_size), std::memory_order_release);
+    const std::uint64_t before = size_.exchange(static_cast<std::uint64_t>(status.st_size), std::memory_order_acq_rel);
+    lost_end_.store(std::max(lost_end_.load(), before));
   }
 }
 
@@ -130,6 +131,7 @@ int FileStore::resize(std::uint64_t bytes) {
   }
   size_changed_.store(true);
   size_.store(bytes, std::memory_order_release);
+  lost_end_.store(0);
   return 0;
 }
 
@@ -137,7 +139,8 @@ bool FileStore::locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& e
   if (bytes == 0 || offset > largest_file_bytes || bytes > largest_file_bytes) {
     return false;
   }
-  const std::uint64_t size = size_for(offset + bytes);
+  // What somebody cut off since is not simply zeros: reading it is to fail.
+  const std::uint64_t size = std::max(size_for(offset + bytes), lost_end_.load());
   if (offset >= size) {
     extent = {-1, offset, bytes, true};
     return true;
@@ -149,7 +152,7 @@ bool FileStore::locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& e
   if (offset % alignment != 0 || take == 0) {
     return false;
   }
-  extent = {file_.descriptor(), offset, take, false};
+  extent = {file_.descriptor(), offset, take, false, true};
   return true;
 }
 

@@ -50,6 +50,7 @@ class FileStore final : public Store {
   const bool writable_;
   const bool regular_;
   std::atomic<std::uint64_t> size_;
+  std::atomic<std::uint64_t> lost_end_{0};  ///< Where the file ended before others cut it.
   std::mutex growth_mutex_;
   std::atomic<bool> size_changed_{false};
   std::atomic<int> flush_error_{0};

@@ -99,8 +99,8 @@ std::int64_t OverlayStore::read_base(char* buffer, std::size_t bytes, std::uint6
     if (got == -EINTR) {
       continue;
     }
-    if (got < 0) {
-      return got;
+    if (got < 0 || got > static_cast<std::int64_t>(wanted - done)) {
+      return got < 0 ? got : -EIO;
     }
     if (got == 0) {
       break;

@@ -217,16 +217,15 @@ int SparseStore::flush() {
   if (!writable_) {
     return 0;
   }
-  if (const int earlier = flush_error_.load(); earlier != 0) {
-    return earlier;
+  // Data that the kernel once failed to write is gone from its memory: no later success can take that back.
+  int result = flush_error_.load();
+  if (result == 0) {
+    result = synchronise_segments();
+    flush_error_.store(result);
   }
-  int result = synchronise_segments();
-  // After the data, so that a size never promises bytes that are not there.
+  // After the data, so that a size never promises bytes that are not there. What could not be saved is tried again.
   if (const int saved = save_metadata(); result == 0) {
     result = saved;
-  }
-  if (result != 0) {
-    flush_error_.store(result);
   }
   return result;
 }

@@ -1,5 +1,9 @@
 // A Region object from map() to unmap(): moves, errors at the end, and what is left of it.
+#include <unistd.h>
+
+#include <atomic>
 #include <filesystem>
+#include <thread>
 
 #include "region/engine_fixture.hpp"
 #include "store/faulty_store.hpp"
@@ -38,6 +42,34 @@ TEST_P(LifetimeTest, AnUnmappedRegionRefusesEverything) {
   EXPECT_THROW(region.discard({0, 0}), OptionError);
   EXPECT_THROW(region.resize(5), OptionError);
   EXPECT_THROW(static_cast<void>(region.statistics()), OptionError);
+}
+
+// Much as with munmap(): whoever goes on reading gets a signal, also if he was waiting for a page just then.
+TEST_P(LifetimeTest, AReaderIsWokenWhenItsRegionGoes) {
+  const auto store = known_store(4 * mib);
+  Cache cache(cache_options(1 * mib));
+  for (useconds_t round = 0; round < 100; ++round) {
+    Region region = cache.map(store, read_write(4 * kib));
+    const std::byte* const data = region.data();
+    std::atomic<bool> reading{false};
+    std::atomic<int> raised{0};
+    std::thread reader([&] {
+      raised = signal_raised_by([&] {
+        for (std::uint64_t offset = 0;; offset = (offset + 4 * kib) % (4 * mib)) {
+          touch(data + offset);
+          reading.store(true, std::memory_order_relaxed);
+        }
+      });
+    });
+    while (!reading) {
+      std::this_thread::yield();
+    }
+    ::usleep(round * 7 % 300);
+    region.unmap();
+    reader.join();
+    // Serving himself, he may find nobody at home a moment before the addresses are gone.
+    ASSERT_TRUE(raised == SIGSEGV || (raised == SIGBUS && GetParam().fault_mode == FaultMode::self_serving)) << raised;
+  }
 }
 
 TEST_P(LifetimeTest, UnmapWritesWhatIsDirty) {

@@ -1,0 +1,51 @@
+// A store that does not keep what store.hpp asks of it is an error for who reads, and harms nobody else.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "exactness/signal_trap.hpp"
+#include "tiermap/tiermap.hpp"
+
+namespace tiermap {
+namespace {
+
+/// Says that it has read more than it was asked for.
+class BoastingStore final : public Store {
+ public:
+  std::uint64_t size_bytes() const override { return (1 << 20); }
+  std::int64_t read(void* buffer, std::size_t bytes, std::uint64_t) override {
+    std::memset(buffer, 1, bytes);
+    return static_cast<std::int64_t>(bytes) + 1;
+  }
+  std::string name() const override { return "boasting"; }
+};
+
+void read_one_word(FaultMode mode, Placement placement, Sharing sharing) {
+  CacheOptions options;
+  options.budget_bytes = 2 << 20;
+  options.fault_mode = mode;
+  options.placement = placement;
+  options.publish_statistics = false;
+  Cache cache(options);
+  RegionOptions region_options;
+  region_options.page_size_bytes = 32 << 10;
+  region_options.sharing = sharing;
+  const Region region = cache.map(std::make_shared<BoastingStore>(), region_options);
+  std::uint64_t value = 0;
+  EXPECT_EQ(SignalTrap::load(reinterpret_cast<const volatile std::uint64_t*>(region.data()), value), SIGBUS);
+}
+
+TEST(BrokenContract, AStoreThatReadsMoreThanItWasAskedForHasFailed) {
+  const SignalTrap trap;  // Before the first cache.
+  for (const FaultMode mode : {FaultMode::notify, FaultMode::self_serving}) {
+    for (const Placement placement : {Placement::move, Placement::copy}) {
+      read_one_word(mode, placement, Sharing::shared);
+      read_one_word(mode, placement, Sharing::private_copy);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tiermap
