@@ -37,7 +37,8 @@ class Prefetch {
 /// An address range served by a Cache. Movable, not copyable; unmaps when destroyed, writing back what is dirty first
 /// (without the promise of sync(); errors are lost there, so call sync() or unmap()). Members may be called from any
 /// thread at once, but for unmap(), resize() and destruction. Ranges are in bytes from the region's start; they are
-/// rounded out to whole pages, and a range that leaves the region throws OptionError (ERANGE).
+/// rounded out to whole pages, and a range that leaves the region throws OptionError (ERANGE). Members are not for signal
+/// handlers; the memory is, even where they interrupted malloc() (with self-serving faults unless they block SIGBUS).
 class Region {
  public:
   Region() = default;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "platform/engine_thread.hpp"
 
@@ -9,7 +10,7 @@ namespace tiermap {
 namespace {
 
 constexpr unsigned ring_depth = 64;
-constexpr std::size_t batch_pages = 32;
+constexpr std::size_t batch_pages = WriteBack::most_pages;
 /// Pages are owned while their batch is written: a batch must not take so long that faults on them notice.
 constexpr std::uint64_t batch_bytes = 8 << 20;
 constexpr std::int64_t tick_nanoseconds = 100'000'000;
@@ -51,7 +52,8 @@ int write_back_range(Pager& pager, PagedRegion& region, std::uint64_t first, std
 
 Evictors::Evictors(Pager& pager, std::uint32_t threads) : pager_(pager) {
   for (std::uint32_t index = 0; index < threads; ++index) {
-    threads_.push_back(start_engine_thread("tiermap-evict", [this] { run(); }));
+    threads_.push_back(start_engine_thread(
+        "tiermap-evict", [this, write_back = std::make_unique<WriteBack>(pager, ring_depth)] { run(*write_back); }));
   }
 }
 
@@ -64,38 +66,39 @@ Evictors::~Evictors() {
 }
 
 void Evictors::flush(PagedRegion& region, std::uint64_t first, std::uint64_t end) {
+  std::list<Flush> wanted{{&region, first, end}};
+  std::list<Flush> ended;
   {
     const std::lock_guard held(flush_mutex_);
+    ended.swap(ended_flushes_);
     // One that has not begun will find what this one is for: a program that flushes in a loop must not fill memory with wishes.
     const bool covered = std::any_of(flushes_.begin(), flushes_.end(), [&](const Flush& waiting) {
       return waiting.region == &region && waiting.first <= first && waiting.end >= end;
     });
     if (!covered) {
       region.users.fetch_add(1, std::memory_order_acq_rel);
-      flushes_.push_back({&region, first, end});
+      flushes_.splice(flushes_.end(), wanted);
     }
   }
   pager_.ring_evictors();
 }
 
-bool Evictors::take_flush(Flush& flush) {
+// Null if there is none; good until finish_flush().
+const Evictors::Flush* Evictors::take_flush() noexcept {
   const std::lock_guard held(flush_mutex_);
   if (flushes_.empty()) {
-    return false;
+    return nullptr;
   }
-  flush = flushes_.front();
-  flushes_.pop_front();
-  running_flushes_.push_back(flush);
-  return true;
+  running_flushes_.splice(running_flushes_.end(), flushes_, flushes_.begin());
+  return &running_flushes_.back();
 }
 
-void Evictors::finish_flush(const Flush& flush) {
+void Evictors::finish_flush(const Flush& flush) noexcept {
   {
     const std::lock_guard held(flush_mutex_);
-    const auto found = std::find_if(running_flushes_.begin(), running_flushes_.end(), [&](const Flush& running) {
-      return running.region == flush.region && running.first == flush.first && running.end == flush.end;
-    });
-    running_flushes_.erase(found);
+    const auto found = std::find_if(running_flushes_.begin(), running_flushes_.end(),
+                                    [&](const Flush& running) { return &running == &flush; });
+    ended_flushes_.splice(ended_flushes_.end(), running_flushes_, found);
     RegionUse::adopt(flush.region);
   }
   flush_epoch_.fetch_add(1, std::memory_order_release);
@@ -151,14 +154,14 @@ void Evictors::evict_until_rested(WriteBack& write_back) {
     std::size_t wanted = 0;
     std::size_t gained = 0;
     std::size_t busy = 0;
-    std::vector<RegionUse> uses;
+    std::array<std::optional<RegionUse>, batch_pages> uses;
     std::uint64_t chosen_bytes = 0;
     while (wanted < batch_pages && chosen_bytes < std::min(shortage, batch_bytes)) {
       if (pager_.choose_victims(std::span(victims).subspan(wanted, 1)) == 0) {
         break;
       }
-      const Pager::Victim& victim = victims[wanted++];
-      uses.push_back(RegionUse::adopt(victim.region));
+      const Pager::Victim& victim = victims[wanted];
+      uses[wanted++].emplace(RegionUse::adopt(victim.region));
       switch (pager_.evict(victim)) {
         case Pager::Eviction::unmapped:
         case Pager::Eviction::gone:
@@ -202,17 +205,15 @@ void Evictors::evict_until_rested(WriteBack& write_back) {
   }
 }
 
-void Evictors::run() {
-  WriteBack write_back(pager_, ring_depth);
+void Evictors::run(WriteBack& write_back) {
   std::uint32_t handled = 0;
   while (!stop_.load(std::memory_order_acquire)) {
     const std::uint32_t work = pager_.evictor_work.load(std::memory_order_acquire);
     // One at a time: faults may be waiting for what is evicted, and flushes may come without end.
-    Flush flush{};
-    const bool flushed = take_flush(flush);
-    if (flushed) {
-      write_back_range(pager_, *flush.region, flush.first, flush.end, write_back);
-      finish_flush(flush);
+    const Flush* const flush = take_flush();
+    if (flush != nullptr) {
+      write_back_range(pager_, *flush->region, flush->first, flush->end, write_back);
+      finish_flush(*flush);
     }
     // Only fills ring: pages that are rescued while all data fits must not set off the unmapping of others.
     if (work != handled && pager_.shortage_bytes(false) > 0) {
@@ -220,7 +221,7 @@ void Evictors::run() {
     }
     handled = work;
     keep_house();
-    if (flushed) {
+    if (flush != nullptr) {
       continue;
     }
     pager_.evictors_asleep.fetch_add(1);

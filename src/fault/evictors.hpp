@@ -4,7 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -33,18 +33,20 @@ class Evictors {
     std::uint64_t end;
   };
 
-  void run();
+  void run(WriteBack& write_back);
   void keep_house();
   void evict_until_rested(WriteBack& write_back);
-  bool take_flush(Flush& flush);
-  void finish_flush(const Flush& flush);
+  const Flush* take_flush() noexcept;
+  void finish_flush(const Flush& flush) noexcept;
 
   Pager& pager_;
   std::atomic<bool> stop_{false};
   std::atomic<std::uint64_t> next_tick_nanoseconds_{0};
-  std::mutex flush_mutex_;  ///< Guards the two lists.
-  std::deque<Flush> flushes_;
-  std::vector<Flush> running_flushes_;
+  // A flush goes from list to list: who asks for it makes it, and frees those that have ended, neither with the mutex held.
+  std::mutex flush_mutex_;  ///< Guards the three lists.
+  std::list<Flush> flushes_;
+  std::list<Flush> running_flushes_;
+  std::list<Flush> ended_flushes_;
   std::atomic<std::uint32_t> flush_epoch_{0};
   std::vector<std::thread> threads_;
 };

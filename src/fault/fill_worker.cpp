@@ -15,9 +15,12 @@ constexpr std::size_t most_run_pages = 64;
 
 }  // namespace
 
-FillWorker::FillWorker(Pager& pager, unsigned depth) : pager_(pager), ring_(depth), runs_(depth) {
-  for (std::uint32_t token = depth; token-- > 0;) {
-    free_tokens_.push_back(token);
+FillWorker::FillWorker(Pager& pager, unsigned depth) : pager_(pager), ring_(depth), runs_(depth + 1) {
+  free_runs_.reserve(runs_.size());
+  for (Run& run : runs_) {
+    run.frames.reserve(most_run_pages);
+    run.vectors.reserve(most_run_pages);
+    free_runs_.push_back(&run);
   }
 }
 
@@ -25,6 +28,26 @@ FillWorker::~FillWorker() {
   while (ring_.in_flight() > 0) {
     reap(1);
   }
+}
+
+FillWorker::OwnedRun FillWorker::take_run(RegionUse region, std::uint64_t first, const FillRequest& request) noexcept {
+  Run& run = *free_runs_.back();
+  free_runs_.pop_back();
+  run.region.emplace(std::move(region));
+  run.first = first;
+  run.kind = request.kind;
+  run.write = request.write;
+  run.started_nanoseconds = request.started_nanoseconds;
+  run.completion = request.completion;
+  run.bytes = 0;
+  return OwnedRun(&run, {this});
+}
+
+void FillWorker::recycle(Run& run) noexcept {
+  run.frames.clear();
+  run.vectors.clear();
+  run.region.reset();
+  free_runs_.push_back(&run);
 }
 
 void FillWorker::start(const FillRequest& request) {
@@ -58,15 +81,9 @@ void FillWorker::start_fault(const FillRequest& request) {
     }
   }
   pager_.record(region, Stage::frame, now_nanoseconds() - taken);
-  auto run = std::make_unique<Run>(
-      Run{.region = std::move(use),
-          .first = request.first,
-          .kind = request.kind,
-          .write = request.write,
-          .started_nanoseconds = request.started_nanoseconds == 0 ? taken : request.started_nanoseconds,
-          .completion = request.completion,
-          .frames = {frames},
-          .vectors = {}});
+  OwnedRun run = take_run(std::move(use), request.first, request);
+  run->started_nanoseconds = request.started_nanoseconds == 0 ? taken : request.started_nanoseconds;
+  run->frames.push_back(frames);
   launch(std::move(run));
 }
 
@@ -92,8 +109,7 @@ bool FillWorker::frames_for_prefetch(PagedRegion& region, FillFrames& frames) {
 
 // Claims a page for prefetching, or says why not. What is claimed already (`run`) is read before any wait: faults on those pages
 // wait for us.
-FillWorker::Claim FillWorker::claim(PagedRegion& region, std::uint64_t page, FillFrames& frames,
-                                    std::unique_ptr<Run>& run) {
+FillWorker::Claim FillWorker::claim(PagedRegion& region, std::uint64_t page, FillFrames& frames, OwnedRun& run) {
   struct Claiming {
     explicit Claiming(std::atomic<std::uint32_t>& count) noexcept : claiming(count) { claiming.fetch_add(1); }
     ~Claiming() { claiming.fetch_sub(1); }
@@ -128,7 +144,7 @@ FillWorker::Claim FillWorker::claim(PagedRegion& region, std::uint64_t page, Fil
 void FillWorker::start_prefetch(const FillRequest& request) {
   const RegionUse use = RegionUse::adopt(request.region);
   PagedRegion& region = *use;
-  std::unique_ptr<Run> run;
+  OwnedRun run;
   for (std::uint32_t index = 0; index < request.count; ++index) {
     const std::uint64_t page =
         request.first + static_cast<std::uint64_t>(request.step * static_cast<std::int64_t>(index));
@@ -155,12 +171,7 @@ void FillWorker::start_prefetch(const FillRequest& request) {
       if (run != nullptr) {
         launch(std::move(run));
       }
-      run = std::make_unique<Run>(Run{.region = RegionUse(region),
-                                      .first = page,
-                                      .kind = FillKind::prefetch,
-                                      .completion = request.completion,
-                                      .frames = {},
-                                      .vectors = {}});
+      run = take_run(RegionUse(region), page, request);
     }
     run->frames.push_back(frames);
   }
@@ -170,8 +181,8 @@ void FillWorker::start_prefetch(const FillRequest& request) {
 }
 
 // Hands the run to the kernel if one extent holds at least its first page whole; what is behind the extent is read at once.
-void FillWorker::launch(std::unique_ptr<Run> run) {
-  PagedRegion& region = *run->region;
+void FillWorker::launch(OwnedRun run) {
+  PagedRegion& region = **run->region;
   run->read_nanoseconds = now_nanoseconds();
   std::uint64_t wanted = 0;
   for (std::size_t index = 0; index < run->frames.size(); ++index) {
@@ -205,14 +216,13 @@ void FillWorker::launch(std::unique_ptr<Run> run) {
   }
   run->file_descriptor = extent.file_descriptor;
   run->file_offset = extent.offset;
-  const std::uint32_t token = free_tokens_.back();
-  free_tokens_.pop_back();
+  const auto token = static_cast<std::uint64_t>(run.get() - runs_.data());
   ring_.read(run->file_descriptor, run->vectors, run->file_offset, token);
-  runs_[token] = std::move(run);
+  static_cast<void>(run.release());  // Until reap() has it.
 }
 
 void FillWorker::read_now(Run& run, std::size_t from) {
-  PagedRegion& region = *run.region;
+  PagedRegion& region = **run.region;
   for (std::size_t index = from; index < run.frames.size(); ++index) {
     region.traffic->reads.enter();
     const int error =
@@ -223,7 +233,7 @@ void FillWorker::read_now(Run& run, std::size_t from) {
 }
 
 void FillWorker::settle(Run& run, std::size_t index, int error) {
-  PagedRegion& region = *run.region;
+  PagedRegion& region = **run.region;
   const std::uint64_t page = run.first + index;
   const std::uint64_t read_done = now_nanoseconds();
   int result = error;
@@ -245,7 +255,7 @@ void FillWorker::settle(Run& run, std::size_t index, int error) {
 }
 
 void FillWorker::finish(Run& run, std::int64_t result) {
-  PagedRegion& region = *run.region;
+  PagedRegion& region = **run.region;
   region.traffic->reads.leave();
   std::uint64_t left = result < 0 ? 0 : static_cast<std::uint64_t>(result);
   pager_.count(region, Counter::read_bytes, left);
@@ -264,16 +274,9 @@ void FillWorker::finish(Run& run, std::int64_t result) {
 }
 
 void FillWorker::reap(unsigned least) {
-  std::vector<std::unique_ptr<Run>> finished;
-  std::vector<std::int64_t> results;
   for (const IoRing::Completion& completion : ring_.reap(least)) {
-    const auto token = static_cast<std::uint32_t>(completion.token);
-    finished.push_back(std::move(runs_[token]));
-    results.push_back(completion.result);
-    free_tokens_.push_back(token);
-  }
-  for (std::size_t index = 0; index < finished.size(); ++index) {
-    finish(*finished[index], results[index]);
+    const OwnedRun run(&runs_[completion.token], {this});
+    finish(*run, completion.result);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "fault/fill_queue.hpp"
@@ -13,6 +14,8 @@
 
 namespace tiermap {
 
+/// Used by one thread. After its construction it neither allocates nor frees: the thread that faults may have been interrupted
+/// in malloc(), holding the lock we would wait for.
 class FillWorker {
  public:
   FillWorker(Pager& pager, unsigned depth);
@@ -30,34 +33,42 @@ class FillWorker {
  private:
   /// Consecutive pages read by one request to the kernel.
   struct Run {
-    RegionUse region;
+    std::optional<RegionUse> region;
     std::uint64_t first = 0;
     FillKind kind = FillKind::fault;
     bool write = false;
     std::uint64_t started_nanoseconds = 0;
     std::uint64_t read_nanoseconds = 0;
     PrefetchState* completion = nullptr;
-    std::vector<FillFrames> frames;
+    std::vector<FillFrames> frames;  ///< Never more than there is room for from the start; the vectors neither.
     std::vector<iovec> vectors;
     std::uint64_t bytes = 0;
     std::uint64_t file_offset = 0;
     int file_descriptor = -1;
   };
+  /// Puts a run back where it came from.
+  struct Recycle {
+    FillWorker* worker = nullptr;
+    void operator()(Run* run) const noexcept { worker->recycle(*run); }
+  };
+  using OwnedRun = std::unique_ptr<Run, Recycle>;
 
+  OwnedRun take_run(RegionUse region, std::uint64_t first, const FillRequest& request) noexcept;
+  void recycle(Run& run) noexcept;
   void start_fault(const FillRequest& request);
   void start_prefetch(const FillRequest& request);
   bool frames_for_prefetch(PagedRegion& region, FillFrames& frames);
   enum class Claim : std::uint8_t { claimed, resident, not_wanted, no_memory };
-  Claim claim(PagedRegion& region, std::uint64_t page, FillFrames& frames, std::unique_ptr<Run>& run);
-  void launch(std::unique_ptr<Run> run);
+  Claim claim(PagedRegion& region, std::uint64_t page, FillFrames& frames, OwnedRun& run);
+  void launch(OwnedRun run);
   void read_now(Run& run, std::size_t from);
   void finish(Run& run, std::int64_t result);
   void settle(Run& run, std::size_t index, int error);
 
   Pager& pager_;
   IoRing ring_;
-  std::vector<std::unique_ptr<Run>> runs_;  ///< By token.
-  std::vector<std::uint32_t> free_tokens_;
+  std::vector<Run> runs_;  ///< As many as can be in flight, and the one being put together. Tokens are indices.
+  std::vector<Run*> free_runs_;
 };
 
 }  // namespace tiermap

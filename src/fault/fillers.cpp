@@ -14,7 +14,8 @@ constexpr unsigned ring_depth = 64;
 
 Fillers::Fillers(Pager& pager, std::uint32_t threads) : pager_(pager) {
   for (std::uint32_t index = 0; index < threads; ++index) {
-    threads_.push_back(start_engine_thread("tiermap-fill", [this] { run(); }));
+    threads_.push_back(start_engine_thread(
+        "tiermap-fill", [this, worker = std::make_unique<FillWorker>(pager, ring_depth)] { run(*worker); }));
   }
 }
 
@@ -58,8 +59,7 @@ void Fillers::prefetch(PagedRegion& region, const ReadAhead& plan, PrefetchState
   }
 }
 
-void Fillers::run() {
-  FillWorker worker(pager_, ring_depth);
+void Fillers::run(FillWorker& worker) {
   FillQueue::Batch batch;
   while (true) {
     const bool idle = worker.in_flight() == 0;

@@ -24,7 +24,7 @@ class Fillers {
   void prefetch(PagedRegion& region, const ReadAhead& plan, PrefetchState* completion) noexcept;
 
  private:
-  void run();
+  void run(FillWorker& worker);
 
   Pager& pager_;
   FillQueue queue_;

@@ -1,6 +1,5 @@
 #include "fault/notify_engine.hpp"
 
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -17,6 +16,11 @@ constexpr unsigned most_own_reads = 32;
 
 }  // namespace
 
+NotifyEngine::Manager::Manager(Pager& pager, const Settings& settings, std::size_t most_descriptors)
+    : worker(pager, most_own_reads), messages(settings.max_fault_events) {
+  descriptors.reserve(most_descriptors);
+}
+
 NotifyEngine::NotifyEngine(Pager& pager, Fillers& fillers, RegionIndex& index,
                            std::span<const Userfaultfd> userfaultfds, const Settings& settings)
     : pager_(pager),
@@ -29,7 +33,8 @@ NotifyEngine::NotifyEngine(Pager& pager, Fillers& fillers, RegionIndex& index,
     throw PlatformError(errno, "cannot make an event descriptor: raise ulimit -n");
   }
   for (std::uint32_t number = 0; number < settings.managers; ++number) {
-    threads_.push_back(start_engine_thread("tiermap-manage", [this] { run(); }));
+    auto manager = std::make_unique<Manager>(pager, settings, userfaultfds.size() + 2);
+    threads_.push_back(start_engine_thread("tiermap-manage", [this, manager = std::move(manager)] { run(*manager); }));
   }
 }
 
@@ -43,15 +48,14 @@ NotifyEngine::~NotifyEngine() {
   ::close(stop_event_);
 }
 
-void NotifyEngine::run() {
-  FillWorker worker(pager_, most_own_reads);
-  std::vector<uffd_msg> messages(settings_.max_fault_events);
+void NotifyEngine::run(Manager& manager) {
+  FillWorker& worker = manager.worker;
   while (!stop_.load(std::memory_order_acquire)) {
     // A sleeping thread on an idle virtual processor takes some 30 us to wake: the next fault is often sooner than that.
     const std::uint64_t give_up = now_nanoseconds() + std::uint64_t{settings_.spin_microseconds} * 1000;
     bool worked = false;
     do {
-      worked = read_all(worker, messages);
+      worked = read_all(worker, manager.messages);
       if (worker.in_flight() > 0) {
         const unsigned before = worker.in_flight();
         worker.reap(0);
@@ -59,7 +63,7 @@ void NotifyEngine::run() {
       }
     } while (!worked && now_nanoseconds() < give_up && !stop_.load(std::memory_order_relaxed));
     if (!worked) {
-      sleep(worker);
+      sleep(manager);
     }
   }
 }
@@ -133,8 +137,10 @@ void NotifyEngine::fill(PagedRegion& region, std::uint64_t page, bool write, Fil
   fillers_.prefetch(region, ahead, nullptr);
 }
 
-void NotifyEngine::sleep(FillWorker& worker) {
-  std::vector<pollfd> descriptors;
+void NotifyEngine::sleep(Manager& manager) {
+  const FillWorker& worker = manager.worker;
+  std::vector<pollfd>& descriptors = manager.descriptors;
+  descriptors.clear();
   descriptors.push_back({stop_event_, POLLIN, 0});
   for (const Userfaultfd& userfaultfd : userfaultfds_) {
     descriptors.push_back({userfaultfd.file_descriptor(), POLLIN, 0});

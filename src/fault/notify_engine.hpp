@@ -2,6 +2,8 @@
 // access, those of system calls included.
 #pragma once
 
+#include <poll.h>
+
 #include <atomic>
 #include <cstdint>
 #include <span>
@@ -29,11 +31,19 @@ class NotifyEngine {
   NotifyEngine& operator=(const NotifyEngine&) = delete;
 
  private:
-  void run();
+  /// What a manager thread works with, made before it starts.
+  struct Manager {
+    Manager(Pager& pager, const Settings& settings, std::size_t most_descriptors);
+    FillWorker worker;
+    std::vector<uffd_msg> messages;
+    std::vector<pollfd> descriptors;
+  };
+
+  void run(Manager& manager);
   bool read_all(FillWorker& worker, std::vector<uffd_msg>& messages);
   void handle(const uffd_msg& message, FillWorker& worker, std::uint64_t now);
   void fill(PagedRegion& region, std::uint64_t page, bool write, FillWorker& worker, std::uint64_t now);
-  void sleep(FillWorker& worker);
+  void sleep(Manager& manager);
 
   Pager& pager_;
   Fillers& fillers_;

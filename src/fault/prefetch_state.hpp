@@ -9,10 +9,12 @@
 
 namespace tiermap {
 
-/// Lives until the last page is settled and nobody holds it any more.
+/// Lives until the last page is settled and nobody holds it any more. Engine threads settle pages, and may not free: what has
+/// ended is freed by whoever makes the next one.
 class PrefetchState {
  public:
   static std::shared_ptr<PrefetchState> make(std::uint32_t pages) {
+    free_ended();
     auto state = std::make_shared<PrefetchState>(pages);
     if (pages > 0) {
       state->itself_ = state;  // The queue holds plain pointers: it must be usable in signal handlers.
@@ -25,8 +27,10 @@ class PrefetchState {
   void settle(std::uint32_t pages, std::uint32_t resident) noexcept {
     resident_.fetch_add(resident, std::memory_order_relaxed);
     if (left_.fetch_sub(pages, std::memory_order_acq_rel) == pages) {
-      const std::shared_ptr<PrefetchState> last = std::move(itself_);
       futex_wake_all(&left_);
+      next_ended_ = ended_.load(std::memory_order_relaxed);
+      while (!ended_.compare_exchange_weak(next_ended_, this, std::memory_order_release, std::memory_order_relaxed)) {
+      }
     }
   }
   bool done() const noexcept { return left_.load(std::memory_order_acquire) == 0; }
@@ -39,6 +43,16 @@ class PrefetchState {
   }
 
  private:
+  static void free_ended() noexcept {
+    PrefetchState* next = ended_.exchange(nullptr, std::memory_order_acquire);
+    while (next != nullptr) {
+      const std::shared_ptr<PrefetchState> last = std::move(next->itself_);
+      next = last->next_ended_;
+    }
+  }
+
+  static inline std::atomic<PrefetchState*> ended_{nullptr};
+  PrefetchState* next_ended_ = nullptr;
   std::atomic<std::uint32_t> left_;
   std::atomic<std::uint32_t> resident_{0};
   std::shared_ptr<PrefetchState> itself_;

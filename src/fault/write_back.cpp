@@ -13,10 +13,17 @@ namespace {
 constexpr std::uint64_t gap_worth_bridging = 4 * block_bytes;
 constexpr std::uint64_t most_request_bytes = 1 << 20;
 constexpr std::size_t most_request_pieces = 64;
+/// What does not fit is written in several rounds.
+constexpr std::size_t most_pieces = 512;
 
 }  // namespace
 
-WriteBack::WriteBack(Pager& pager, unsigned depth) : pager_(pager), ring_(depth) {}
+WriteBack::WriteBack(Pager& pager, unsigned depth) : pager_(pager), ring_(depth) {
+  pages_.reserve(most_pages);
+  pieces_.reserve(most_pieces);
+  vectors_.reserve(most_pieces);
+  requests_.reserve(most_pieces);
+}
 
 void WriteBack::add(PagedRegion& region, std::uint64_t page, FrameId frame) {
   pages_.push_back({&region, page, frame, pager_.write_source(region, page, frame), 0, false});
@@ -69,6 +76,9 @@ void WriteBack::add_pieces(std::size_t index, std::uint64_t first, std::uint64_t
     if (!direct) {
       return write_through_store(index, start + first, page.source + first, end - first);
     }
+    if (pieces_.size() == most_pieces) {
+      write_pieces();
+    }
     const std::uint64_t bytes = std::min(extent.bytes, end - first);
     pieces_.push_back({index, start + first, page.source + first, bytes, extent.file_descriptor, extent.offset});
     first += bytes;
@@ -112,10 +122,10 @@ void WriteBack::join_pieces() {
                        pieces_[index - 1].file_offset + pieces_[index - 1].bytes == piece.file_offset &&
                        pages_[pieces_[index - 1].page].region->traffic == pages_[piece.page].region->traffic;
     if (!joins) {
-      requests_.push_back({index, 0, {}, 0});
+      requests_.push_back({index, 0, 0});
     }
+    vectors_.push_back({const_cast<std::byte*>(piece.source), piece.bytes});
     Request& request = requests_.back();
-    request.vectors.push_back({const_cast<std::byte*>(piece.source), piece.bytes});
     request.bytes += piece.bytes;
     ++request.pieces;
   }
@@ -139,9 +149,7 @@ void WriteBack::finish(const Request& request, std::int64_t result) {
 }
 
 void WriteBack::reap(unsigned least) {
-  const auto completions = ring_.reap(least);
-  const std::vector<IoRing::Completion> mine(completions.begin(), completions.end());
-  for (const IoRing::Completion& completion : mine) {
+  for (const IoRing::Completion& completion : ring_.reap(least)) {
     finish(requests_[completion.token], completion.result);
   }
 }
@@ -159,11 +167,20 @@ void WriteBack::perform() {
         break;
       }
     }
-    ring_.write(piece.file_descriptor, request.vectors, piece.file_offset, index);
+    ring_.write(piece.file_descriptor, std::span(vectors_).subspan(request.first_piece, request.pieces),
+                piece.file_offset, index);
   }
   while (ring_.in_flight() > 0) {
     reap(1);
   }
+}
+
+void WriteBack::write_pieces() {
+  join_pieces();
+  perform();
+  pieces_.clear();
+  vectors_.clear();
+  requests_.clear();
 }
 
 void WriteBack::run(const Finished& finished) {
@@ -176,8 +193,7 @@ void WriteBack::run(const Finished& finished) {
   for (std::size_t index = 0; index < pages_.size(); ++index) {
     find_changes(index);
   }
-  join_pieces();
-  perform();
+  write_pieces();
   succeeded_ = false;
   for (const Page& page : pages_) {
     succeeded_ = succeeded_ || page.error == 0;
@@ -194,8 +210,6 @@ void WriteBack::run(const Finished& finished) {
   }
   pager_.writes_under_way.fetch_sub(hope, std::memory_order_acq_rel);
   pages_.clear();
-  pieces_.clear();
-  requests_.clear();
   bytes_ = 0;
 }
 

@@ -13,13 +13,17 @@
 namespace tiermap {
 
 /// Used by one thread. Pages added are owned by that thread (state writing or cleaning) until `finished` is called for them.
+/// After its construction it neither allocates nor frees: whoever waits for a page may have been interrupted in malloc().
 class WriteBack {
  public:
+  static constexpr std::size_t most_pages = 32;
+
   /// Called once for every page, with 0 or a negative errno value; must end the ownership.
   using Finished = std::function<void(PagedRegion&, std::uint64_t page, int error)>;
 
   WriteBack(Pager& pager, unsigned depth);
 
+  /// Requires pages() < most_pages.
   void add(PagedRegion& region, std::uint64_t page, FrameId frame);
   std::size_t pages() const noexcept { return pages_.size(); }
   std::uint64_t bytes() const noexcept { return bytes_; }
@@ -47,13 +51,13 @@ class WriteBack {
   struct Request {
     std::size_t first_piece;
     std::size_t pieces;
-    std::vector<iovec> vectors;
     std::uint64_t bytes;
   };
 
   void find_changes(std::size_t index);
   void add_pieces(std::size_t index, std::uint64_t first, std::uint64_t end);
   void write_through_store(std::size_t index, std::uint64_t store_offset, const std::byte* source, std::uint64_t bytes);
+  void write_pieces();
   void join_pieces();
   void perform();
   void finish(const Request& request, std::int64_t result);
@@ -63,6 +67,7 @@ class WriteBack {
   IoRing ring_;
   std::vector<Page> pages_;
   std::vector<Piece> pieces_;
+  std::vector<iovec> vectors_;  ///< One for each piece.
   std::vector<Request> requests_;
   std::uint64_t bytes_ = 0;
   bool succeeded_ = true;  ///< Some page of the last batch was written.

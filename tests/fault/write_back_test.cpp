@@ -88,13 +88,14 @@ class WatchedFile final : public Store {
     return inner_->locate_read(offset, bytes, extent);
   }
   bool locate_write(std::uint64_t offset, std::uint64_t bytes, Extent& extent) noexcept override {
-    const bool located = inner_->locate_write(offset, bytes, extent);
+    const bool located = inner_->locate_write(offset, std::min(bytes, most_extent_bytes), extent);
     located_bytes += located ? extent.bytes : 0;
     return located;
   }
   std::uint32_t direct_alignment() const override { return inner_->direct_alignment(); }
   std::atomic<std::uint64_t> writes{0};
   std::atomic<std::uint64_t> located_bytes{0};
+  std::uint64_t most_extent_bytes = 1 << 30;
 
  private:
   const std::unique_ptr<Store> inner_;
@@ -113,6 +114,21 @@ TEST_P(WriteBackTest, NeighbouringPagesOfAFileGoInFewRequests) {
   EXPECT_EQ(store->located_bytes.load() + store->writes.load() * 0, 64 * page);
   EXPECT_EQ(store->writes.load(), 0U) << "the file was not written directly";
   EXPECT_LE(made, 8U) << "64 neighbouring pages of 16 KiB are a MiB";
+  EXPECT_TRUE(is_all(read_bytes(directory / "data"), std::byte{1}));
+}
+
+TEST_P(WriteBackTest, ABatchOfMorePiecesThanThereIsRoomForIsWrittenInRounds) {
+  const TemporaryDirectory directory;
+  constexpr std::uint64_t large_page = 256 * kib;
+  write_known_file(directory / "data", 32 * large_page);
+  const auto store = std::make_shared<WatchedFile>(open_store(directory / "data", OpenMode::read_write));
+  store->most_extent_bytes = 4 * kib;
+  Cache cache(cache_options(16 * mib));
+  Region region = cache.map(store, read_write(large_page));
+  std::memset(region.data(), 1, region.size());
+  region.sync();
+  EXPECT_GE(store->located_bytes.load(), 32 * large_page);
+  EXPECT_EQ(store->writes.load(), 0U) << "the file was not written directly";
   EXPECT_TRUE(is_all(read_bytes(directory / "data"), std::byte{1}));
 }
 
