@@ -216,9 +216,9 @@ void FillWorker::launch(OwnedRun run) {
   }
   run->file_descriptor = extent.file_descriptor;
   run->file_offset = extent.offset;
-  const auto token = static_cast<std::uint64_t>(run.get() - runs_.data());
-  ring_.read(run->file_descriptor, run->vectors, run->file_offset, token);
-  static_cast<void>(run.release());  // Until reap() has it.
+  const Run& under_way = *run.release();  // Until reap() has it.
+  const auto token = static_cast<std::uint64_t>(&under_way - runs_.data());
+  ring_.read(under_way.file_descriptor, under_way.vectors, under_way.file_offset, token);
 }
 
 void FillWorker::read_now(Run& run, std::size_t from) {
