@@ -126,7 +126,7 @@ class PageTable {
   void mark_used(std::uint64_t page) noexcept {
     std::atomic<std::uint8_t>& used = used_chunks_[page / chunk_pages];
     if (used.load(std::memory_order_relaxed) == 0) {
-      used.store(1, std::memory_order_relaxed);
+      used.store(1);  // In one order with what comes next: see Pager::resolve().
     }
   }
 

@@ -67,7 +67,6 @@ Resolution Pager::resolve(PagedRegion& region, std::uint64_t page, bool write, P
         if (region.table.change(page, word, word.with_state(PageState::filling))) {
           region.table.mark_used(page);
           // Either we see that the page is to go, or whoever takes it away sees, after saying so, that it is used.
-          std::atomic_thread_fence(std::memory_order_seq_cst);
           if (page >= region.going_from.load()) {
             settle(region, page, word.with_state(PageState::absent));
             return Resolution::done;
