@@ -25,7 +25,7 @@ std::atomic<std::uint64_t> handler_state{1};
 void touch_and_change(int) {
   const int errno_before = errno;
   std::uint64_t word = (handler_state.fetch_add(0x9E3779B97F4A7C15ULL, std::memory_order_relaxed) >> 33) % word_count;
-  word -= word % 512 == 511 ? 1 : 0;  // That one others change.
+  word -= word % 512 == 511 ? 1U : 0U;  // That one others change.
   __atomic_store_n(&handler_words[word], __atomic_load_n(&handler_words[word], __ATOMIC_RELAXED), __ATOMIC_RELAXED);
   handler_calls.fetch_add(1);
   errno = errno_before;
