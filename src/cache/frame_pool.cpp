@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <mutex>
+#include <utility>
 
 #include "platform/populate.hpp"
 #include "tiermap/error.hpp"
@@ -88,11 +89,11 @@ FrameId FramePool::pop_hole(FrameArena& arena) noexcept {
   if (used_before != no_frame) {
     return used_before;
   }
-  return arena.fresh_slots < arena.slots ? arena.first_frame + arena.fresh_slots++ : no_frame;
+  return arena.fresh_slots + arena.top_slots < arena.slots ? arena.first_frame + arena.fresh_slots++ : no_frame;
 }
 
 FrameId FramePool::pop_free_of_other(const FrameArena& arena) noexcept {
-  const std::size_t count = arena_count_.load(std::memory_order_relaxed);
+  const std::size_t count = arena_count_.load(std::memory_order_acquire);
   for (std::size_t index = 0; index < count; ++index) {
     if (arenas_[index].get() != &arena && arenas_[index]->free_list != no_frame) {
       return pop(arenas_[index]->free_list);
@@ -105,7 +106,8 @@ FrameId FramePool::pop_free_of_other(const FrameArena& arena) noexcept {
 bool FramePool::take_chunk(FrameArena& arena, FrameId& first) noexcept {
   const std::uint64_t wanted = cost(arena.frame_bytes) * arena.chunk_slots;
   if (arena.chunk_slots == 1 || arena.fresh_slots % arena.chunk_slots != 0 ||
-      arena.slots - arena.fresh_slots < arena.chunk_slots || committed_bytes() + wanted > budget_bytes()) {
+      arena.slots - arena.fresh_slots - arena.top_slots < arena.chunk_slots ||
+      committed_bytes() + wanted > budget_bytes()) {
     return false;
   }
   first = arena.first_frame + arena.fresh_slots;
@@ -160,6 +162,25 @@ FramePool::Taken FramePool::take_locked(FrameArena& arena) noexcept {
   return taken;
 }
 
+// Takes a slot that holds nothing, if the budget has room.
+FrameId FramePool::take_hole_locked(FrameArena& arena) noexcept {
+  const std::uint64_t wanted = cost(arena.frame_bytes);
+  if (committed_bytes() + wanted > budget_bytes()) {
+    return no_frame;
+  }
+  FrameId frame = pop(arena.hole_list);
+  if (frame == no_frame) {
+    if (arena.fresh_slots + arena.top_slots == arena.slots) {
+      return no_frame;
+    }
+    ++arena.top_slots;
+    frame = arena.first_frame + arena.slots - arena.top_slots;
+  }
+  records_[frame].populated = false;
+  committed_bytes_.fetch_add(wanted, std::memory_order_relaxed);
+  return frame;
+}
+
 FrameId FramePool::try_take(FrameArena& arena) noexcept {
   while (true) {
     Taken taken;
@@ -178,15 +199,22 @@ FrameId FramePool::try_take(FrameArena& arena) noexcept {
   }
 }
 
-bool FramePool::try_take_two(FrameArena& arena, FrameId& first, FrameId& second) noexcept {
-  first = try_take(arena);
-  if (first == no_frame) {
+bool FramePool::try_take_two(FrameArena& arena, FrameId& data, FrameId& token) noexcept {
+  data = try_take(arena);
+  if (data == no_frame) {
     return false;
   }
-  second = try_take(arena);
-  if (second == no_frame) {
-    give_back(first, record(first).populated);
+  {
+    const std::lock_guard held(lock_);
+    token = take_hole_locked(arena);
+  }
+  token = token == no_frame ? try_take(arena) : token;
+  if (token == no_frame) {
+    give_back(data, record(data).populated);
     return false;
+  }
+  if (record(token).populated && !record(data).populated) {
+    std::swap(data, token);
   }
   return true;
 }
@@ -230,7 +258,7 @@ void FramePool::set_budget_bytes(std::uint64_t bytes) noexcept {
     FrameId frame = no_frame;
     {
       const std::lock_guard held(lock_);
-      for (std::size_t index = 0; index < arena_count_.load(std::memory_order_relaxed) && frame == no_frame; ++index) {
+      for (std::size_t index = 0; index < arena_count_.load(std::memory_order_acquire) && frame == no_frame; ++index) {
         frame = pop(arenas_[index]->free_list);
       }
       if (frame != no_frame) {

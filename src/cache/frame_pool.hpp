@@ -37,6 +37,7 @@ struct FrameRecord {
   bool populated;  ///< The slot holds memory (free frames only).
   bool hashed;     ///< hashes() are those of what the store holds.
   bool suspect;    ///< Cleaned in place: see Pager::finish_cleaning(). Written by the page's owner, read by anyone.
+  bool copied;     ///< The page's memory came by copy, not out of the slot. Written by the page's owner.
   bool named;      ///< The policy named it, and has not been told what became of it. Guarded by the policy lock.
 };
 
@@ -50,7 +51,8 @@ struct FrameArena {
   unsigned shard = 0;
   // Guarded by the pool's lock:
   FrameId chunk_slots = 1;  ///< Fresh slots get their memory so many at a time, in one piece; 1: each when it is used.
-  FrameId fresh_slots = 0;  ///< Slots below this have been used before.
+  FrameId fresh_slots = 0;  ///< Slots below this have been used before,
+  FrameId top_slots = 0;    ///< and as many at the other end: first taken as holes, they do not break chunks.
   FrameId free_list = no_frame;  ///< Free frames with memory.
   FrameId hole_list = no_frame;  ///< Free frames without.
   LazyArray<BlockHash> hashes;   ///< Of each 4 KiB block of each slot.
@@ -75,8 +77,9 @@ class FramePool {
 
   /// A frame, if the budget has one without evicting anything: free with memory, or fresh.
   FrameId try_take(FrameArena& arena) noexcept;
-  /// Two frames at once, or none (copying needs both the page's and one to read into).
-  bool try_take_two(FrameArena& arena, FrameId& first, FrameId& second) noexcept;
+  /// Two frames at once, or none, for copying: one with memory or to be given some, to read into, and one to charge the copy
+  /// to, whose slot holds nothing if that can be had.
+  bool try_take_two(FrameArena& arena, FrameId& data, FrameId& token) noexcept;
   /// A held frame becomes free; `populated` says whether its slot holds memory (all or part). Over budget, or shrinking,
   /// that memory goes at once.
   void give_back(FrameId frame, bool populated) noexcept;
@@ -105,6 +108,7 @@ class FramePool {
     FrameId to_drop = no_frame;         ///< A free frame of another arena whose memory has to go first.
   };
   Taken take_locked(FrameArena& arena) noexcept;
+  FrameId take_hole_locked(FrameArena& arena) noexcept;
   bool take_chunk(FrameArena& arena, FrameId& first) noexcept;
   void fill_chunk(FrameArena& arena, FrameId first) noexcept;
   FrameId pop_hole(FrameArena& arena) noexcept;

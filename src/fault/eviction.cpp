@@ -6,6 +6,7 @@
 
 #include "cache/block_hash.hpp"
 #include "fault/pager.hpp"
+#include "platform/drop_pages.hpp"
 
 namespace tiermap {
 
@@ -38,8 +39,10 @@ void Pager::become_unmapped(PagedRegion& region, std::uint64_t page, PageWord wo
   bool waited_for = false;
   {
     const std::lock_guard held(policy_lock_);
-    frames_.record(word.frame()).named = false;
+    FrameRecord& record = frames_.record(word.frame());
+    record.named = false;
     policy_.unmapped(word.frame());
+    second_chances_.unmapped(record.copied);
     unmapped_bytes_.fetch_add(region.page_bytes, std::memory_order_relaxed);
     waited_for = region.table.publish(page, word.with_state(PageState::unmapped).with(PageWord::probation_bit));
   }
@@ -83,7 +86,12 @@ Pager::Eviction Pager::evict(const Victim& victim) noexcept {
   if (word.state() == PageState::unmapped_dirty) {
     return Eviction::write;
   }
-  return evicts_by_copy(region) ? evict_by_copy(region, victim.page, word) : evict_mapped(region, victim.page, word);
+  if (evicts_by_copy(region)) {
+    return evict_by_copy(region, victim.page, word);
+  }
+  const bool droppable =
+      word.state() == PageState::clean && frames_.record(victim.frame).copied && !suspect(victim.frame);
+  return droppable && !second_chances_.keeps_next() ? Eviction::drop : evict_mapped(region, victim.page, word);
 }
 
 Pager::Eviction Pager::evict_mapped(PagedRegion& region, std::uint64_t page, PageWord word) noexcept {
@@ -92,7 +100,7 @@ Pager::Eviction Pager::evict_mapped(PagedRegion& region, std::uint64_t page, Pag
   if (unmap(region, page, word.frame(), dirty, restored) != 0) {
     if (restored == PageState::dirty && !region.writable) {
       refuse_wild_write(region, page, word.frame());
-      return drop_mapped(region, page, word);
+      return Eviction::drop;
     }
     if (restored == PageState::dirty && !dirty) {
       page_dirtied(region);
@@ -139,18 +147,29 @@ Pager::Eviction Pager::evict_by_copy(PagedRegion& region, std::uint64_t page, Pa
       return Eviction::write;
     }
   }
-  return drop_mapped(region, page, word);
+  return Eviction::drop;
 }
 
-// The memory of a mapped page that we own goes to the kernel, its frame back to the pool.
-Pager::Eviction Pager::drop_mapped(PagedRegion& region, std::uint64_t page, PageWord word) noexcept {
-  ::madvise(region.page_address(page), region.page_mapped(page), MADV_DONTNEED);
+void Pager::drop(std::span<const Victim> victims) noexcept {
+  std::array<iovec, most_dropped_at_once> ranges;
+  for (std::size_t index = 0; index < victims.size(); ++index) {
+    const Victim& victim = victims[index];
+    ranges[index] = {victim.region->page_address(victim.page), victim.region->page_mapped(victim.page)};
+  }
+  drop_pages(std::span(ranges).first(victims.size()));
+  for (const Victim& victim : victims) {
+    forget_dropped(*victim.region, victim.page);
+  }
+}
+
+// A mapped page that we own has lost its memory to the kernel: its frame goes back to the pool.
+void Pager::forget_dropped(PagedRegion& region, std::uint64_t page) noexcept {
+  const PageWord word = region.table.load(page);
   change_gauge(region, &CounterBlock::mapped_bytes, -static_cast<std::int64_t>(region.page_bytes));
   count(region, Counter::unmaps);
   forget(region, word, true);
   give_back_frame_of(region, page, word.frame(), false);
   settle(region, page, PageWord{});
-  return Eviction::gone;
 }
 
 // The policy and the gauges forget a page that we own.
@@ -192,7 +211,8 @@ void Pager::finish_write(PagedRegion& region, std::uint64_t page, int error) noe
     become_unmapped(region, page, word);
     return;
   }
-  evict_by_copy(region, page, word);
+  const Victim victim{&region, page, word.frame()};
+  drop({&victim, 1});
 }
 
 bool Pager::wants_cleaning(PageWord word) noexcept {

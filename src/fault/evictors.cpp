@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <utility>
 
 #include "platform/engine_thread.hpp"
 
@@ -14,6 +15,8 @@ constexpr std::size_t batch_pages = WriteBack::most_pages;
 /// Pages are owned while their batch is written: a batch must not take so long that faults on them notice.
 constexpr std::uint64_t batch_bytes = 8 << 20;
 constexpr std::int64_t tick_nanoseconds = 100'000'000;
+/// While faults wait for frames, pages are dropped so many at a time.
+constexpr std::size_t few_pages = 8;
 
 }  // namespace
 
@@ -155,6 +158,8 @@ void Evictors::evict_until_rested(WriteBack& write_back) {
     std::size_t gained = 0;
     std::size_t busy = 0;
     std::array<std::optional<RegionUse>, batch_pages> uses;
+    std::array<Pager::Victim, Pager::most_dropped_at_once> dropping{};
+    std::size_t to_drop = 0;
     std::uint64_t chosen_bytes = 0;
     while (wanted < batch_pages && chosen_bytes < std::min(shortage, batch_bytes)) {
       if (pager_.choose_victims(std::span(victims).subspan(wanted, 1)) == 0) {
@@ -164,10 +169,19 @@ void Evictors::evict_until_rested(WriteBack& write_back) {
       uses[wanted++].emplace(RegionUse::adopt(victim.region));
       switch (pager_.evict(victim)) {
         case Pager::Eviction::unmapped:
-        case Pager::Eviction::gone:
           ++gained;
           chosen_bytes += victim.region->page_bytes;
           pager_.announce_supply();
+          break;
+        case Pager::Eviction::drop:
+          ++gained;
+          chosen_bytes += victim.region->page_bytes;
+          dropping[to_drop++] = victim;
+          if (to_drop >=
+              (pager_.waiting_for_frames.load(std::memory_order_relaxed) == 0 ? dropping.size() : few_pages)) {
+            pager_.drop(std::span(dropping).first(std::exchange(to_drop, 0)));
+            pager_.announce_supply();
+          }
           break;
         case Pager::Eviction::write:
           chosen_bytes += victim.region->page_bytes;
@@ -180,6 +194,8 @@ void Evictors::evict_until_rested(WriteBack& write_back) {
           break;
       }
     }
+    pager_.drop(std::span(dropping).first(to_drop));
+    pager_.trim_unmapped();
     if (write_back.pages() > 0) {
       const std::size_t written = write_back.pages();
       const std::uint64_t errors_before =

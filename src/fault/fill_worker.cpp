@@ -66,7 +66,7 @@ void FillWorker::start_fault(const FillRequest& request) {
     pager_.record(region, Stage::queue, taken - request.started_nanoseconds);
   }
   FillFrames frames;
-  while (!pager_.try_frames(region, frames)) {
+  while (!pager_.try_frames(region, FillKind::fault, frames)) {
     // Our own reads hold frames: before waiting for the evictors, they must become pages that can be evicted.
     if (ring_.in_flight() > 0) {
       reap(1);
@@ -91,7 +91,8 @@ void FillWorker::start_fault(const FillRequest& request) {
 bool FillWorker::frames_for_prefetch(PagedRegion& region, FillFrames& frames) {
   for (int attempt = 0; attempt < 20; ++attempt) {
     const std::uint32_t epoch = pager_.supply.load(std::memory_order_acquire);
-    if (pager_.waiting_for_frames.load(std::memory_order_acquire) == 0 && pager_.try_frames(region, frames)) {
+    if (pager_.waiting_for_frames.load(std::memory_order_acquire) == 0 &&
+        pager_.try_frames(region, FillKind::prefetch, frames)) {
       return true;
     }
     if (ring_.in_flight() > 0) {
@@ -122,8 +123,8 @@ FillWorker::Claim FillWorker::claim(PagedRegion& region, std::uint64_t page, Fil
   if (now.state() != PageState::absent) {
     return now.state() == PageState::failed ? Claim::not_wanted : Claim::resident;
   }
-  const bool at_hand =
-      pager_.waiting_for_frames.load(std::memory_order_acquire) == 0 && pager_.try_frames(region, frames);
+  const bool at_hand = pager_.waiting_for_frames.load(std::memory_order_acquire) == 0 &&
+                       pager_.try_frames(region, FillKind::prefetch, frames);
   if (!at_hand) {
     if (run != nullptr) {
       launch(std::move(run));

@@ -118,6 +118,7 @@ Resolution Pager::rescue(PagedRegion& region, std::uint64_t page, bool write, Pa
     return Resolution::done;
   }
   PageState state = PageState::clean;
+  const bool copied = frames_.record(word.frame()).copied;
   error = place_by_move(region, page, word.frame(), write || dirty, !dirty, state);
   if (error == -ESTALE) {  // Sealed meanwhile; see above.
     forget(region, word, true);
@@ -134,6 +135,9 @@ Resolution Pager::rescue(PagedRegion& region, std::uint64_t page, bool write, Pa
     const std::lock_guard held(policy_lock_);
     frames_.record(word.frame()).named = false;
     policy_.rescued(word.frame());
+    if (copied) {
+      second_chances_.rescued();
+    }
   }
   if (state == PageState::dirty && !dirty) {
     page_dirtied(region);

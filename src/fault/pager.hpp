@@ -15,6 +15,7 @@
 #include "cache/eviction_policy.hpp"
 #include "cache/frame_pool.hpp"
 #include "fault/paged_region.hpp"
+#include "fault/second_chances.hpp"
 #include "observe/counters.hpp"
 #include "tiermap/access_source.hpp"
 
@@ -23,6 +24,8 @@ namespace tiermap {
 struct PagerSettings {
   bool self_serving = false;
   bool move = true;  ///< Place by UFFDIO_MOVE, else by UFFDIO_COPY.
+  /// With `move`, what a fault brings is copied all the same in pages up to this: see SecondChances. 0: never.
+  std::uint64_t largest_copied_page_bytes = 0;
   std::uint32_t high_watermark_percent = 95;
   std::uint32_t low_watermark_percent = 90;
   AccessSource* access_source = nullptr;  ///< May be null.
@@ -52,8 +55,8 @@ class Pager {
   Resolution resolve(PagedRegion& region, std::uint64_t page, bool write, PageWord& word, int& error) noexcept;
 
   /// Takes frames without waiting (handler): free ones, or those of unmapped clean pages.
-  bool try_frames(PagedRegion& region, FillFrames& frames) noexcept;
-  /// Takes frames, waiting for the evictors if need be (handler). False if memory is full of what cannot be evicted.
+  bool try_frames(PagedRegion& region, FillKind kind, FillFrames& frames) noexcept;
+  /// Takes frames for a fault, waiting for the evictors if need be (handler). False if memory is full of what cannot go.
   bool obtain_frames(PagedRegion& region, FillFrames& frames) noexcept;
   void return_frames(const FillFrames& frames) noexcept;
 
@@ -80,7 +83,7 @@ class Pager {
   };
   enum class Eviction : std::uint8_t {
     unmapped,  ///< Clean, in its frame, and free for the taking.
-    gone,      ///< The frame is free already (copying).
+    drop,      ///< The caller owns the page (busy), whose memory is the mapping's own, and must drop() it.
     write,     ///< The caller owns the page in state writing, and must finish_write() it.
     busy,      ///< Somebody else is at it, or it was touched just now.
     kept,      ///< Pinned, or not to be written.
@@ -89,6 +92,9 @@ class Pager {
   std::size_t choose_victims(std::span<Victim> victims) noexcept;
   /// Unmaps a victim if it may go (handler).
   Eviction evict(const Victim& victim) noexcept;
+  static constexpr std::size_t most_dropped_at_once = 64;
+  /// Gives up pages whose eviction said so, at most so many, with one interrupt to the other processors (handler).
+  void drop(std::span<const Victim> victims) noexcept;
   /// The address a page being written is to be written from.
   const std::byte* write_source(const PagedRegion& region, std::uint64_t page, FrameId frame) noexcept;
   /// The write of a page in state writing ended.
@@ -145,8 +151,11 @@ class Pager {
   /// Bytes the evictors should make available beyond what is; 0 if none. Evictors at work go on to the low watermark, at
   /// rest they start at the high one.
   std::uint64_t shortage_bytes(bool at_work) const noexcept;
+  std::uint64_t share_percent_at_rest() const noexcept;
   /// Bytes of unmapped clean pages: gone at once when wanted.
   std::uint64_t unmapped_bytes() const noexcept { return unmapped_bytes_.load(std::memory_order_relaxed); }
+  /// Gives up unmapped pages that are more than what is to be kept while second chances do not pay.
+  void trim_unmapped() noexcept;
   /// Gives up the oldest unmapped clean page; its frame is the caller's (handler). no_frame if there is none.
   FrameId reclaim_unmapped() noexcept;
 
@@ -185,6 +194,12 @@ class Pager {
   void wait_for_supply(std::uint32_t epoch, std::int64_t patience_nanoseconds) noexcept;
 
  private:
+  /// Whether a page that is filled now is to be copied into place.
+  bool fills_by_copy(const PagedRegion& region, FillKind kind) const noexcept {
+    return evicts_by_copy(region) ||
+           (kind == FillKind::fault && region.page_bytes <= settings_.largest_copied_page_bytes);
+  }
+  bool take_frames(PagedRegion& region, FillKind kind, FillFrames& frames) noexcept;
   int place(PagedRegion& region, std::uint64_t page, FillFrames frames, bool write, PageState& state) noexcept;
   int place_by_move(PagedRegion& region, std::uint64_t page, FrameId frame, bool write, bool as_stored,
                     PageState& state) noexcept;
@@ -196,7 +211,7 @@ class Pager {
   Resolution rescue(PagedRegion& region, std::uint64_t page, bool write, PageWord word, int& error) noexcept;
   Eviction evict_mapped(PagedRegion& region, std::uint64_t page, PageWord word) noexcept;
   Eviction evict_by_copy(PagedRegion& region, std::uint64_t page, PageWord word) noexcept;
-  Eviction drop_mapped(PagedRegion& region, std::uint64_t page, PageWord word) noexcept;
+  void forget_dropped(PagedRegion& region, std::uint64_t page) noexcept;
   void become_unmapped(PagedRegion& region, std::uint64_t page, PageWord word) noexcept;
   void settle(PagedRegion& region, std::uint64_t page, PageWord desired) noexcept;
   void forget(PagedRegion& region, PageWord word, bool evicted) noexcept;
@@ -222,6 +237,7 @@ class Pager {
   CounterBlock& counters_;
   PagerSettings settings_;
   FutexLock policy_lock_;
+  SecondChances second_chances_;                 ///< Told of what happens under the policy lock.
   std::atomic<std::byte*> wild_write_{nullptr};  ///< To be reported; the first of several is.
   std::atomic<std::uint64_t> unmapped_bytes_{0};
   std::atomic<std::uint32_t> unmapped_share_percent_;

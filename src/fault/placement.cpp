@@ -108,6 +108,7 @@ int Pager::place_by_move(PagedRegion& region, std::uint64_t page, FrameId frame,
     refuse_wild_write(region, page, frame);
     return -ESTALE;
   }
+  frames_.record(frame).copied = false;
   change_gauge(region, &CounterBlock::mapped_bytes, static_cast<std::int64_t>(region.page_bytes));
   return 0;
 }
@@ -135,6 +136,7 @@ int Pager::place_by_copy(PagedRegion& region, std::uint64_t page, FillFrames fra
   if (error != 0) {
     return error;
   }
+  token.copied = true;
   state = write ? PageState::dirty : PageState::clean;
   count(region, Counter::copies);
   change_gauge(region, &CounterBlock::mapped_bytes, static_cast<std::int64_t>(region.page_bytes));
@@ -150,6 +152,11 @@ int Pager::unmap(PagedRegion& region, std::uint64_t page, FrameId frame, bool wa
   std::uint64_t retries = 0;
   std::uint64_t done = 0;
   int error = 0;
+  FrameRecord& record = frames_.record(frame);
+  if (!was_dirty && !record.hashed && bytes > block_bytes) {  // A part that comes back will need proof.
+    hash_blocks(source, bytes, frames_.hashes(frame));
+    record.hashed = true;
+  }
   for (int attempt = 0; attempt < 2; ++attempt) {
     std::size_t moved = 0;
     error = region.userfaultfd->move(destination + done, source + done, bytes - done, moved, retries);
@@ -172,7 +179,7 @@ int Pager::unmap(PagedRegion& region, std::uint64_t page, FrameId frame, bool wa
   region.userfaultfd->move(source, destination, done, back, retries);
   restored = was_dirty ? PageState::dirty : PageState::clean;
   if (!was_dirty && done > 0) {  // What was moved to and fro lost its protection.
-    restored = frames_.record(frame).hashed ? protect_and_prove(region, page, frame) : PageState::dirty;
+    restored = record.hashed ? protect_and_prove(region, page, frame) : PageState::dirty;
   }
   return error;
 }

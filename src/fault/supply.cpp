@@ -74,15 +74,19 @@ FrameId Pager::reclaim_unmapped() noexcept {
   }
 }
 
-bool Pager::try_frames(PagedRegion& region, FillFrames& frames) noexcept {
-  const bool two = evicts_by_copy(region);
+// Frames for a page that may be copied. Without two of them, and where it may be moved too, one does.
+bool Pager::take_frames(PagedRegion& region, FillKind kind, FillFrames& frames) noexcept {
+  if (fills_by_copy(region, kind) && frames_.try_take_two(*region.arena, frames.data, frames.token)) {
+    return true;
+  }
+  frames.token = no_frame;
+  frames.data = evicts_by_copy(region) ? no_frame : frames_.try_take(*region.arena);
+  return frames.data != no_frame;
+}
+
+bool Pager::try_frames(PagedRegion& region, FillKind kind, FillFrames& frames) noexcept {
   while (true) {
-    const bool taken = two ? frames_.try_take_two(*region.arena, frames.data, frames.token)
-                           : (frames.data = frames_.try_take(*region.arena)) != no_frame;
-    if (taken) {
-      if (two && frames_.record(frames.token).populated && !frames_.record(frames.data).populated) {
-        std::swap(frames.data, frames.token);
-      }
+    if (take_frames(region, kind, frames)) {
       fills_with_frames.fetch_add(1, std::memory_order_relaxed);
       if (shortage_bytes(false) > 0) {
         ring_evictors();
@@ -102,15 +106,18 @@ void Pager::evict_directly() noexcept {
   Victim victim{};
   if (choose_victims({&victim, 1}) == 1) {
     const RegionUse use = RegionUse::adopt(victim.region);
-    if (evict(victim) ==
-        Eviction::write) {  // A writable region was mapped just now. Writing is not for signal handlers.
+    const Eviction result = evict(victim);
+    if (result == Eviction::drop) {
+      drop({&victim, 1});
+    } else if (result == Eviction::write) {
+      // A writable region was mapped just now. Writing is not for signal handlers.
       finish_write(*victim.region, victim.page, -EAGAIN);
     }
   }
 }
 
 bool Pager::obtain_frames(PagedRegion& region, FillFrames& frames) noexcept {
-  if (try_frames(region, frames)) {
+  if (try_frames(region, FillKind::fault, frames)) {
     return true;
   }
   count(region, Counter::frame_waits);
@@ -122,10 +129,10 @@ bool Pager::obtain_frames(PagedRegion& region, FillFrames& frames) noexcept {
   bool obtained = false;
   while (true) {
     const std::uint32_t epoch = supply.load(std::memory_order_acquire);
-    if (settings_.move && writable_regions.load(std::memory_order_relaxed) == 0) {
+    if (writable_regions.load(std::memory_order_relaxed) == 0) {
       evict_directly();
     }
-    obtained = try_frames(region, frames);
+    obtained = try_frames(region, FillKind::fault, frames);
     if (obtained || exhausted(exhausted_before, started)) {
       break;
     }
@@ -137,6 +144,28 @@ bool Pager::obtain_frames(PagedRegion& region, FillFrames& frames) noexcept {
   return obtained;
 }
 
+std::uint64_t Pager::share_percent_at_rest() const noexcept {
+  const std::uint32_t least = 100 - settings_.low_watermark_percent;
+  return second_chances_.pay() ? std::max(least, unmapped_share_percent_.load(std::memory_order_relaxed)) : least;
+}
+
+// Samples are to live as long as all unmapped pages would: then they tell how many of those would be rescued.
+void Pager::trim_unmapped() noexcept {
+  if (second_chances_.pay()) {
+    return;
+  }
+  const std::uint32_t share =
+      std::max(100 - settings_.low_watermark_percent, unmapped_share_percent_.load(std::memory_order_relaxed));
+  const std::uint64_t most = frames_.budget_bytes() / 100 * share / SecondChances::sampling;
+  while (unmapped_bytes() > most) {
+    const FrameId frame = reclaim_unmapped();
+    if (frame == no_frame) {
+      return;
+    }
+    frames_.release(frame);
+  }
+}
+
 std::uint64_t Pager::shortage_bytes(bool at_work) const noexcept {
   const std::uint64_t budget = frames_.budget_bytes();
   const std::uint64_t committed = frames_.committed_bytes();
@@ -144,9 +173,7 @@ std::uint64_t Pager::shortage_bytes(bool at_work) const noexcept {
   const std::uint64_t demand = demand_bytes.load(std::memory_order_acquire);
   // What should be at hand when the evictors rest, and the level at which they start again. A policy that wants to see
   // which unmapped pages are touched has them keep its share.
-  const std::uint64_t share =
-      std::max(100 - settings_.low_watermark_percent, unmapped_share_percent_.load(std::memory_order_relaxed));
-  const std::uint64_t at_rest = budget / 100 * share;
+  const std::uint64_t at_rest = budget / 100 * share_percent_at_rest();
   const std::uint64_t gap = budget / 100 * (settings_.high_watermark_percent - settings_.low_watermark_percent);
   const std::uint64_t target = std::max(demand, at_work ? at_rest : at_rest - std::min(gap, at_rest));
   const std::uint64_t over_budget = committed > budget ? committed - budget : 0;

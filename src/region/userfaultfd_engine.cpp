@@ -17,6 +17,9 @@
 namespace tiermap {
 namespace {
 
+/// What is copied by choice, where pages could be moved too: measured, see docs/benchmarks.md.
+constexpr std::uint64_t largest_copied_page_bytes = 16 << 10;
+
 std::uint64_t wanted_features(FaultMode mode, std::uint64_t kernel_features) {
   const std::uint64_t wanted = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_MOVE | UFFD_FEATURE_POISON |
                                (mode == FaultMode::self_serving ? UFFD_FEATURE_SIGBUS : 0);
@@ -62,6 +65,7 @@ UserfaultfdEngine::UserfaultfdEngine(const ResolvedCacheOptions& options, FaultM
       pager_(frames_, *policy_, publication_.cache_counters(),
              {.self_serving = mode == FaultMode::self_serving,
               .move = move_,
+              .largest_copied_page_bytes = options.placement == Placement::automatic ? largest_copied_page_bytes : 0,
               .high_watermark_percent = options.high_watermark_percent,
               .low_watermark_percent = options.low_watermark_percent,
               .access_source = options.access_source.get()}),
