@@ -1,8 +1,9 @@
 // Replays access traces through every eviction policy, driven the way the engine drives them, and prints how many pages
 // each would read, relative to LRU that sees every hit and to Belady's optimum that sees the future.
 //
-// A page is one unit. Once the cache is full, an evictor keeps the policy's share of it unmapped; a touch of an unmapped
-// page is a rescue; a miss frees what the policy names. Everything happens at once and in order: there are no threads.
+// A page is one unit. Once the cache is full, an evictor keeps the policy's share of it unmapped; a touch of an
+// unmapped page is a rescue; a miss frees what the policy names. Everything happens at once and in order: there are no
+// threads.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -123,7 +124,8 @@ Outcome run_policy(const Trace& trace, std::string_view name, std::uint32_t capa
   return engine.outcome();
 }
 
-/// Misses of a cache that always gives up the page with the least rank; a touched page gets the rank that `rank_of` says.
+/// Misses of a cache that always gives up the page with the least rank; a touched page gets the rank that `rank_of`
+/// says.
 template <typename RankOf>
 std::uint64_t ranked_misses(const Trace& trace, std::uint32_t capacity, RankOf rank_of) {
   constexpr std::int64_t absent = INT64_MAX;

@@ -47,8 +47,8 @@ inline std::vector<std::uint32_t> shuffled(std::uint32_t count, Random& random) 
   return numbers;
 }
 
-/// Independent touches of pages from `first` on; the k-th most popular is touched with a chance that falls as 1 / k^exponent
-/// (0 is uniform). Popular pages lie anywhere.
+/// Independent touches of pages from `first` on; the k-th most popular is touched with a chance that falls as 1 /
+/// k^exponent (0 is uniform). Popular pages lie anywhere.
 inline void add_zipf(Trace& trace, std::uint32_t first, std::uint32_t pages, std::uint32_t touches, double exponent,
                      Random& random) {
   std::vector<double> sums(pages);
@@ -114,8 +114,8 @@ inline CompressedGraph make_graph(unsigned scale, unsigned edge_factor, Random& 
 
 enum class FrontierOrder : std::uint8_t { address, discovery };
 
-/// One level of a search: two threads take 64 vertices of the frontier at a time and go through them side by side. The file
-/// holds 8-byte offsets, then 8-byte neighbours; who was visited is in ordinary memory.
+/// One level of a search: two threads take 64 vertices of the frontier at a time and go through them side by side. The
+/// file holds 8-byte offsets, then 8-byte neighbours; who was visited is in ordinary memory.
 inline std::vector<std::uint32_t> search_level(Trace& trace, const CompressedGraph& graph, std::uint32_t page_bytes,
                                                const std::vector<std::uint32_t>& frontier, std::vector<bool>& visited) {
   constexpr std::size_t threads = 2;
@@ -142,8 +142,8 @@ inline std::vector<std::uint32_t> search_level(Trace& trace, const CompressedGra
   return found;
 }
 
-/// Level-synchronous breadth-first searches of an R-MAT graph whose vertices are numbered at random, from `roots` vertices
-/// in turn. The frontier is visited in order of address (a bit map), or of discovery (a queue).
+/// Level-synchronous breadth-first searches of an R-MAT graph whose vertices are numbered at random, from `roots`
+/// vertices in turn. The frontier is visited in order of address (a bit map), or of discovery (a queue).
 inline Trace breadth_first_trace(std::string name, unsigned scale, unsigned edge_factor, std::uint32_t page_bytes,
                                  std::uint32_t roots, FrontierOrder order, std::uint64_t seed) {
   Random random(seed);
@@ -167,7 +167,8 @@ inline Trace breadth_first_trace(std::string name, unsigned scale, unsigned edge
   return trace;
 }
 
-/// R-MAT edges appended to lists, one a vertex, of 8-byte neighbours; a full list moves to a new place of twice the room.
+/// R-MAT edges appended to lists, one a vertex, of 8-byte neighbours; a full list moves to a new place of twice the
+/// room.
 inline Trace growing_lists_trace(std::string name, unsigned scale, std::uint32_t edges, std::uint32_t page_bytes,
                                  std::uint64_t seed) {
   struct List {
@@ -196,8 +197,8 @@ inline Trace growing_lists_trace(std::string name, unsigned scale, std::uint32_t
   return trace;
 }
 
-/// Quicksort's touches: two streams from both ends towards where the pivot belongs (the middle half, at random), then the
-/// parts, depth first.
+/// Quicksort's touches: two streams from both ends towards where the pivot belongs (the middle half, at random), then
+/// the parts, depth first.
 inline void add_recursive(Trace& trace, std::uint64_t first, std::uint64_t end, Random& random) {
   if (end - first < 2) {
     return;

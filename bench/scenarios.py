@@ -202,7 +202,7 @@ def sort(bench):
     best = _best(tables[0], "tiermap")
     page = best["labels"][0].split()[1] if best else pages[0]
     cases = {}
-    for threads in bench.choose((2, 4), (), (2, 4, 8, 16)):
+    for threads in ((2, 4) if bench.quick else (2, 4, 8, 16)):
         cases[(f"tiermap, {page} pages", threads)] = _sort_case(bench, bench.scratch, "tiermap", threads, "--page-size", page)
         for (name,), case in _sort_mmap(bench, bench.scratch, threads).items():
             if not bench.quick:

@@ -1,5 +1,5 @@
-// The subcommands of `tiermap`, one file each. Each function adds its subcommand to the command line and returns it; the
-// callback that it sets does the work when the subcommand was chosen.
+// The subcommands of `tiermap`, one file each. Each function adds its subcommand to the command line and returns it;
+// the callback that it sets does the work when the subcommand was chosen.
 #pragma once
 
 #include <CLI/CLI.hpp>

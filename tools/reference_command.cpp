@@ -16,11 +16,11 @@ Made by `tiermap reference` from the table in `src/config/option_table.cpp` and 
 
 ## Options
 
-Each option can be set in code, by an environment variable, and in a YAML file; code wins over environment over file over
-default. [How to configure](how-to/configure.md) says more. A bad value is an error wherever it stands.
+Each option can be set in code, by an environment variable, and in a YAML file; code wins over environment over file
+over default. [How to configure](how-to/configure.md) says more. A bad value is an error wherever it stands.
 
-Sizes are a number and a unit: `4096`, `64KiB`, `1.5GiB`, `10MB`. `K`, `M`, `G`, `T`, `KiB`, `MiB`, `GiB`, `TiB`, `PiB` are
-powers of 1024; `KB`, `MB`, `GB`, `TB`, `PB` are powers of 1000.
+Sizes are a number and a unit: `4096`, `64KiB`, `1.5GiB`, `10MB`. `K`, `M`, `G`, `T`, `KiB`, `MiB`, `GiB`, `TiB`, `PiB`
+are powers of 1024; `KB`, `MB`, `GB`, `TB`, `PB` are powers of 1000.
 )";
 
 constexpr std::string_view other_variables = R"(

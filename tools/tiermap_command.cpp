@@ -1,5 +1,5 @@
-// The `tiermap` command: reads the command line, runs one subcommand, and turns errors into one line and an exit code: 2 for
-// what the user can correct, 1 for what failed.
+// The `tiermap` command: reads the command line, runs one subcommand, and turns errors into one line and an exit code:
+// 2 for what the user can correct, 1 for what failed.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Makes a graph file from edges, however many: the arcs go to a scratch file as 64-bit words, source above target, are
-// sorted there by the out-of-core sort through the same memory system that will traverse the graph, and are read once in
-// order. Memory is the system's budget and a few buffers.
+// sorted there by the out-of-core sort through the same memory system that will traverse the graph, and are read once
+// in order. Memory is the system's budget and a few buffers.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// A graph in a file: for every vertex where its neighbours begin, then all neighbours. docs/applications.md has the layout.
+// A graph in a file: for every vertex where its neighbours begin, then all neighbours. docs/applications.md has the
+// layout.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +37,8 @@ struct CsrHeader {
   bool is_undirected() const noexcept { return (flags & undirected) != 0; }
 };
 
-/// Reads and checks the header. Throws StoreError that says what is wrong: not such a file, of a later version, damaged,
-/// cut off.
+/// Reads and checks the header. Throws StoreError that says what is wrong: not such a file, of a later version,
+/// damaged, cut off.
 CsrHeader read_csr_header(Store& store);
 void write_csr_header(Store& store, CsrHeader header);
 

@@ -11,8 +11,8 @@
 
 namespace tiermap {
 
-/// One level's announcements. Vertices are gone through in chunks; threads say when they begin one, and whoever finds that
-/// too little is ahead announces more. Thread-safe.
+/// One level's announcements. Vertices are gone through in chunks; threads say when they begin one, and whoever finds
+/// that too little is ahead announces more. Thread-safe.
 class RangeAnnouncer {
  public:
   static constexpr std::uint64_t chunk_vertices = 4096;

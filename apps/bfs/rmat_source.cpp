@@ -57,7 +57,8 @@ class RmatSource final : public EdgeSource {
     return {rename(source), rename(target)};
   }
 
-  /// A permutation of the vertices: multiplying by an odd number and folding the upper half onto the lower are each one.
+  /// A permutation of the vertices: multiplying by an odd number and folding the upper half onto the lower are each
+  /// one.
   Vertex rename(std::uint64_t vertex) const {
     const std::uint64_t mask = vertices() - 1;
     const std::uint32_t fold = std::max(1U, scale_ / 2);

@@ -12,8 +12,8 @@ namespace tiermap {
 namespace {
 
 constexpr std::uint64_t chunk_words = RangeAnnouncer::chunk_vertices / 64;
-/// Beamer's two constants: go bottom-up when the frontier has more than 1/14 of the arcs not yet looked at, and back when
-/// it has less than 1/24 of the vertices.
+/// Beamer's two constants: go bottom-up when the frontier has more than 1/14 of the arcs not yet looked at, and back
+/// when it has less than 1/24 of the vertices.
 constexpr std::uint64_t bottom_up_share = 14;
 constexpr std::uint64_t top_down_share = 24;
 

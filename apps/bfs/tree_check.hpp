@@ -21,8 +21,8 @@ namespace tiermap {
 
 inline constexpr std::uint32_t unreached = ~std::uint32_t{0};
 
-/// The level of every vertex, from its parents alone; `unreached` where there is none. Nothing in `levels`, and one line
-/// in `failure`, if rule 1 is broken.
+/// The level of every vertex, from its parents alone; `unreached` where there is none. Nothing in `levels`, and one
+/// line in `failure`, if rule 1 is broken.
 struct TreeLevels {
   std::vector<std::uint32_t> levels;
   std::string failure;

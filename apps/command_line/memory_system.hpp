@@ -54,8 +54,8 @@ class MemorySystem {
   static std::unique_ptr<MemorySystem> make(const WorkloadOptions& options);
   virtual ~MemorySystem() = default;
 
-  /// Throws OptionError if a store of this URL cannot be mapped, as far as the URL tells: before one is made and filled.
-  /// Throws StoreError for what is no URL.
+  /// Throws OptionError if a store of this URL cannot be mapped, as far as the URL tells: before one is made and
+  /// filled. Throws StoreError for what is no URL.
   virtual void check_url(const std::string& url) const = 0;
   /// Throws OptionError for a store that the system cannot map, StoreError, PlatformError.
   virtual std::unique_ptr<MappedBytes> map(const Backing& backing, Access access) = 0;

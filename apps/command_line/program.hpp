@@ -18,8 +18,8 @@ class Program {
 
   CLI::App& app() noexcept { return app_; }
 
-  /// Parses, calls `work`, prints its report. Returns the exit code: 0 if the result was right (or not to be checked), 1
-  /// if it was wrong or the work failed, 2 for bad input. Standard output gets the report only; errors are one line.
+  /// Parses, calls `work`, prints its report. Returns the exit code: 0 if the result was right (or not to be checked),
+  /// 1 if it was wrong or the work failed, 2 for bad input. Standard output gets the report only; errors are one line.
   int run(int argc, char** argv, const std::function<Report(const WorkloadOptions&)>& work);
 
  private:

@@ -23,8 +23,9 @@ struct PackageRelation {
   Relation relation = Relation::depends;
 };
 
-/// Grows with every list that is added. A name that is only ever asked for (a virtual package) is a vertex too. The same
-/// relation of the same two packages counts once, however many lists and versions say it; every alternative counts.
+/// Grows with every list that is added. A name that is only ever asked for (a virtual package) is a vertex too. The
+/// same relation of the same two packages counts once, however many lists and versions say it; every alternative
+/// counts.
 class PackageGraph {
  public:
   /// Reads paragraphs in the format of Packages files.

@@ -173,7 +173,8 @@ Unfinished put_blocks_right(UntakenBlocks& untaken, std::uint64_t split, const P
   }
 }
 
-/// Brings the unfinished blocks of each side next to the part that nobody took. Returns where that part now begins and ends.
+/// Brings the unfinished blocks of each side next to the part that nobody took. Returns where that part now begins and
+/// ends.
 std::pair<std::uint64_t*, std::uint64_t*> gather(std::span<std::uint64_t> words, const UntakenBlocks& untaken,
                                                  const std::vector<Unfinished>& unfinished, std::uint64_t block_words) {
   std::vector<std::uint64_t*> lefts;

@@ -22,8 +22,8 @@ class ThreadTeam {
 
   std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(threads_.size()) + 1; }
 
-  /// Calls job(0) to job(size() - 1), each on a thread of its own, the caller's included, and waits for all. Throws what
-  /// the first of them to fail threw.
+  /// Calls job(0) to job(size() - 1), each on a thread of its own, the caller's included, and waits for all. Throws
+  /// what the first of them to fail threw.
   void run(const std::function<void(std::uint32_t)>& job);
 
   /// Calls job(i) for every i under `count`, each once, on whichever thread is free; lower ones are begun first.

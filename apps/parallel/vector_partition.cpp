@@ -108,7 +108,8 @@ bool has_vector_partition() noexcept {
 
 [[gnu::target("avx2")]] void sort_few_words_by_vectors(std::span<std::uint64_t> words) noexcept {
   constexpr std::uint64_t group = 4 * lanes;
-  // With the top bit turned over, so that signed comparisons order them; the rest is larger than all and in nobody's way.
+  // With the top bit turned over, so that signed comparisons order them; the rest is larger than all and in nobody's
+  // way.
   alignas(32) std::array<std::uint64_t, most_few_words> keys;
   alignas(32) std::array<std::uint64_t, most_few_words> ranks;
   const std::uint64_t count = words.size();

@@ -16,8 +16,8 @@ inline constexpr std::uint64_t most_few_words = 64;
 /// least_vector_words words and more.
 std::uint64_t partition_words_by_vectors(std::span<std::uint64_t> words, std::uint64_t split) noexcept;
 
-/// Sorts up to most_few_words words by counting, for each, how many are smaller: more comparisons than an insertion sort,
-/// and not one that a processor could guess wrong.
+/// Sorts up to most_few_words words by counting, for each, how many are smaller: more comparisons than an insertion
+/// sort, and not one that a processor could guess wrong.
 void sort_few_words_by_vectors(std::span<std::uint64_t> words) noexcept;
 
 }  // namespace tiermap

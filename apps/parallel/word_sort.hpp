@@ -23,8 +23,8 @@ struct WordSortOptions {
   WordsAhead finished;  ///< Told what is in its final order and will not be touched again. May be empty.
 };
 
-/// Sorts in ascending order. At most 64 passes over any word beyond what a perfectly split quicksort needs, whatever the
-/// input is.
+/// Sorts in ascending order. At most 64 passes over any word beyond what a perfectly split quicksort needs, whatever
+/// the input is.
 void sort_words(std::span<std::uint64_t> words, ThreadTeam& team, const WordSortOptions& options);
 
 /// The part of it that one thread does in memory: sorts `words`, all of which lie from `low` to `high`.

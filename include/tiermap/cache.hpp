@@ -15,8 +15,8 @@
 namespace tiermap {
 
 /// Owns the frames and threads that serve its regions. All members are thread-safe. Frames and threads live until the
-/// cache and the last of its regions are gone, in any order. In a forked child neither can be used: an access to a region
-/// raises SIGSEGV there, a call throws Error with ECHILD, and destroying them does nothing.
+/// cache and the last of its regions are gone, in any order. In a forked child neither can be used: an access to a
+/// region raises SIGSEGV there, a call throws Error with ECHILD, and destroying them does nothing.
 class Cache {
  public:
   /// Throws OptionError for a value out of range, PlatformError if `fault_mode` was asked for and cannot be had.
@@ -26,7 +26,8 @@ class Cache {
   Cache& operator=(const Cache&) = delete;
 
   /// Maps what a URL names (see open_store()); the store is created if `options` ask for write access, it does not
-  /// exist, and `options.length` is set. Throws StoreError, OptionError or PlatformError; then nothing is mapped or created.
+  /// exist, and `options.length` is set. Throws StoreError, OptionError or PlatformError; then nothing is mapped or
+  /// created.
   Region map(std::string_view url, const RegionOptions& options = {});
 
   /// Maps a store of the caller's. The region keeps it alive.
@@ -35,8 +36,9 @@ class Cache {
   /// The budget in bytes, now.
   std::uint64_t budget_bytes() const noexcept;
 
-  /// Changes the budget. Shrinking evicts at once and returns when memory is under the new budget. Throws OptionError if
-  /// it is under minimum_budget_bytes(), Error with ENOMEM (and keeps the old one) if pinned or unwritable pages stand in the way.
+  /// Changes the budget. Shrinking evicts at once and returns when memory is under the new budget. Throws OptionError
+  /// if it is under minimum_budget_bytes(), Error with ENOMEM (and keeps the old one) if pinned or unwritable pages
+  /// stand in the way.
   void set_budget_bytes(std::uint64_t bytes);
 
   /// The least budget that can serve the regions mapped now.

@@ -1,5 +1,5 @@
-// The exceptions that Tiermap throws. Each is a std::system_error whose what() is one line: what failed, on which value,
-// and what to do.
+// The exceptions that Tiermap throws. Each is a std::system_error whose what() is one line: what failed, on which
+// value, and what to do.
 #pragma once
 
 #include <cerrno>

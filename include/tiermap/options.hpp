@@ -23,7 +23,8 @@ enum class FaultMode : std::uint8_t {
 
 /// How a filled page is put into the application's address range.
 enum class Placement : std::uint8_t {
-  automatic,  ///< move where the kernel has UFFDIO_MOVE (Linux 6.8), copy elsewhere.
+  automatic,  ///< move where the kernel has UFFDIO_MOVE (Linux 6.8), but for pages up to 16 KiB that a fault brings;
+              ///< copy elsewhere.
   move,       ///< UFFDIO_MOVE: page-table entries change hands, nothing is copied.
   copy,       ///< UFFDIO_COPY: the kernel allocates a page and copies into it.
 };
@@ -50,44 +51,47 @@ enum class Advice : std::uint8_t {
 
 /// Options of a Cache: the DRAM it may use and the machinery that serves its regions.
 struct CacheOptions {
-  std::optional<std::uint64_t> budget_bytes =
-      std::nullopt;  ///< DRAM for pages and their bookkeeping. TIERMAP_BUFFER_SIZE. Default: 50% of available memory.
-  std::optional<FaultMode> fault_mode = std::nullopt;  ///< TIERMAP_FAULT_MODE. Default: automatic.
-  std::optional<Placement> placement = std::nullopt;   ///< TIERMAP_PLACEMENT. Default: automatic.
-  std::optional<std::string> policy = std::
-      nullopt;  ///< TIERMAP_POLICY: fifo, lru, hot-fifo, segmented-fifo, small-main, cyclic. See docs/policies.md for the default.
-  std::optional<std::uint32_t> hot_share_percent =
-      std::nullopt;  ///< hot-fifo: share of the frames for hot pages, 0 to 75. TIERMAP_HOT_SHARE.
-  std::optional<std::uint32_t> unmapped_share_percent =
-      std::nullopt;  ///< Share of the frames kept unmapped but resident, 0 to 75. TIERMAP_UNMAPPED_SHARE.
-  std::optional<std::uint32_t> high_watermark_percent = std::
-      nullopt;  ///< Frames in use that wake the evictors, 1 to 100; a policy that keeps a larger share unmapped wakes them earlier. TIERMAP_HIGH_WATERMARK. Default: 95.
-  std::optional<std::uint32_t> low_watermark_percent =
-      std::nullopt;  ///< Frames in use at which they rest, 0 to high. TIERMAP_LOW_WATERMARK. Default: 90.
-  std::optional<std::uint32_t> fillers =
-      std::nullopt;  ///< Threads that read from stores, 1 to 256. TIERMAP_FILLERS. Default: 2.
-  std::optional<std::uint32_t> evictors =
-      std::nullopt;  ///< Threads that write back and free, 1 to 256. TIERMAP_EVICTORS. Default: 1.
-  std::optional<std::uint32_t> managers =
-      std::nullopt;  ///< Threads that read fault messages (notify), 1 to 64. TIERMAP_MANAGERS. Default: 1.
-  std::optional<std::uint32_t> max_fault_events =
-      std::nullopt;  ///< Fault messages read at once, 1 to 1024. TIERMAP_MAX_FAULT_EVENTS. Default: 64.
-  std::optional<std::uint32_t> shards = std::
-      nullopt;  ///< userfaultfds; regions are dealt out among them, 1 to 64. TIERMAP_SHARDS. Default: 1 for every 16 processors.
-  std::optional<std::uint32_t> spin_microseconds =
-      std::nullopt;  ///< How long an idle manager polls before it sleeps, 0 to 1000. TIERMAP_SPIN. Default: 20.
-  std::optional<bool> adapt_budget =
-      std::nullopt;  ///< Follow the machine's free memory. TIERMAP_ADAPT. Default: false.
-  std::optional<std::uint32_t> adapt_history_periods = std::
-      nullopt;  ///< N of the forecast (Peng et al., TPDS, section 3.1.1), 1 to 100. TIERMAP_ADAPT_HISTORY. Default: 5.
-  std::optional<std::uint32_t> adapt_forecast_periods =
-      std::nullopt;  ///< M of the forecast, 1 to 100. TIERMAP_ADAPT_FORECAST. Default: 10.
-  std::optional<std::uint32_t> adapt_period_milliseconds =
-      std::nullopt;  ///< Time between looks at the machine, 10 to 60000. TIERMAP_ADAPT_PERIOD. Default: 100.
-  std::optional<bool> publish_statistics =
-      std::nullopt;  ///< Let `tiermap top` of the same user see this cache. TIERMAP_PUBLISH. Default: true.
-  std::optional<std::string> name =
-      std::nullopt;  ///< Shown by `tiermap top`. TIERMAP_NAME. Default: the program's name.
+  /// DRAM for pages and their bookkeeping. TIERMAP_BUFFER_SIZE. Default: 50% of available memory.
+  std::optional<std::uint64_t> budget_bytes = std::nullopt;
+  /// TIERMAP_FAULT_MODE. Default: automatic.
+  std::optional<FaultMode> fault_mode = std::nullopt;
+  /// TIERMAP_PLACEMENT. Default: automatic.
+  std::optional<Placement> placement = std::nullopt;
+  /// TIERMAP_POLICY: fifo, lru, hot-fifo, segmented-fifo, small-main, cyclic. See docs/policies.md for the default.
+  std::optional<std::string> policy = std::nullopt;
+  /// hot-fifo: share of the frames for hot pages, 0 to 75. TIERMAP_HOT_SHARE.
+  std::optional<std::uint32_t> hot_share_percent = std::nullopt;
+  /// Share of the frames kept unmapped but resident, 0 to 75. TIERMAP_UNMAPPED_SHARE.
+  std::optional<std::uint32_t> unmapped_share_percent = std::nullopt;
+  /// Frames in use that wake the evictors, 1 to 100; a policy that keeps a larger share unmapped wakes them earlier.
+  /// TIERMAP_HIGH_WATERMARK. Default: 95.
+  std::optional<std::uint32_t> high_watermark_percent = std::nullopt;
+  /// Frames in use at which they rest, 0 to high. TIERMAP_LOW_WATERMARK. Default: 90.
+  std::optional<std::uint32_t> low_watermark_percent = std::nullopt;
+  /// Threads that read from stores, 1 to 256. TIERMAP_FILLERS. Default: 2.
+  std::optional<std::uint32_t> fillers = std::nullopt;
+  /// Threads that write back and free, 1 to 256. TIERMAP_EVICTORS. Default: 1.
+  std::optional<std::uint32_t> evictors = std::nullopt;
+  /// Threads that read fault messages (notify), 1 to 64. TIERMAP_MANAGERS. Default: 1.
+  std::optional<std::uint32_t> managers = std::nullopt;
+  /// Fault messages read at once, 1 to 1024. TIERMAP_MAX_FAULT_EVENTS. Default: 64.
+  std::optional<std::uint32_t> max_fault_events = std::nullopt;
+  /// userfaultfds; regions are dealt out among them, 1 to 64. TIERMAP_SHARDS. Default: 1 for every 16 processors.
+  std::optional<std::uint32_t> shards = std::nullopt;
+  /// How long an idle manager polls before it sleeps, 0 to 1000. TIERMAP_SPIN. Default: 20.
+  std::optional<std::uint32_t> spin_microseconds = std::nullopt;
+  /// Follow the machine's free memory. TIERMAP_ADAPT. Default: false.
+  std::optional<bool> adapt_budget = std::nullopt;
+  /// N of the forecast (Peng et al., TPDS, section 3.1.1), 1 to 100. TIERMAP_ADAPT_HISTORY. Default: 5.
+  std::optional<std::uint32_t> adapt_history_periods = std::nullopt;
+  /// M of the forecast, 1 to 100. TIERMAP_ADAPT_FORECAST. Default: 10.
+  std::optional<std::uint32_t> adapt_forecast_periods = std::nullopt;
+  /// Time between looks at the machine, 10 to 60000. TIERMAP_ADAPT_PERIOD. Default: 100.
+  std::optional<std::uint32_t> adapt_period_milliseconds = std::nullopt;
+  /// Let `tiermap top` of the same user see this cache. TIERMAP_PUBLISH. Default: true.
+  std::optional<bool> publish_statistics = std::nullopt;
+  /// Shown by `tiermap top`. TIERMAP_NAME. Default: the program's name.
+  std::optional<std::string> name = std::nullopt;
   /// Tells the evictors of hits; see AccessSource. In code only. Default: none.
   std::shared_ptr<AccessSource> access_source = nullptr;
 };
@@ -96,19 +100,23 @@ struct CacheOptions {
 struct RegionOptions {
   Access access = Access::read_only;
   Sharing sharing = Sharing::shared;
-  std::uint64_t offset = 0;  ///< First byte of the store; a multiple of 4096.
-  std::uint64_t length =
-      0;  ///< Bytes to map, any number; 0 means to the store's end. Bytes past the store's end read as zero.
-  std::uint64_t reserve_bytes = 0;  ///< Address space kept for resize(); 0 means just the length.
-  void* address =
-      nullptr;  ///< Where to map, a multiple of the page size (and of 2 MiB for larger pages); nullptr means anywhere. Never overwrites a mapping.
-  bool manual_flush = false;  ///< Nothing reaches the store until sync() or flush(); dirty pages stay in memory, and a
-                              ///< fault that finds nothing else to evict gets SIGBUS.
+  /// First byte of the store; a multiple of 4096.
+  std::uint64_t offset = 0;
+  /// Bytes to map, any number; 0 means to the store's end. Bytes past the store's end read as zero.
+  std::uint64_t length = 0;
+  /// Address space kept for resize(); 0 means just the length.
+  std::uint64_t reserve_bytes = 0;
+  /// Where to map, a multiple of the page size (and of 2 MiB for larger pages); nullptr means anywhere. Never
+  /// overwrites a mapping.
+  void* address = nullptr;
+  /// Nothing reaches the store until sync() or flush(); dirty pages stay in memory, and a fault that finds nothing else
+  /// to evict gets SIGBUS.
+  bool manual_flush = false;
   Advice advice = Advice::normal;
-  std::optional<std::uint64_t> page_size_bytes =
-      std::nullopt;  ///< UPage: a power of two, 4 KiB to 64 MiB. TIERMAP_PAGE_SIZE. Default: 64 KiB.
-  std::optional<std::uint64_t> read_ahead_bytes =
-      std::nullopt;  ///< Most that is read ahead of one stream; 0 turns it off. TIERMAP_READ_AHEAD. Default: 4 MiB.
+  /// UPage: a power of two, 4 KiB to 64 MiB. TIERMAP_PAGE_SIZE. Default: 64 KiB.
+  std::optional<std::uint64_t> page_size_bytes = std::nullopt;
+  /// Most that is read ahead of one stream; 0 turns it off. TIERMAP_READ_AHEAD. Default: 4 MiB.
+  std::optional<std::uint64_t> read_ahead_bytes = std::nullopt;
 };
 
 }  // namespace tiermap

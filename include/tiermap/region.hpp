@@ -1,5 +1,5 @@
-// A Region: bytes of a store as an address range. Loads and stores just work; the rest of this header says what is coming
-// and what must last.
+// A Region: bytes of a store as an address range. Loads and stores just work; the rest of this header says what is
+// coming and what must last.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ struct ByteRange {
 class Prefetch {
  public:
   Prefetch() = default;
-  /// Waits until every page was fetched or given up (a page whose read failed, or for which no memory was free, is given
-  /// up: touching it tells the error). Returns how many pages are in memory because of it or were already.
+  /// Waits until every page was fetched or given up (a page whose read failed, or for which no memory was free, is
+  /// given up: touching it tells the error). Returns how many pages are in memory because of it or were already.
   std::uint64_t wait() const;
   /// Whether wait() would return at once.
   bool done() const noexcept;
@@ -37,8 +37,9 @@ class Prefetch {
 /// An address range served by a Cache. Movable, not copyable; unmaps when destroyed, writing back what is dirty first
 /// (without the promise of sync(); errors are lost there, so call sync() or unmap()). Members may be called from any
 /// thread at once, but for unmap(), resize() and destruction. Ranges are in bytes from the region's start; they are
-/// rounded out to whole pages, and a range that leaves the region throws OptionError (ERANGE). Members are not for signal
-/// handlers; the memory is, even where they interrupted malloc() (with self-serving faults unless they block SIGBUS).
+/// rounded out to whole pages, and a range that leaves the region throws OptionError (ERANGE). Members are not for
+/// signal handlers; the memory is, even where they interrupted malloc() (with self-serving faults unless they block
+/// SIGBUS).
 class Region {
  public:
   Region() = default;
@@ -62,8 +63,8 @@ class Region {
   Prefetch prefetch(std::span<const ByteRange> ranges);
   Prefetch prefetch(ByteRange range) { return prefetch(std::span<const ByteRange>(&range, 1)); }
 
-  /// Fetches the range and keeps it in memory until as many unpin() calls. Throws Error with ENOMEM, and pins nothing, if
-  /// the budget cannot hold it beside what is pinned already; with EIO and the like if the store fails.
+  /// Fetches the range and keeps it in memory until as many unpin() calls. Throws Error with ENOMEM, and pins nothing,
+  /// if the budget cannot hold it beside what is pinned already; with EIO and the like if the store fails.
   void pin(ByteRange range);
   /// Undoes one pin() of the same range. Throws OptionError if some page of it is not pinned.
   void unpin(ByteRange range);
@@ -73,7 +74,8 @@ class Region {
   void advise(Advice advice) { advise(advice, {0, size()}); }
 
   /// Writes back what is dirty in the range and makes it durable. What other threads write meanwhile may or may not be
-  /// included. Throws Error with the store's errno if something could not be written: it stays dirty and is tried again.
+  /// included. Throws Error with the store's errno if something could not be written: it stays dirty and is tried
+  /// again.
   void sync(ByteRange range);
   void sync() { sync({0, size()}); }
 
@@ -86,9 +88,10 @@ class Region {
   void discard(ByteRange range);
 
   /// Changes the length, without moving: growing needs address space (RegionOptions::reserve_bytes; without it the
-  /// neighbouring addresses must be free, else Error with ENOMEM). Shrinking writes back what it cuts off first and then frees it; the
-  /// store keeps its size. With manual_flush nothing is written: what is cut off is dropped, and unwritten changes in a page
-  /// that is cut, or in a last page that is not full and is to grow, are refused with EBUSY. No other thread may use the part that goes.
+  /// neighbouring addresses must be free, else Error with ENOMEM). Shrinking writes back what it cuts off first and
+  /// then frees it; the store keeps its size. With manual_flush nothing is written: what is cut off is dropped, and
+  /// unwritten changes in a page that is cut, or in a last page that is not full and is to grow, are refused with
+  /// EBUSY. No other thread may use the part that goes.
   void resize(std::uint64_t length);
 
   /// sync() without durability, then unmaps. Throws like sync() and then stays mapped. Idempotent.

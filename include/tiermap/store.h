@@ -1,5 +1,5 @@
-/* A backing store as a table of C functions, for programs that have no C++ class to derive. docs/how-to/own-store.md works
- * an example. */
+/* A backing store as a table of C functions, for programs that have no C++ class to derive. docs/how-to/own-store.md
+ * works an example. */
 #ifndef TIERMAP_STORE_H
 #define TIERMAP_STORE_H
 
@@ -18,9 +18,10 @@ enum {
   TIERMAP_STORE_READS_IN_SIGNAL_HANDLER = 2
 };
 
-/* What a store can do. The functions are called from several threads at once, never twice at once for overlapping ranges of
- * which one is a write. Each gets `context` first. Failure is a negative errno value such as -EIO. Members that are NULL or 0
- * take the default that is named; size and read have none. Set the whole table to zero first, then struct_bytes. */
+/* What a store can do. The functions are called from several threads at once, never twice at once for overlapping
+ * ranges of which one is a write. Each gets `context` first. Failure is a negative errno value such as -EIO. Members
+ * that are NULL or 0 take the default that is named; size and read have none. Set the whole table to zero first, then
+ * struct_bytes. */
 struct tiermap_store_functions {
   uint32_t struct_bytes; /* sizeof(struct tiermap_store_functions), so that later versions can add members. */
   uint32_t flags;        /* TIERMAP_STORE_... */

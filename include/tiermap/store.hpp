@@ -1,5 +1,5 @@
-// A Store knows where bytes live. Derive from it to page anything that can be read at an offset; docs/how-to/own-store.md
-// works an example. open_store() makes the built-in ones from a URL.
+// A Store knows where bytes live. Derive from it to page anything that can be read at an offset;
+// docs/how-to/own-store.md works an example. open_store() makes the built-in ones from a URL.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,8 @@ class Store {
   /// end), or a negative errno value.
   virtual std::int64_t read(void* buffer, std::size_t bytes, std::uint64_t offset) = 0;
 
-  /// Copies `bytes` bytes to `offset`. Returns how many (the engine asks again for the rest), or a negative errno value.
+  /// Copies `bytes` bytes to `offset`. Returns how many (the engine asks again for the rest), or a negative errno
+  /// value.
   virtual std::int64_t write(const void* buffer, std::size_t bytes, std::uint64_t offset);
 
   /// Makes everything written so far durable. Returns 0 or a negative errno value.
@@ -58,7 +59,8 @@ class Store {
   /// left to write() to report.
   virtual bool locate_write(std::uint64_t offset, std::uint64_t bytes, Extent& extent) noexcept;
 
-  /// What offset, length and buffer address of direct reads and writes must be multiples of; a power of two, at most 4096.
+  /// What offset, length and buffer address of direct reads and writes must be multiples of; a power of two, at most
+  /// 4096.
   virtual std::uint32_t direct_alignment() const { return 1; }
 
   /// Whether read() neither blocks for long, nor allocates, locks or throws, so that a faulting thread may call it in

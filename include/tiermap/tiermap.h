@@ -1,12 +1,12 @@
-/* Tiermap's C interface. Bytes of a store as an address range, under an exact budget of memory. docs/how-to/use-from-c.md
- * is the tour; the C++ headers say the same things at more length.
+/* Tiermap's C interface. Bytes of a store as an address range, under an exact budget of memory.
+ * docs/how-to/use-from-c.md is the tour; the C++ headers say the same things at more length.
  *
- * Errors: a function that returns int gives 0, or -1; one that returns a pointer gives NULL on failure. Then errno says what
- * kind of failure it was (EINVAL for a value that cannot be used) and tiermap_last_error() gives one line that names the
- * value and the remedy. No C++ exception ever leaves a function.
+ * Errors: a function that returns int gives 0, or -1; one that returns a pointer gives NULL on failure. Then errno
+ * says what kind of failure it was (EINVAL for a value that cannot be used) and tiermap_last_error() gives one line
+ * that names the value and the remedy. No C++ exception ever leaves a function.
  *
- * Threads: every function may be called from any thread, but not while another thread ends, resizes or frees what it is
- * given. C99 and later, and C++. */
+ * Threads: every function may be called from any thread, but not while another thread ends, resizes or frees what it
+ * is given. C99 and later, and C++. */
 #ifndef TIERMAP_TIERMAP_H
 #define TIERMAP_TIERMAP_H
 
@@ -54,8 +54,8 @@ enum tiermap_advice {
 /* For members that may be left to the environment (TIERMAP_...), the YAML file and the default: not set here. */
 #define TIERMAP_NOT_SET (-1)
 
-/* Options of a cache. Always start with tiermap_cache_options_init(); what is not set comes from the environment, then from
- * the file that TIERMAP_CONFIG names, then from the default. docs/reference.md lists ranges and defaults. */
+/* Options of a cache. Always start with tiermap_cache_options_init(); what is not set comes from the environment, then
+ * from the file that TIERMAP_CONFIG names, then from the default. docs/reference.md lists ranges and defaults. */
 struct tiermap_cache_options {
   uint32_t struct_bytes;     /* Set by tiermap_cache_options_init(). */
   int32_t fault_mode;        /* enum tiermap_fault_mode, or TIERMAP_NOT_SET. */
@@ -97,8 +97,8 @@ struct tiermap_region_options {
   int64_t read_ahead_bytes; /* 0: never read ahead; TIERMAP_NOT_SET. */
 };
 
-/* A piece of a region, in bytes from its start. It is rounded out to whole pages; one that leaves the region is an error
- * (ERANGE). */
+/* A piece of a region, in bytes from its start. It is rounded out to whole pages; one that leaves the region is an
+ * error (ERANGE). */
 struct tiermap_range {
   uint64_t offset;
   uint64_t bytes;
@@ -161,8 +161,8 @@ struct tiermap_region* tiermap_map_store(struct tiermap_cache* cache, const stru
 struct tiermap_region* tiermap_map_file(struct tiermap_cache* cache, const char* path,
                                         uint64_t length) TIERMAP_NOEXCEPT;
 
-/* Writes back, unmaps and frees the handle; not durable without tiermap_sync(). On failure the region stays mapped and the
- * handle valid. NULL is let pass. */
+/* Writes back, unmaps and frees the handle; not durable without tiermap_sync(). On failure the region stays mapped and
+ * the handle valid. NULL is let pass. */
 int tiermap_unmap(struct tiermap_region* region) TIERMAP_NOEXCEPT;
 /* Unmaps and frees the handle whatever happens; what could not be written is lost. NULL is let pass. */
 void tiermap_abandon(struct tiermap_region* region) TIERMAP_NOEXCEPT;
@@ -175,14 +175,14 @@ uint64_t tiermap_page_size(const struct tiermap_region* region) TIERMAP_NOEXCEPT
 /* Starts to fetch `count` ranges in the background, in their order. Free what it returns; that does not stop it. */
 struct tiermap_prefetch* tiermap_prefetch_start(struct tiermap_region* region, const struct tiermap_range* ranges,
                                                 size_t count) TIERMAP_NOEXCEPT;
-/* Waits until every page was fetched or given up. Returns how many are in memory because of it or were already, or -1. */
+/* Waits until every page was fetched or given up. Returns how many are in memory for it or were before, or -1. */
 int64_t tiermap_prefetch_wait(struct tiermap_prefetch* prefetch) TIERMAP_NOEXCEPT;
 /* 1 if tiermap_prefetch_wait() would return at once, else 0; -1 on error. */
 int tiermap_prefetch_done(const struct tiermap_prefetch* prefetch) TIERMAP_NOEXCEPT;
 void tiermap_prefetch_free(struct tiermap_prefetch* prefetch) TIERMAP_NOEXCEPT;
 
-/* Fetches a range and keeps it in memory until as many tiermap_unpin(). ENOMEM, and nothing is pinned, if the budget cannot
- * hold it. */
+/* Fetches a range and keeps it in memory until as many tiermap_unpin(). ENOMEM, and nothing is pinned, if the budget
+ * cannot hold it. */
 int tiermap_pin(struct tiermap_region* region, struct tiermap_range range) TIERMAP_NOEXCEPT;
 int tiermap_unpin(struct tiermap_region* region, struct tiermap_range range) TIERMAP_NOEXCEPT;
 /* `advice` is an enum tiermap_advice. */

@@ -1,4 +1,5 @@
-// Which 4 KiB blocks of a page differ from what the store holds, told by a strong checksum taken when the page was filled.
+// Which 4 KiB blocks of a page differ from what the store holds, told by a strong checksum taken when the page was
+// filled.
 //
 // XXH3-128: two different blocks look equal with a chance of 2^-128, far under that of the
 // memory itself flipping the same bits. It costs a read of the block at memory speed; a write-protection fault for each

@@ -1,6 +1,6 @@
-// hash_block() in the registers of 256 bits that most x86-64 processors have: compiled for those alone (src/CMakeLists.txt),
-// chosen at run time. The checksum is the same. Nothing inline from elsewhere may be used here: the linker could keep this
-// file's copy of it for everyone.
+// hash_block() in the registers of 256 bits that most x86-64 processors have: compiled for those alone
+// (src/CMakeLists.txt), chosen at run time. The checksum is the same. Nothing inline from elsewhere may be used here:
+// the linker could keep this file's copy of it for everyone.
 #if defined(__AVX2__)
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -1,9 +1,10 @@
 // Which page to give up. A policy sees only what a user-space pager can see: pages being filled (a miss), pages touched
-// while they were unmapped but still in their frame (a hit seen), and pages leaving. It never sees a hit on a mapped page.
+// while they were unmapped but still in their frame (a hit seen), and pages leaving. It never sees a hit on a mapped
+// page.
 //
 // A frame's life, as a policy is told of it:
 //
-//   filled() --> mapped --choose_to_unmap()--> named --unmapped()--> unmapped --choose_to_free()--> named --removed()--> gone
+//   filled() -> mapped -choose_to_unmap()-> named -unmapped()-> unmapped -choose_to_free()-> named -removed()-> gone
 //                  ^  ^                          |                      |                              |
 //                  |  +-------refused()----------+                      |                              |
 //                  +----------------------rescued()---------------------+------------------------------+
@@ -54,7 +55,8 @@ class EvictionPolicy {
   virtual std::size_t choose_to_unmap(std::span<FrameId> victims) = 0;
   /// The frame that was named has been unmapped and is clean.
   virtual void unmapped(FrameId frame) = 0;
-  /// The frame that was named cannot go now (pinned, busy, not writable); it counts as mapped, and is not named again soon.
+  /// The frame that was named cannot go now (pinned, busy, not writable); it counts as mapped, and is not named again
+  /// soon.
   virtual void refused(FrameId frame) = 0;
   /// Names the unmapped frame to give up first, or no_frame.
   virtual FrameId choose_to_free() = 0;
@@ -70,7 +72,8 @@ struct PolicyOptions {
   std::uint32_t unmapped_share_percent = 0;  ///< 0: the policy's own default.
 };
 
-/// Makes a policy by name (fifo, lru, hot-fifo, segmented-fifo, small-main, cyclic). Throws OptionError that lists the names.
+/// Makes a policy by name (fifo, lru, hot-fifo, segmented-fifo, small-main, cyclic). Throws OptionError that lists the
+/// names.
 std::unique_ptr<EvictionPolicy> make_eviction_policy(std::string_view name, const PolicyOptions& options);
 
 }  // namespace tiermap

@@ -6,16 +6,11 @@
 #include <mutex>
 #include <utility>
 
+#include "platform/page_sizes.hpp"
 #include "platform/populate.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
-namespace {
-
-constexpr std::uint64_t huge_page_bytes = 2 << 20;
-
-}  // namespace
-
 FramePool::FramePool(std::uint64_t budget_bytes, std::uint64_t most_budget_bytes, unsigned shards, bool contiguous)
     : budget_bytes_(budget_bytes),
       most_budget_bytes_(most_budget_bytes),
@@ -31,8 +26,8 @@ FrameArena& FramePool::add_arena(std::uint64_t frame_bytes, unsigned shard) {
   const std::uint64_t bytes = slots * frame_bytes;
   const std::uint64_t alignment = frame_bytes < huge_page_bytes ? huge_page_bytes : frame_bytes;
   made->memory = AddressRange::reserve(bytes, alignment, PROT_READ | PROT_WRITE);
-  // Huge pages move as one page-table entry, but only between ranges that both ask for them. Smaller frames must not get
-  // them: a frame of 64 KiB that the kernel backs with 2 MiB would break the budget.
+  // Huge pages move as one page-table entry, but only between ranges that both ask for them. Smaller frames must not
+  // get them: a frame of 64 KiB that the kernel backs with 2 MiB would break the budget.
   ::madvise(made->memory.data(), bytes, frame_bytes >= huge_page_bytes ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   made->frame_bytes = frame_bytes;
   made->frame_shift = static_cast<unsigned>(std::countr_zero(frame_bytes));

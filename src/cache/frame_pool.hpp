@@ -1,9 +1,10 @@
 // All the DRAM of a cache: frames of every size under one budget in bytes.
 //
-// A frame is a slot of an arena. An arena is address space for slots of one size, registered with one userfaultfd; it is as
-// large as the budget can ever be, and costs memory only where a slot holds some. The budget counts frames that are held
-// (by a page, wherever its memory is at the moment: in the slot, or moved to the program's address range) and frames that
-// are free but still hold memory. Taking a frame in one arena can therefore need memory given up in another.
+// A frame is a slot of an arena. An arena is address space for slots of one size, registered with one userfaultfd; it
+// is as large as the budget can ever be, and costs memory only where a slot holds some. The budget counts frames that
+// are held (by a page, wherever its memory is at the moment: in the slot, or moved to the program's address range) and
+// frames that are free but still hold memory. Taking a frame in one arena can therefore need memory given up in
+// another.
 #pragma once
 
 #include <atomic>
@@ -38,7 +39,8 @@ struct FrameRecord {
   bool hashed;     ///< hashes() are those of what the store holds.
   bool suspect;    ///< Cleaned in place: see Pager::finish_cleaning(). Written by the page's owner, read by anyone.
   bool copied;     ///< The page's memory came by copy, not out of the slot. Written by the page's owner.
-  bool named;      ///< The policy named it, and has not been told what became of it. Guarded by the policy lock.
+  bool judged;  ///< A page that may be copied and that a fault brought: what becomes of it is counted (SecondChances).
+  bool named;   ///< The policy named it, and has not been told what became of it. Guarded by the policy lock.
 };
 
 /// Slots of one size. Belongs to one userfaultfd, so that pages can be moved between it and that one's regions.
@@ -61,9 +63,9 @@ struct FrameArena {
 /// Thread-safe; take, give_back and release are safe in signal handlers.
 class FramePool {
  public:
-  /// With `contiguous`, small frames get their memory in chunks of 2 MiB that are one piece of physical memory, as long as
-  /// the budget has room for a whole chunk: a device reads into one piece at two to three times the rate at which it reads
-  /// into pages that lie apart (docs/benchmarks.md).
+  /// With `contiguous`, small frames get their memory in chunks of 2 MiB that are one piece of physical memory, as long
+  /// as the budget has room for a whole chunk: a device reads into one piece at two to three times the rate at which it
+  /// reads into pages that lie apart (docs/benchmarks.md).
   FramePool(std::uint64_t budget_bytes, std::uint64_t most_budget_bytes, unsigned shards, bool contiguous = false);
 
   /// The arena for a size and shard, made on first use by `register_arena(memory, bytes)`. Not for signal handlers.
@@ -77,11 +79,11 @@ class FramePool {
 
   /// A frame, if the budget has one without evicting anything: free with memory, or fresh.
   FrameId try_take(FrameArena& arena) noexcept;
-  /// Two frames at once, or none, for copying: one with memory or to be given some, to read into, and one to charge the copy
-  /// to, whose slot holds nothing if that can be had.
+  /// Two frames at once, or none, for copying: one with memory or to be given some, to read into, and one to charge the
+  /// copy to, whose slot holds nothing if that can be had.
   bool try_take_two(FrameArena& arena, FrameId& data, FrameId& token) noexcept;
-  /// A held frame becomes free; `populated` says whether its slot holds memory (all or part). Over budget, or shrinking,
-  /// that memory goes at once.
+  /// A held frame becomes free; `populated` says whether its slot holds memory (all or part). Over budget, or
+  /// shrinking, that memory goes at once.
   void give_back(FrameId frame, bool populated) noexcept;
   /// A held frame becomes free and its slot's memory goes, so that another arena can have it.
   void release(FrameId frame) noexcept;

@@ -26,9 +26,9 @@
 //                                        write error v  | tried again
 //                                               unmapped_dirty -- rescue --> (busy) --> dirty
 //
-// Between two stable states one thread owns the page in state `busy` (or filling, writing, cleaning): whoever put it there
-// and nobody else moves it on. Everyone else waits for the word to change. Owners never wait for another page's owner
-// while they own one, but for sync(), which waits only for pages it does not own.
+// Between two stable states one thread owns the page in state `busy` (or filling, writing, cleaning): whoever put it
+// there and nobody else moves it on. Everyone else waits for the word to change. Owners never wait for another page's
+// owner while they own one, but for sync(), which waits only for pages it does not own.
 //
 // What each state promises:
 //   clean     mapped, write-protected: frame contents equal the store's (as last written or read).
@@ -36,9 +36,10 @@
 //   dirty     mapped, writable: the store may be behind.
 //   unmapped  in its arena slot, equal to the store.
 //   writing, unmapped_dirty  in its arena slot, newer than the store.
-//   failed    the last read failed; the range raises SIGBUS until the evictors clear it, so that a later access tries again.
+//   failed    the last read failed; the range raises SIGBUS until the evictors clear it: a later access tries again.
 //
-// Lock order: page owner (a word in a transitional state) > policy lock > frame pool lock. A thread that holds a lock never waits for a page.
+// Lock order: page owner (a word in a transitional state) > policy lock > frame pool lock. A thread that holds a lock
+// never waits for a page.
 #pragma once
 
 #include <algorithm>
@@ -162,7 +163,8 @@ class PageTable {
     words_[page].fetch_or(PageWord::placing_bit, std::memory_order_acq_rel);
   }
 
-  /// Ends ownership: the state, frame and flags of `desired` with the pins as they are. Returns whether someone waits for it.
+  /// Ends ownership: the state, frame and flags of `desired` with the pins as they are. Returns whether someone waits
+  /// for it.
   [[nodiscard]] bool publish(std::uint64_t page, PageWord desired) noexcept {
     PageWord now = load(page);
     while (!change(page, now, desired.with_pins(now.pins()).without(PageWord::waiters_bit))) {

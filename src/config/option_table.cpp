@@ -33,8 +33,8 @@ using Type = OptionType;
 constexpr std::array<OptionRow, option_count> table = {{
     {Id::buffer_size, "buffer_size", "TIERMAP_BUFFER_SIZE", "CacheOptions::budget_bytes",
      Type::budget, "bytes, or a share of the memory available", 4 * kibi, 128 * tebi, "50%", "", {},
-     "Memory for pages and their bookkeeping, at least for four of the largest pages in use (eight where pages are copied "
-     "into place); a share is one of the smaller of what the machine has available and what "
+     "Memory for pages and their bookkeeping, at least for four of the largest pages in use (eight where all pages are "
+     "copied into place); a share is one of the smaller of what the machine has available and what "
      "the control group's limit leaves."},
     {Id::fault_mode, "fault_mode", "TIERMAP_FAULT_MODE", "CacheOptions::fault_mode",
      Type::choice, "", 0, fault_modes.size() - 1, "auto", "", fault_modes,
@@ -42,7 +42,8 @@ constexpr std::array<OptionRow, option_count> table = {{
      "itself, or by the kernel's own mmap; auto takes what this machine allows."},
     {Id::placement, "placement", "TIERMAP_PLACEMENT", "CacheOptions::placement",
      Type::choice, "", 0, placements.size() - 1, "auto", "", placements,
-     "How a filled page is put into place: by moving page-table entries or by copying; auto moves where the kernel can."},
+     "How a filled page is put into place: by moving page-table entries or by copying; auto moves where the kernel "
+     "can, but for pages up to 16 KiB that a fault brings, which are cheaper to copy."},
     {Id::policy, "policy", "TIERMAP_POLICY", "CacheOptions::policy",
      Type::choice, "", 0, policies.size() - 1, default_policy, "", policies,
      "Which page to give up when memory is full."},
@@ -54,12 +55,12 @@ constexpr std::array<OptionRow, option_count> table = {{
      "Share kept unmapped but in memory, so that a page that is still wanted shows itself; 0 leaves it to the policy."},
     {Id::high_watermark, "high_watermark", "TIERMAP_HIGH_WATERMARK", "CacheOptions::high_watermark_percent",
      Type::percent, "percent of the frames", 1, 100, "95", "", {},
-     "Frames in use, mapped or not yet written, at which the evictors begin. A policy that keeps a larger share of the frames "
-     "unmapped has them begin, and rest, earlier."},
+     "Frames in use, mapped or not yet written, at which the evictors begin. A policy that keeps a larger share of the "
+     "frames unmapped has them begin, and rest, earlier."},
     {Id::low_watermark, "low_watermark", "TIERMAP_LOW_WATERMARK", "CacheOptions::low_watermark_percent",
      Type::percent, "percent of the frames", 0, 100, "", "90, or 5 below the high watermark if that is less", {},
-     "Frames in use at which the evictors rest; at most the high watermark. 100 less the share that the policy keeps unmapped, "
-     "if that is lower (75 with cyclic as it is)."},
+     "Frames in use at which the evictors rest; at most the high watermark. 100 less the share that the policy keeps "
+     "unmapped, if that is lower (75 with cyclic as it is)."},
     {Id::fillers, "fillers", "TIERMAP_FILLERS", "CacheOptions::fillers",
      Type::number, "threads", 1, 256, "2", "", {},
      "Threads that read from stores."},

@@ -1,5 +1,5 @@
-// Every option that the environment and the YAML file can set, one row each. What is written in a row is all there is to
-// know about an option: resolve() checks by it, `tiermap config` and docs/reference.md print it.
+// Every option that the environment and the YAML file can set, one row each. What is written in a row is all there is
+// to know about an option: resolve() checks by it, `tiermap config` and docs/reference.md print it.
 #pragma once
 
 #include <array>

@@ -16,8 +16,8 @@ struct FileSetting {
   std::string where;  ///< "/path:line".
 };
 
-/// What `yaml` sets. `path` is for messages. Throws OptionError, one line with path and line number, for anything that is
-/// not a mapping of known names, each once, to good values.
+/// What `yaml` sets. `path` is for messages. Throws OptionError, one line with path and line number, for anything that
+/// is not a mapping of known names, each once, to good values.
 std::vector<FileSetting> parse_options_file(const std::string& yaml, const std::string& path);
 
 /// The same of the file at `path`. Throws OptionError if it cannot be read or is no regular file.

@@ -1,5 +1,5 @@
-// From what a program set in code, the environment and a YAML file to plain values, each checked and each knowing where it
-// came from. Code wins over environment over file over default.
+// From what a program set in code, the environment and a YAML file to plain values, each checked and each knowing where
+// it came from. Code wins over environment over file over default.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Sizes as people write them: 4096, 64KiB, 1.5GiB, 10MB; and budgets, which may also be a share of the free memory: 50%.
+// Sizes as people write them: 4096, 64KiB, 1.5GiB, 10MB; and budgets, which may also be a share of the free memory:
+// 50%.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +8,9 @@
 
 namespace tiermap {
 
-/// Bytes that `text` means: a decimal number, then nothing or B, KiB, MiB, GiB, TiB, PiB, KB, MB, GB, TB, PB, K, M, G, T
-/// (powers of 1024 but for the ones that end in plain B after a letter without i; case does not matter; a fraction of a
-/// byte is dropped). Throws OptionError that names `what` and the text.
+/// Bytes that `text` means: a decimal number, then nothing or B, KiB, MiB, GiB, TiB, PiB, KB, MB, GB, TB, PB, K, M, G,
+/// T (powers of 1024 but for the ones that end in plain B after a letter without i; case does not matter; a fraction of
+/// a byte is dropped). Throws OptionError that names `what` and the text.
 std::uint64_t parse_size(std::string_view text, std::string_view what);
 
 /// Bytes that `text` means: a size as above, or a share of `available_bytes` above 0% and up to 100% ("50%", "12.5%").

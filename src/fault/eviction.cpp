@@ -33,8 +33,8 @@ std::size_t Pager::choose_victims(std::span<Victim> victims) noexcept {
   return count;
 }
 
-// From here the page counts as unmapped with the policy. Both change under the policy lock: whoever asks the policy for a
-// page to free finds it in the state that the policy says.
+// From here the page counts as unmapped with the policy. Both change under the policy lock: whoever asks the policy for
+// a page to free finds it in the state that the policy says.
 void Pager::become_unmapped(PagedRegion& region, std::uint64_t page, PageWord word) noexcept {
   bool waited_for = false;
   {
@@ -42,7 +42,7 @@ void Pager::become_unmapped(PagedRegion& region, std::uint64_t page, PageWord wo
     FrameRecord& record = frames_.record(word.frame());
     record.named = false;
     policy_.unmapped(word.frame());
-    second_chances_.unmapped(record.copied);
+    second_chances_.unmapped(record.judged);
     unmapped_bytes_.fetch_add(region.page_bytes, std::memory_order_relaxed);
     waited_for = region.table.publish(page, word.with_state(PageState::unmapped).with(PageWord::probation_bit));
   }
@@ -265,8 +265,8 @@ void Pager::page_cleaned_if(PagedRegion& region, int error) noexcept {
   }
 }
 
-// Makes sure that a suspect page that we own, and want to drop, is what was written; in `word` it may be unmapped then. If not,
-// lets go of it, and returns false.
+// Makes sure that a suspect page that we own, and want to drop, is what was written; in `word` it may be unmapped then.
+// If not, lets go of it, and returns false.
 bool Pager::clear_suspicion(PagedRegion& region, std::uint64_t page, PageWord& word) noexcept {
   PageState state = PageState::clean;
   if (evicts_by_copy(region)) {

@@ -37,7 +37,8 @@ int write_back_range(Pager& pager, PagedRegion& region, std::uint64_t first, std
         }
         return;
       }
-      // What was written before this call is in a page that has been put into place, though its fill may not have ended.
+      // What was written before this call is in a page that has been put into place, though its fill may not have
+      // ended.
       const bool unplaced = word.state() == PageState::filling && !word.placing();
       if ((!dirty && !word.owned()) || unplaced) {
         return;
@@ -74,7 +75,8 @@ void Evictors::flush(PagedRegion& region, std::uint64_t first, std::uint64_t end
   {
     const std::lock_guard held(flush_mutex_);
     ended.swap(ended_flushes_);
-    // One that has not begun will find what this one is for: a program that flushes in a loop must not fill memory with wishes.
+    // One that has not begun will find what this one is for: a program that flushes in a loop must not fill memory with
+    // wishes.
     const bool covered = std::any_of(flushes_.begin(), flushes_.end(), [&](const Flush& waiting) {
       return waiting.region == &region && waiting.first <= first && waiting.end >= end;
     });
@@ -133,8 +135,8 @@ void Evictors::keep_house() {
   }
 }
 
-// One pass after another, in phases: choose; unmap; write what is dirty all at once; let go. Ends at the low watermark, or
-// when a pass gains nothing.
+// One pass after another, in phases: choose; unmap; write what is dirty all at once; let go. Ends at the low watermark,
+// or when a pass gains nothing.
 void Evictors::evict_until_rested(WriteBack& write_back) {
   const WriteBack::Finished finished = [this](PagedRegion& region, std::uint64_t page, int error) {
     pager_.finish_write(region, page, error);

@@ -1,5 +1,5 @@
-// The threads that keep frames at hand: they unmap what the policy names, write what is dirty, and write in the background what
-// flush() asked for.
+// The threads that keep frames at hand: they unmap what the policy names, write what is dirty, and write in the
+// background what flush() asked for.
 #pragma once
 
 #include <atomic>
@@ -42,7 +42,8 @@ class Evictors {
   Pager& pager_;
   std::atomic<bool> stop_{false};
   std::atomic<std::uint64_t> next_tick_nanoseconds_{0};
-  // A flush goes from list to list: who asks for it makes it, and frees those that have ended, neither with the mutex held.
+  // A flush goes from list to list: who asks for it makes it, and frees those that have ended, neither with the mutex
+  // held.
   std::mutex flush_mutex_;  ///< Guards the three lists.
   std::list<Flush> flushes_;
   std::list<Flush> running_flushes_;

@@ -13,8 +13,8 @@
 
 namespace tiermap {
 
-/// Pages first, first + step, ... of a region. For a fault: one page, in state filling already. For a prefetch: pages that
-/// the worker is to claim.
+/// Pages first, first + step, ... of a region. For a fault: one page, in state filling already. For a prefetch: pages
+/// that the worker is to claim.
 struct FillRequest {
   PagedRegion* region =
       nullptr;  ///< Its `users` is counted up by whoever makes the request, and down by whoever ends it.
@@ -38,9 +38,10 @@ class FillQueue {
   static constexpr std::size_t batch_size = 16;
   using Batch = std::array<FillRequest, batch_size>;
 
-  /// Takes work: one request, or a batch when there is so much more queued work than idle workers that handing it out one
-  /// by one would cost more than the work (Peng et al., TPDS, section 3.1.1: the ratio of dispatched work to inactive
-  /// workers). With nothing to do it waits if `wait`; 0 means nothing, or (after waiting) that the queue is closed.
+  /// Takes work: one request, or a batch when there is so much more queued work than idle workers that handing it out
+  /// one by one would cost more than the work (Peng et al., TPDS, section 3.1.1: the ratio of dispatched work to
+  /// inactive workers). With nothing to do it waits if `wait`; 0 means nothing, or (after waiting) that the queue is
+  /// closed.
   std::size_t pop(Batch& batch, std::size_t most, bool wait) noexcept;
 
   void close() noexcept;

@@ -108,8 +108,8 @@ bool FillWorker::frames_for_prefetch(PagedRegion& region, FillFrames& frames) {
   return false;
 }
 
-// Claims a page for prefetching, or says why not. What is claimed already (`run`) is read before any wait: faults on those pages
-// wait for us.
+// Claims a page for prefetching, or says why not. What is claimed already (`run`) is read before any wait: faults on
+// those pages wait for us.
 FillWorker::Claim FillWorker::claim(PagedRegion& region, std::uint64_t page, FillFrames& frames, OwnedRun& run) {
   struct Claiming {
     explicit Claiming(std::atomic<std::uint32_t>& count) noexcept : claiming(count) { claiming.fetch_add(1); }
@@ -181,7 +181,8 @@ void FillWorker::start_prefetch(const FillRequest& request) {
   }
 }
 
-// Hands the run to the kernel if one extent holds at least its first page whole; what is behind the extent is read at once.
+// Hands the run to the kernel if one extent holds at least its first page whole; what is behind the extent is read at
+// once.
 void FillWorker::launch(OwnedRun run) {
   PagedRegion& region = **run->region;
   run->read_nanoseconds = now_nanoseconds();
@@ -266,7 +267,8 @@ void FillWorker::finish(Run& run, std::int64_t result) {
     if (left >= bytes) {
       left -= bytes;
     } else {
-      // Short, or refused: the plain path knows where the store ends, falls back to buffered reads, and names the error.
+      // Short, or refused: the plain path knows where the store ends, falls back to buffered reads, and names the
+      // error.
       left = 0;
       error = pager_.read_page(region, run.first + index, pager_.frames().address(run.frames[index].data), false);
     }

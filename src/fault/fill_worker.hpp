@@ -14,8 +14,8 @@
 
 namespace tiermap {
 
-/// Used by one thread. After its construction it neither allocates nor frees: the thread that faults may have been interrupted
-/// in malloc(), holding the lock we would wait for.
+/// Used by one thread. After its construction it neither allocates nor frees: the thread that faults may have been
+/// interrupted in malloc(), holding the lock we would wait for.
 class FillWorker {
  public:
   FillWorker(Pager& pager, unsigned depth);

@@ -51,7 +51,8 @@ NotifyEngine::~NotifyEngine() {
 void NotifyEngine::run(Manager& manager) {
   FillWorker& worker = manager.worker;
   while (!stop_.load(std::memory_order_acquire)) {
-    // A sleeping thread on an idle virtual processor takes some 30 us to wake: the next fault is often sooner than that.
+    // A sleeping thread on an idle virtual processor takes some 30 us to wake: the next fault is often sooner than
+    // that.
     const std::uint64_t give_up = now_nanoseconds() + std::uint64_t{settings_.spin_microseconds} * 1000;
     bool worked = false;
     do {

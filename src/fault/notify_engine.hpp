@@ -1,5 +1,5 @@
-// Faults by message: manager threads read userfaultfd events in batches and see to it that each is served. Works for every
-// access, those of system calls included.
+// Faults by message: manager threads read userfaultfd events in batches and see to it that each is served. Works for
+// every access, those of system calls included.
 #pragma once
 
 #include <poll.h>

@@ -10,6 +10,7 @@
 #include "cache/page_word.hpp"
 #include "fault/stream_detector.hpp"
 #include "observe/counters.hpp"
+#include "platform/page_sizes.hpp"
 #include "platform/userfaultfd.hpp"
 #include "tiermap/options.hpp"
 #include "tiermap/store.hpp"
@@ -83,8 +84,8 @@ struct PagedRegion {
   std::atomic<std::uint64_t> going_from{~std::uint64_t{0}};
   /// Threads that have looked at `closing` and may be about to claim an absent page for a prefetch.
   std::atomic<std::uint32_t> claiming{0};
-  /// Threads at work on the region; it is not freed before they leave. With `awaited_bit` the last one to leave wakes who waits for
-  /// that: by the value it finds in here, since it must not look at the region any more once it has left.
+  /// Threads at work on the region; it is not freed before they leave. With `awaited_bit` the last one to leave wakes
+  /// who waits for that: by the value it finds in here, since it must not look at the region any more once it has left.
   std::atomic<std::uint32_t> users{0};
   static constexpr std::uint32_t awaited_bit = 1U << 31;
 
@@ -115,9 +116,7 @@ struct PagedRegion {
     return left < page_bytes ? left : page_bytes;
   }
   /// Bytes of the page that are mapped: whole blocks of 4 KiB.
-  std::uint64_t page_mapped(std::uint64_t page) const noexcept {
-    return (page_length(page) + block_bytes - 1) & ~(block_bytes - 1);
-  }
+  std::uint64_t page_mapped(std::uint64_t page) const noexcept { return round_up(page_length(page), block_bytes); }
   /// Dirtiness below the page is worth tracking only where a page is more than a few blocks.
   bool tracks_blocks() const noexcept { return page_bytes >= 4 * block_bytes; }
 };

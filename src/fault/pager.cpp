@@ -1,5 +1,6 @@
 // Resolving faults and filling pages.
 #include "fault/pager.hpp"
+#include "platform/page_sizes.hpp"
 
 #include <signal.h>
 #include <sys/mman.h>
@@ -45,11 +46,11 @@ void Pager::settle(PagedRegion& region, std::uint64_t page, PageWord desired) no
 }
 
 void Pager::seal(PagedRegion& region) noexcept {
-  // The kernel now checks the range's protection before it asks us: the access is tried again, and raises SIGSEGV at the
-  // right address, or EFAULT in a system call. Pages can no longer be moved (UFFDIO_MOVE wants writable ranges on both
-  // sides), so from here on they are copied in and dropped.
+  // The kernel now checks the range's protection before it asks us: the access is tried again, and raises SIGSEGV at
+  // the right address, or EFAULT in a system call. Pages can no longer be moved (UFFDIO_MOVE wants writable ranges on
+  // both sides), so from here on they are copied in and dropped.
   region.sealed.store(true, std::memory_order_release);
-  ::mprotect(region.memory, (region.length.load() + block_bytes - 1) & ~(block_bytes - 1), PROT_READ);
+  ::mprotect(region.memory, round_up(region.length.load(), block_bytes), PROT_READ);
 }
 
 Resolution Pager::resolve(PagedRegion& region, std::uint64_t page, bool write, PageWord& word, int& error) noexcept {
@@ -118,7 +119,6 @@ Resolution Pager::rescue(PagedRegion& region, std::uint64_t page, bool write, Pa
     return Resolution::done;
   }
   PageState state = PageState::clean;
-  const bool copied = frames_.record(word.frame()).copied;
   error = place_by_move(region, page, word.frame(), write || dirty, !dirty, state);
   if (error == -ESTALE) {  // Sealed meanwhile; see above.
     forget(region, word, true);
@@ -135,7 +135,7 @@ Resolution Pager::rescue(PagedRegion& region, std::uint64_t page, bool write, Pa
     const std::lock_guard held(policy_lock_);
     frames_.record(word.frame()).named = false;
     policy_.rescued(word.frame());
-    if (copied) {
+    if (frames_.record(word.frame()).judged) {
       second_chances_.rescued();
     }
   }
@@ -231,6 +231,7 @@ int Pager::finish_fill(PagedRegion& region, std::uint64_t page, const FillFrames
   }
   frames_.record(frame).region = &region;
   frames_.record(frame).page = page;
+  frames_.record(frame).judged = kind == FillKind::fault && region.page_bytes <= settings_.largest_copied_page_bytes;
   const std::uint64_t flags = kind == FillKind::prefetch ? PageWord::prefetched_bit : 0;
   change_gauge(region, &CounterBlock::resident_bytes, static_cast<std::int64_t>(region.page_bytes));
   if (state == PageState::dirty) {
@@ -271,8 +272,8 @@ void Pager::abandon_fill(PagedRegion& region, std::uint64_t page, const FillFram
     region.userfaultfd->wake(region.page_address(page), region.page_mapped(page));
   }
   if (error != 0) {
-    // For a while every access to the page raises SIGBUS; then the evictors lift that, for another try. Only now: what is
-    // lifted must be in state failed.
+    // For a while every access to the page raises SIGBUS; then the evictors lift that, for another try. Only now: what
+    // is lifted must be in state failed.
     remember_failure(region, page);
   }
 }

@@ -1,9 +1,10 @@
 // What can be done to a page: filled, placed where the program reaches it, protected, unmapped, given up. Every engine
-// (messages, self-serving, prefetch, evictors, sync) is made of these operations; which thread calls them is its business.
+// (messages, self-serving, prefetch, evictors, sync) is made of these operations; which thread calls them is its
+// business.
 //
-// Concurrency: the page words (cache/page_word.hpp) say who owns a page; the policy lock guards the eviction policy and the
-// frame records that lead from a frame to its region; FramePool has a lock of its own. Members marked "handler" may be called
-// in a signal handler.
+// Concurrency: the page words (cache/page_word.hpp) say who owns a page; the policy lock guards the eviction policy and
+// the frame records that lead from a frame to its region; FramePool has a lock of its own. Members marked "handler" may
+// be called in a signal handler.
 #pragma once
 
 #include <array>
@@ -56,7 +57,8 @@ class Pager {
 
   /// Takes frames without waiting (handler): free ones, or those of unmapped clean pages.
   bool try_frames(PagedRegion& region, FillKind kind, FillFrames& frames) noexcept;
-  /// Takes frames for a fault, waiting for the evictors if need be (handler). False if memory is full of what cannot go.
+  /// Takes frames for a fault, waiting for the evictors if need be (handler). False if memory is full of what cannot
+  /// go.
   bool obtain_frames(PagedRegion& region, FillFrames& frames) noexcept;
   void return_frames(const FillFrames& frames) noexcept;
 
@@ -64,8 +66,9 @@ class Pager {
   /// -EAGAIN if `in_signal_handler` and the store cannot be read there (handler).
   int read_page(PagedRegion& region, std::uint64_t page, std::byte* buffer, bool in_signal_handler) noexcept;
 
-  /// Ends a fill with the page's bytes in frames.data (handler). A prefetched page may stay unmapped until it is touched.
-  /// Returns 0 or a negative errno value; -ESTALE means that the region was sealed meanwhile, and the access is to be tried again.
+  /// Ends a fill with the page's bytes in frames.data (handler). A prefetched page may stay unmapped until it is
+  /// touched. Returns 0 or a negative errno value; -ESTALE means that the region was sealed meanwhile, and the access
+  /// is to be tried again.
   int finish_fill(PagedRegion& region, std::uint64_t page, const FillFrames& frames, bool write,
                   FillKind kind) noexcept;
   /// Ends a fill that failed (handler). `error` 0 means given up, with no one to tell.
@@ -104,27 +107,29 @@ class Pager {
 
   /// Whether there may be something to write: the page is dirty, or clean but suspect.
   bool wants_cleaning(PageWord word) noexcept;
-  /// From dirty (or suspect) to cleaning, or from unmapped_dirty to writing: the caller owns it and must end it. False if it
-  /// changed.
+  /// From dirty (or suspect) to cleaning, or from unmapped_dirty to writing: the caller owns it and must end it. False
+  /// if it changed.
   bool begin_cleaning(PagedRegion& region, std::uint64_t page, PageWord word) noexcept;
-  /// Write-protection stops the processor, not a device. Where the program has direct I/O of its own under way into a page
-  /// that is cleaned in place, the device may still change what is called clean from then on. So a page cleaned in place is
-  /// suspect: the next sync, and its eviction, compare it with its hashes again. The suspicion ends when UFFDIO_MOVE, which
-  /// refuses pages that a device holds, has taken the page, and it is still what was written.
+  /// Write-protection stops the processor, not a device. Where the program has direct I/O of its own under way into a
+  /// page that is cleaned in place, the device may still change what is called clean from then on. So a page cleaned in
+  /// place is suspect: the next sync, and its eviction, compare it with its hashes again. The suspicion ends when
+  /// UFFDIO_MOVE, which refuses pages that a device holds, has taken the page, and it is still what was written.
   void finish_cleaning(PagedRegion& region, std::uint64_t page, int error) noexcept;
 
   // --- Dropping.
 
-  /// Frees a page, dirty or not; pins stay, and hold whatever is read there next. `only_idle` leaves alone what is dirty,
-  /// pinned or in somebody's hands.
+  /// Frees a page, dirty or not; pins stay, and hold whatever is read there next. `only_idle` leaves alone what is
+  /// dirty, pinned or in somebody's hands.
   void discard(PagedRegion& region, std::uint64_t page, bool only_idle) noexcept;
-  /// Takes every page of [first, end) out of the cache; the caller unmaps the range before release_all() gives the frames back.
+  /// Takes every page of [first, end) out of the cache; the caller unmaps the range before release_all() gives the
+  /// frames back.
   void retire_pages(PagedRegion& region, std::uint64_t first, std::uint64_t end) noexcept;
   void release_retired(PagedRegion& region, std::uint64_t first, std::uint64_t end) noexcept;
 
-  /// Takes a page that nobody owns, and that is not dirty, for a change of the region's length (it was `word`); false if it
-  /// changed meanwhile, or was suspect and is dirty now. Or keeps one whose cleaning succeeded. The page's address range is made absent by the caller; then free_held() frees what it had, and
-  /// let_go() lets others use it again.
+  /// Takes a page that nobody owns, and that is not dirty, for a change of the region's length (it was `word`); false
+  /// if it changed meanwhile, or was suspect and is dirty now. Or keeps one whose cleaning succeeded. The page's
+  /// address range is made absent by the caller; then free_held() frees what it had, and let_go() lets others use it
+  /// again.
   bool hold(PagedRegion& region, std::uint64_t page, PageWord word) noexcept;
   void hold_cleaned(PagedRegion& region, std::uint64_t page) noexcept;
   void free_held(PagedRegion& region, std::uint64_t page) noexcept;
@@ -135,12 +140,13 @@ class Pager {
 
   void advise(PagedRegion& region, std::uint64_t page, Hotness hotness) noexcept;
 
-  /// Sends the program the SIGSEGV for a write to a read-only region that was found out too late to be stopped, if there was
-  /// one. Called by the evictors: no lock of ours is held, and no page owned, where a handler of the program's may run.
+  /// Sends the program the SIGSEGV for a write to a read-only region that was found out too late to be stopped, if
+  /// there was one. Called by the evictors: no lock of ours is held, and no page owned, where a handler of the
+  /// program's may run.
   void report_wild_write() noexcept;
 
-  /// Lets pages whose read failed be tried again: those of some time ago, or all of one region's. Called by the evictors at
-  /// each of their ticks.
+  /// Lets pages whose read failed be tried again: those of some time ago, or all of one region's. Called by the
+  /// evictors at each of their ticks.
   void lift_failures(bool all_of_region = false, const PagedRegion* region = nullptr) noexcept;
 
   // --- Supply of frames.
@@ -148,8 +154,8 @@ class Pager {
   bool evicts_by_copy(const PagedRegion& region) const noexcept {
     return !settings_.move || region.sealed.load(std::memory_order_acquire);
   }
-  /// Bytes the evictors should make available beyond what is; 0 if none. Evictors at work go on to the low watermark, at
-  /// rest they start at the high one.
+  /// Bytes the evictors should make available beyond what is; 0 if none. Evictors at work go on to the low watermark,
+  /// at rest they start at the high one.
   std::uint64_t shortage_bytes(bool at_work) const noexcept;
   std::uint64_t share_percent_at_rest() const noexcept;
   /// Bytes of unmapped clean pages: gone at once when wanted.
@@ -185,8 +191,8 @@ class Pager {
   std::atomic<std::uint32_t> writes_under_way{0};  ///< Batches being written: their pages will be evictable soon.
   std::atomic<std::uint32_t> fills_with_frames{0};  ///< Pages being filled: their frames will be evictable soon.
   std::atomic<std::uint32_t> writable_regions{0};
-  /// Whether memory is full of what cannot go: the evictors have looked several times since `exhausted_before`, and for a
-  /// while nothing went, and nothing was in the hands of others who might let it go.
+  /// Whether memory is full of what cannot go: the evictors have looked several times since `exhausted_before`, and for
+  /// a while nothing went, and nothing was in the hands of others who might let it go.
   bool exhausted(std::uint32_t exhausted_before, std::uint64_t started_nanoseconds) const noexcept;
   void ring_evictors() noexcept;
   void announce_supply() noexcept;

@@ -1,11 +1,11 @@
 // Putting a filled frame where the program reaches it, and taking it back.
 //
-// UFFDIO_MOVE hands over page-table entries, and cannot carry write-protection: a moved page arrives writable. Between the
-// move and the UFFDIO_WRITEPROTECT that follows, another thread can write to it and raise no fault. Where the page is to be
-// known as clean, a checksum of its blocks taken before the move is compared with one taken after the protection: equal
-// proves that nothing was written, and otherwise the page is dirty. Where the fault was a write, the page is dirty
-// anyway and no protection is needed. On a read-only region a difference means that the program wrote where it must not: the
-// region is sealed, and the page read anew.
+// UFFDIO_MOVE hands over page-table entries, and cannot carry write-protection: a moved page arrives writable. Between
+// the move and the UFFDIO_WRITEPROTECT that follows, another thread can write to it and raise no fault. Where the page
+// is to be known as clean, a checksum of its blocks taken before the move is compared with one taken after the
+// protection: equal proves that nothing was written, and otherwise the page is dirty. Where the fault was a write, the
+// page is dirty anyway and no protection is needed. On a read-only region a difference means that the program wrote
+// where it must not: the region is sealed, and the page read anew.
 #include <sys/mman.h>
 #include <time.h>
 
@@ -76,8 +76,8 @@ PageState Pager::protect_and_prove(PagedRegion& region, std::uint64_t page, Fram
   return PageState::clean;
 }
 
-// Somebody wrote to a page of a read-only region before it was protected. He is told late, what he wrote is dropped with the
-// page, and from here on the kernel catches such writes itself.
+// Somebody wrote to a page of a read-only region before it was protected. He is told late, what he wrote is dropped
+// with the page, and from here on the kernel catches such writes itself.
 void Pager::refuse_wild_write(PagedRegion& region, std::uint64_t page, FrameId frame) noexcept {
   std::byte* address = region.page_address(page);
   const std::uint64_t bytes = region.page_mapped(page);
@@ -143,8 +143,9 @@ int Pager::place_by_copy(PagedRegion& region, std::uint64_t page, FillFrames fra
   return 0;
 }
 
-// Moves a page that we own back into its frame: after it no thread can reach the bytes. If it cannot be done (the program
-// has asynchronous I/O of its own under way on the page), the page is as it was; `restored` tells in which state.
+// Moves a page that we own back into its frame: after it no thread can reach the bytes. If it cannot be done (the
+// program has asynchronous I/O of its own under way on the page), the page is as it was; `restored` tells in which
+// state.
 int Pager::unmap(PagedRegion& region, std::uint64_t page, FrameId frame, bool was_dirty, PageState& restored) noexcept {
   std::byte* source = region.page_address(page);
   std::byte* destination = frames_.address(frame);

@@ -9,8 +9,8 @@
 
 namespace tiermap {
 
-/// Lives until the last page is settled and nobody holds it any more. Engine threads settle pages, and may not free: what has
-/// ended is freed by whoever makes the next one.
+/// Lives until the last page is settled and nobody holds it any more. Engine threads settle pages, and may not free:
+/// what has ended is freed by whoever makes the next one.
 class PrefetchState {
  public:
   static std::shared_ptr<PrefetchState> make(std::uint32_t pages) {

@@ -1,4 +1,5 @@
 #include "fault/region_index.hpp"
+#include "platform/page_sizes.hpp"
 
 #include <pthread.h>
 #include <sched.h>
@@ -14,7 +15,8 @@ RegionIndex::~RegionIndex() {
 }
 
 RegionUse RegionIndex::find(const void* address) noexcept {
-  // Counted before the snapshot is read: a change that sees the count at zero afterwards knows that no reader has the old one.
+  // Counted before the snapshot is read: a change that sees the count at zero afterwards knows that no reader has the
+  // old one.
   Readers& readers = readers_[(static_cast<std::uint64_t>(::pthread_self()) >> 12) % readers_.size()];
   readers.count.fetch_add(1);
   const Snapshot& entries = *snapshot_.load();
@@ -24,8 +26,7 @@ RegionUse RegionIndex::find(const void* address) noexcept {
   if (after != entries.begin()) {
     PagedRegion* candidate = std::prev(after)->region;
     const auto offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(address) - candidate->memory);
-    const std::uint64_t mapped =
-        (candidate->length.load(std::memory_order_acquire) + block_bytes - 1) & ~(block_bytes - 1);
+    const std::uint64_t mapped = round_up(candidate->length.load(std::memory_order_acquire), block_bytes);
     if (offset < mapped) {
       candidate->users.fetch_add(1, std::memory_order_acq_rel);
       found = candidate;

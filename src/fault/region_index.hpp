@@ -1,5 +1,5 @@
-// Which region an address belongs to. Look-ups take no lock and may come from a signal handler; changes are rare and wait
-// for look-ups under way.
+// Which region an address belongs to. Look-ups take no lock and may come from a signal handler; changes are rare and
+// wait for look-ups under way.
 #pragma once
 
 #include <array>
@@ -37,7 +37,8 @@ class RegionIndex {
 
   void replace(std::unique_ptr<Snapshot> next);
 
-  /// Readers count themselves in one of these while they look at the snapshot; spread so that many threads do not share a line.
+  /// Readers count themselves in one of these while they look at the snapshot; spread so that many threads do not share
+  /// a line.
   struct alignas(64) Readers {
     std::atomic<std::uint32_t> count{0};
   };

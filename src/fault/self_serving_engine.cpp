@@ -12,8 +12,8 @@
 namespace tiermap {
 namespace {
 
-// The handler has no argument of ours: what it needs is reached from here. It belongs to the process, as the signal does,
-// and holds nothing of any one cache but the addresses of its regions.
+// The handler has no argument of ours: what it needs is reached from here. It belongs to the process, as the signal
+// does, and holds nothing of any one cache but the addresses of its regions.
 struct SignalRouter {
   std::mutex mutex;  ///< Guards installing and removing.
   int engines = 0;
@@ -139,8 +139,8 @@ bool SelfServingEngine::serve(PagedRegion& region, std::uint64_t page, bool writ
   }
 }
 
-// The page is ours to fill. Read here if the store can be read here, else by a filler: then the access is tried again, and
-// waits for the page above.
+// The page is ours to fill. Read here if the store can be read here, else by a filler: then the access is tried again,
+// and waits for the page above.
 bool SelfServingEngine::fill(PagedRegion& region, std::uint64_t page, bool write) noexcept {
   const std::uint64_t started = now_nanoseconds();
   fillers_.prefetch(region, region.streams.missed(page), nullptr);

@@ -2,9 +2,9 @@
 // context switch. What the handler runs is async-signal-safe: it allocates nothing, and takes only locks that no
 // interrupted code of its own thread can hold.
 //
-// SIGBUS is the process's: one handler serves the regions of all caches, and hands on to the handler that was there before it
-// what is not theirs, and what is an error. A program that wants to see SIGBUS installs its handler before its first
-// self-serving cache.
+// SIGBUS is the process's: one handler serves the regions of all caches, and hands on to the handler that was there
+// before it what is not theirs, and what is an error. A program that wants to see SIGBUS installs its handler before
+// its first self-serving cache.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
-// Tells, from the pages that are missed, where a reader is going. Each region has a few streams; a miss that continues one
-// (same distance as before, forward or backward, in steps of up to 64 pages) widens its window, one that continues none
-// takes the stream that was quiet longest. Random access never continues a stream, so nothing is ever read for it.
+// Tells, from the pages that are missed, where a reader is going. Each region has a few streams; a miss that continues
+// one (same distance as before, forward or backward, in steps of up to 64 pages) widens its window, one that continues
+// none takes the stream that was quiet longest. Random access never continues a stream, so nothing is ever read for it.
 #pragma once
 
 #include <array>

@@ -30,8 +30,8 @@ void WriteBack::add(PagedRegion& region, std::uint64_t page, FrameId frame) {
   bytes_ += region.page_bytes;
 }
 
-// Compares each block with its checksum, and takes the new one where they differ: the bytes cannot change until we let go
-// of the page, so what is hashed is what is written.
+// Compares each block with its checksum, and takes the new one where they differ: the bytes cannot change until we let
+// go of the page, so what is hashed is what is written.
 void WriteBack::find_changes(std::size_t index) {
   Page& page = pages_[index];
   PagedRegion& region = *page.region;

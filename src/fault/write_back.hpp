@@ -12,8 +12,9 @@
 
 namespace tiermap {
 
-/// Used by one thread. Pages added are owned by that thread (state writing or cleaning) until `finished` is called for them.
-/// After its construction it neither allocates nor frees: whoever waits for a page may have been interrupted in malloc().
+/// Used by one thread. Pages added are owned by that thread (state writing or cleaning) until `finished` is called for
+/// them. After its construction it neither allocates nor frees: whoever waits for a page may have been interrupted in
+/// malloc().
 class WriteBack {
  public:
   static constexpr std::size_t most_pages = 32;

@@ -9,8 +9,8 @@
 namespace tiermap {
 namespace {
 
-/// PIDFD_SELF of newer headers: this process without opening a descriptor (Linux 6.14). A descriptor would be dangerous: in a child
-/// of fork() it names the parent.
+/// PIDFD_SELF of newer headers: this process without opening a descriptor (Linux 6.14). A descriptor would be
+/// dangerous: in a child of fork() it names the parent.
 constexpr int self = -10000;
 
 }  // namespace

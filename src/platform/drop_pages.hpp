@@ -7,9 +7,9 @@
 
 namespace tiermap {
 
-/// MADV_DONTNEED on each range (multiples of 4096, of private memory). Every such call interrupts the other processors that run
-/// the program, to empty their translation caches; Linux since 6.13 takes all ranges in one call, and since 6.16 with one interrupt.
-/// Before, they go one by one. At most 1024 ranges. Safe in signal handlers.
+/// MADV_DONTNEED on each range (multiples of 4096, of private memory). Every such call interrupts the other processors
+/// that run the program, to empty their translation caches; Linux since 6.13 takes all ranges in one call, and since
+/// 6.16 with one interrupt. Before, they go one by one. At most 1024 ranges. Safe in signal handlers.
 void drop_pages(std::span<const iovec> ranges) noexcept;
 
 }  // namespace tiermap

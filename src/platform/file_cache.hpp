@@ -13,7 +13,8 @@ int write_file_cache(int file_descriptor, std::uint64_t offset, std::uint64_t by
 void drop_file_cache(int file_descriptor, std::uint64_t offset, std::uint64_t bytes) noexcept;
 
 enum class CacheState : std::uint8_t { clean, dirty, unknown };
-/// Whether a piece of a file holds anything that is not on its disk yet; unknown before Linux 6.5, and for files in memory.
+/// Whether a piece of a file holds anything that is not on its disk yet; unknown before Linux 6.5, and for files in
+/// memory.
 CacheState file_cache_state(int file_descriptor, std::uint64_t offset, std::uint64_t bytes) noexcept;
 
 }  // namespace tiermap

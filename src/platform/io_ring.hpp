@@ -1,5 +1,5 @@
-// Many reads and writes in flight from one thread: io_uring, or plain system calls where it is refused. One thread uses a
-// ring. Not for signal handlers.
+// Many reads and writes in flight from one thread: io_uring, or plain system calls where it is refused. One thread uses
+// a ring. Not for signal handlers.
 #pragma once
 
 #include <sys/uio.h>

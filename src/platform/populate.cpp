@@ -1,4 +1,5 @@
 #include "platform/populate.hpp"
+#include "platform/page_sizes.hpp"
 
 #include <sys/mman.h>
 #include <sys/uio.h>
@@ -19,8 +20,6 @@ constexpr int advice_cold = MADV_COLD;
 #else
 constexpr int advice_cold = 20;
 #endif
-constexpr std::uint64_t page_bytes = 4096;
-constexpr std::uint64_t huge_page_bytes = std::uint64_t{2} << 20U;
 
 }  // namespace
 
@@ -42,18 +41,19 @@ int populate_pages(std::byte* memory, std::uint64_t bytes) noexcept {
 }
 
 int populate_in_one_piece(std::byte* memory, std::uint64_t bytes) noexcept {
-  // Of a huge page one 4 KiB page is called cold: the kernel has to split it for that (but in locked memory, hence the first
-  // call), and what was split stays where it is. A huge page left whole would be split by the first move of a part of it,
-  // which fails as long as a device writes to another part.
-  if (::madvise(memory, page_bytes, advice_cold) != 0 || ::madvise(memory, bytes, MADV_HUGEPAGE) != 0) {
+  // Of a huge page one 4 KiB page is called cold: the kernel has to split it for that (but in locked memory, hence the
+  // first call), and what was split stays where it is. A huge page left whole would be split by the first move of a
+  // part of it, which fails as long as a device writes to another part.
+  if (::madvise(memory, kernel_page_bytes, advice_cold) != 0 || ::madvise(memory, bytes, MADV_HUGEPAGE) != 0) {
     return -errno;
   }
-  // A byte that is not zero in each page: since Linux 6.12 a split gives pages of zeros back, and maps the one page of zeros.
-  for (std::uint64_t offset = 0; offset < bytes; offset += page_bytes) {
+  // A byte that is not zero in each page: since Linux 6.12 a split gives pages of zeros back, and maps the one page of
+  // zeros.
+  for (std::uint64_t offset = 0; offset < bytes; offset += kernel_page_bytes) {
     memory[offset] = std::byte{1};
   }
   for (std::uint64_t offset = 0; offset < bytes; offset += huge_page_bytes) {
-    ::madvise(memory + offset, page_bytes, advice_cold);
+    ::madvise(memory + offset, kernel_page_bytes, advice_cold);
   }
   ::madvise(memory, bytes, MADV_NOHUGEPAGE);
   return 0;
@@ -61,7 +61,7 @@ int populate_in_one_piece(std::byte* memory, std::uint64_t bytes) noexcept {
 
 int populate_pages_one_by_one(std::byte* memory, std::uint64_t bytes) noexcept {
   ::madvise(memory, bytes, MADV_WILLNEED);
-  for (std::uint64_t offset = 0; offset < bytes; offset += page_bytes) {
+  for (std::uint64_t offset = 0; offset < bytes; offset += kernel_page_bytes) {
     std::byte taken;
     const iovec to{&taken, 1};
     const iovec from{memory + offset, 1};

@@ -23,9 +23,9 @@ class PresentPages {
   PresentPages(const PresentPages&) = delete;
   PresentPages& operator=(const PresentPages&) = delete;
 
-  /// Appends the runs of present pages of [memory, memory + bytes), both multiples of 4096, until `most_bytes` of them are
-  /// found. Returns how far it looked, `bytes` if to the end. `written_too` takes pages that a private mapping has made its
-  /// own as well. A kernel that refuses ends the search with what was found.
+  /// Appends the runs of present pages of [memory, memory + bytes), both multiples of 4096, until `most_bytes` of them
+  /// are found. Returns how far it looked, `bytes` if to the end. `written_too` takes pages that a private mapping has
+  /// made its own as well. A kernel that refuses ends the search with what was found.
   std::uint64_t find(const std::byte* memory, std::uint64_t bytes, std::uint64_t most_bytes, bool written_too,
                      std::vector<PageRun>& runs) const;
   /// Bytes of present pages.

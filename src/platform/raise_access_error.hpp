@@ -7,8 +7,9 @@
 
 namespace tiermap {
 
-/// Sends SIGSEGV to the process, with the address where a handler looks for it; si_code is SI_QUEUE, for the kernel lets
-/// nobody else claim that the processor found it. Which thread gets it is the kernel's choice. Safe in signal handlers.
+/// Sends SIGSEGV to the process, with the address where a handler looks for it; si_code is SI_QUEUE, for the kernel
+/// lets nobody else claim that the processor found it. Which thread gets it is the kernel's choice. Safe in signal
+/// handlers.
 inline void raise_access_error(void* address) noexcept {
   siginfo_t information{};
   information.si_signo = SIGSEGV;

@@ -18,8 +18,9 @@ void AnnotateIgnoreReadsEnd(const char* file, int line);
 
 namespace tiermap {
 
-/// While one lives, this thread's accesses are no business of ThreadSanitizer's. For reading a page where the program has it
-/// mapped: what orders the program's writes before our reads is the kernel's write-protection, which it cannot see.
+/// While one lives, this thread's accesses are no business of ThreadSanitizer's. For reading a page where the program
+/// has it mapped: what orders the program's writes before our reads is the kernel's write-protection, which it cannot
+/// see.
 class AccessesOrderedByKernel {
  public:
   AccessesOrderedByKernel() noexcept {

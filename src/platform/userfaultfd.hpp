@@ -1,5 +1,5 @@
-// A userfaultfd as an object, and the ways of getting one. Calls return 0 or a negative errno value, allocate nothing and
-// may be made from a signal handler, but for opening and probing.
+// A userfaultfd as an object, and the ways of getting one. Calls return 0 or a negative errno value, allocate nothing
+// and may be made from a signal handler, but for opening and probing.
 #pragma once
 
 #include <cstddef>
@@ -50,7 +50,8 @@ class Userfaultfd {
   int unregister_range(void* start, std::size_t bytes) const noexcept;
 
   /// Moves pages from `source` to `destination`. Goes on after partial moves and waits out transient pins for a while;
-  /// `retries` counts how often. Wakes nobody. On failure nothing, or a first part, has moved: `moved_bytes` says how much.
+  /// `retries` counts how often. Wakes nobody. On failure nothing, or a first part, has moved: `moved_bytes` says how
+  /// much.
   int move(void* destination, void* source, std::size_t bytes, std::size_t& moved_bytes,
            std::uint64_t& retries) const noexcept;
 

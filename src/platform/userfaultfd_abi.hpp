@@ -1,5 +1,5 @@
-// The kernel's userfaultfd and pagemap interface that Debian bookworm's headers (6.1) do not have yet. Whether the running
-// kernel has it is asked at run time, never assumed from here.
+// The kernel's userfaultfd and pagemap interface that Debian bookworm's headers (6.1) do not have yet. Whether the
+// running kernel has it is asked at run time, never assumed from here.
 #pragma once
 
 #include <linux/fs.h>

@@ -1,5 +1,5 @@
-// The budget follows the machine: a thread that looks at free memory once a period, and gives memory back before it runs
-// short or takes more while there is plenty (Peng et al., TPDS, section 3.1.1).
+// The budget follows the machine: a thread that looks at free memory once a period, and gives memory back before it
+// runs short or takes more while there is plenty (Peng et al., TPDS, section 3.1.1).
 #pragma once
 
 #include <condition_variable>
@@ -28,12 +28,12 @@ struct BudgetSample {
 /// The decision, a function of the samples alone. Not thread-safe.
 ///
 /// Over the last N periods the change of used_bytes is averaged; a period without faults counts as no change. Over the
-/// next M periods use is expected to grow by M times that, if it is growth, at most to the budget. The reserve, which stays
-/// free for others, is a sixteenth of total_bytes.
-/// - Reduce, if that growth leaves the machine less than the reserve: to what is used, and what may still be taken beyond
-///   the reserve (or less what is missing of it).
-/// - Raise, if that growth leaves less than an eighth of the budget free while faults come, and the machine has twice the
-///   reserve beside what the budget may still fill: by a quarter, at most half of what lies beyond that.
+/// next M periods use is expected to grow by M times that, if it is growth, at most to the budget. The reserve, which
+/// stays free for others, is a sixteenth of total_bytes.
+/// - Reduce, if that growth leaves the machine less than the reserve: to what is used, and what may still be taken
+///   beyond the reserve (or less what is missing of it).
+/// - Raise, if that growth leaves less than an eighth of the budget free while faults come, and the machine has twice
+///   the reserve beside what the budget may still fill: by a quarter, at most half of what lies beyond that.
 /// Either waits for N changes seen since the last change of the budget, but for a reduction when the reserve is touched
 /// already; nothing changes by less than a sixteenth of the budget. Pressure from 10 % on forbids raising, from 40 % on
 /// takes an eighth off. The result lies between floor and ceiling; the floor wins.

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "platform/address_range.hpp"
+#include "platform/page_sizes.hpp"
 #include "platform/userfaultfd.hpp"
 #include "tiermap/error.hpp"
 
@@ -76,10 +77,9 @@ void require(FaultMode mode, const UserfaultfdProbe& probe) {
 
 void Engine::check_room(const RegionOptions& options, const ResolvedRegionOptions& resolved) const {
   static_cast<void>(resolved);
-  constexpr std::uint64_t kernel_page = 4096;
   const std::uint64_t bytes = std::max(options.length, options.reserve_bytes);
   if (options.address != nullptr && bytes != 0) {
-    AddressRange::reserve_at(options.address, (bytes + kernel_page - 1) / kernel_page * kernel_page, PROT_NONE);
+    AddressRange::reserve_at(options.address, round_up(bytes, kernel_page_bytes), PROT_NONE);
   }
 }
 

@@ -1,5 +1,5 @@
-// What a Cache is inside: one of two engines behind one interface. The userfaultfd engine owns frames, policy, threads and
-// faults; the kernel engine maps files with plain mmap where userfaultfd cannot be had.
+// What a Cache is inside: one of two engines behind one interface. The userfaultfd engine owns frames, policy, threads
+// and faults; the kernel engine maps files with plain mmap where userfaultfd cannot be had.
 #pragma once
 
 #include <unistd.h>
@@ -22,8 +22,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   /// Maps a store whose options have been checked against it (see check_mapping).
   virtual std::shared_ptr<RegionImplementation> map(std::shared_ptr<Store> store, const RegionOptions& options,
                                                     const ResolvedRegionOptions& resolved) = 0;
-  /// Throws what map() would, as far as it can be told before there is a store: nothing is to be created for a mapping that
-  /// cannot be.
+  /// Throws what map() would, as far as it can be told before there is a store: nothing is to be created for a mapping
+  /// that cannot be.
   virtual void check_room(const RegionOptions& options, const ResolvedRegionOptions& resolved) const;
   virtual std::uint64_t budget_bytes() const noexcept = 0;
   virtual void set_budget_bytes(std::uint64_t bytes) = 0;

@@ -13,6 +13,7 @@
 #include "config/size.hpp"
 #include "platform/engine_thread.hpp"
 #include "platform/file_cache.hpp"
+#include "platform/page_sizes.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -20,10 +21,10 @@ namespace {
 
 using std::chrono::microseconds;
 
-constexpr std::uint64_t huge_page = std::uint64_t{2} << 20;
 // The page cache keeps folios of up to 2 MiB whole: one that straddles two sweeps goes with the second.
-constexpr std::uint64_t largest_folio = huge_page;
-// A program that touches what the page cache has maps some 4 GiB a second: so long is the way to the watermark at least.
+constexpr std::uint64_t largest_folio = huge_page_bytes;
+// A program that touches what the page cache has maps some 4 GiB a second: so long is the way to the watermark at
+// least.
 constexpr std::uint64_t bytes_a_microsecond = 4096;
 constexpr microseconds shortest_pause{1000};
 constexpr microseconds longest_idle_pause{8000};

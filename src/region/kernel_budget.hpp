@@ -57,7 +57,8 @@ class KernelBudget {
   void detach(KernelMapping& mapping);
 
   std::uint64_t budget_bytes() const noexcept { return budget_.load(std::memory_order_relaxed); }
-  /// Returns when what is mapped was seen under it. Throws Error with ENOMEM, and keeps the old one, if that cannot be had.
+  /// Returns when what is mapped was seen under it. Throws Error with ENOMEM, and keeps the old one, if that cannot be
+  /// had.
   void set_budget_bytes(std::uint64_t bytes);
   std::uint64_t minimum_budget_bytes() const noexcept { return least_budget_bytes; }
   /// What pins and prefetches may fill.

@@ -7,23 +7,17 @@
 #include <string>
 #include <utility>
 
+#include "platform/page_sizes.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
 namespace {
-
-constexpr std::uint64_t kernel_page = 4096;
-constexpr std::uint64_t huge_page = std::uint64_t{2} << 20;
 
 #ifdef MADV_PAGEOUT
 constexpr int advice_page_out = MADV_PAGEOUT;
 #else
 constexpr int advice_page_out = 21;
 #endif
-
-std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit = kernel_page) {
-  return (bytes + unit - 1) / unit * unit;
-}
 
 int protection_of(Access access) {
   return access == Access::read_write ? PROT_READ | PROT_WRITE : PROT_READ;
@@ -45,7 +39,7 @@ AddressRange reserve(const RegionOptions& options, std::uint64_t page_bytes) {
   if (options.address != nullptr) {
     return AddressRange::reserve_at(options.address, bytes, PROT_NONE);
   }
-  return AddressRange::reserve(bytes, std::min(page_bytes, huge_page), PROT_NONE);
+  return AddressRange::reserve(bytes, std::min(page_bytes, huge_page_bytes), PROT_NONE);
 }
 
 }  // namespace
@@ -69,7 +63,7 @@ KernelMapping::KernelMapping(std::shared_ptr<Store> store, const RegionOptions& 
     if (file_bytes > 0) {
       find_file(file_bytes);
     }
-    file_bytes_ = round_up(file_bytes);
+    file_bytes_ = round_up(file_bytes, kernel_page_bytes);
     map_up_to(0, options.length);
   } catch (...) {
     if (store_->size_bytes() != size) {
@@ -84,9 +78,9 @@ KernelMapping::KernelMapping(std::shared_ptr<Store> store, const RegionOptions& 
 /// Throws unless `file_bytes` bytes from the region's start on are one piece of one file.
 void KernelMapping::find_file(std::uint64_t file_bytes) {
   Extent extent;
-  const bool located = store_->locate_read(store_offset_, round_up(file_bytes), extent);
+  const bool located = store_->locate_read(store_offset_, round_up(file_bytes, kernel_page_bytes), extent);
   if (!located || extent.hole || extent.file_descriptor < 0 || extent.bytes < file_bytes ||
-      extent.offset % kernel_page != 0) {
+      extent.offset % kernel_page_bytes != 0) {
     throw OptionError(
         store_->name() +
         " is not one plain file, which is all that fault mode kernel can map: map a file, or choose fault "
@@ -113,7 +107,7 @@ std::uint64_t KernelMapping::grow_store(std::uint64_t length) {
 
 /// Maps [from, length), of which the part below file_bytes_ is the file's.
 void KernelMapping::map_up_to(std::uint64_t from, std::uint64_t length) {
-  const std::uint64_t end = round_up(length);
+  const std::uint64_t end = round_up(length, kernel_page_bytes);
   const std::uint64_t file_end = std::clamp(file_bytes_.load(), from, end);
   map_piece(from, file_end, true);
   map_piece(file_end, end, false);
@@ -138,16 +132,16 @@ void KernelMapping::map_piece(std::uint64_t from, std::uint64_t to, bool file) {
 }
 
 ByteRange KernelMapping::file_part(ByteRange range) const noexcept {
-  const std::uint64_t end = std::min(round_up(range.offset + range.bytes), file_bytes());
-  const std::uint64_t first = std::min(range.offset / kernel_page * kernel_page, end);
+  const std::uint64_t end = std::min(round_up(range.offset + range.bytes, kernel_page_bytes), file_bytes());
+  const std::uint64_t first = std::min(range.offset / kernel_page_bytes * kernel_page_bytes, end);
   return {first, end - first};
 }
 
 void KernelMapping::resize(std::uint64_t length) {
   const std::uint64_t old_length = length_;
-  const std::uint64_t old_end = round_up(old_length);
+  const std::uint64_t old_end = round_up(old_length, kernel_page_bytes);
   if (length <= old_length) {
-    const std::uint64_t end = round_up(length);
+    const std::uint64_t end = round_up(length, kernel_page_bytes);
     const std::lock_guard lock(pins_mutex_);
     if (end < old_end) {
       // The addresses stay reserved, so that the region can grow back.
@@ -162,7 +156,7 @@ void KernelMapping::resize(std::uint64_t length) {
     length_ = length;
     return;
   }
-  if (range_.size() < round_up(length) && !range_.extend(round_up(length, page_bytes_), PROT_NONE)) {
+  if (range_.size() < round_up(length, kernel_page_bytes) && !range_.extend(round_up(length, page_bytes_), PROT_NONE)) {
     throw Error(ENOMEM, "the addresses behind the region are taken: it cannot grow to " + std::to_string(length) +
                             " bytes, set reserve_bytes when it is mapped");
   }
@@ -176,7 +170,7 @@ void KernelMapping::resize(std::uint64_t length) {
     }
     // Where zeros are mapped already past the file's end they stay.
     if (old_file_bytes == old_end) {
-      file_bytes_ = std::max(old_end, round_up(file_bytes));
+      file_bytes_ = std::max(old_end, round_up(file_bytes, kernel_page_bytes));
     }
     map_up_to(old_end, length);
   } catch (...) {
@@ -187,7 +181,7 @@ void KernelMapping::resize(std::uint64_t length) {
     throw;
   }
   length_ = length;
-  set_pattern(pattern_, {old_end, round_up(length) - old_end});
+  set_pattern(pattern_, {old_end, round_up(length, kernel_page_bytes) - old_end});
 }
 
 void KernelMapping::set_pattern(Advice advice) {
@@ -285,7 +279,7 @@ bool KernelMapping::unpin(ByteRange range) {
 
 void KernelMapping::lock_pinned(ByteRange range) noexcept {
   const std::lock_guard lock(pins_mutex_);
-  const std::uint64_t end = round_up(length_);
+  const std::uint64_t end = round_up(length_, kernel_page_bytes);
   const auto last = pins_.lower_bound(round_up(range.offset + range.bytes, page_bytes_) / page_bytes_);
   for (auto pin = pins_.lower_bound(range.offset / page_bytes_); pin != last; ++pin) {
     const std::uint64_t first = pin->first * page_bytes_;

@@ -20,9 +20,9 @@ namespace tiermap {
 /// anonymous memory that reads as zero. Members may be called from any thread, but for resize() and destruction.
 class KernelMapping {
  public:
-  /// Maps; a file that a shared read_write region outreaches gets its new size here, since touching a mapped page past a
-  /// file's end raises SIGBUS. Throws OptionError for what this mode cannot do (a store that is not one plain file, manual
-  /// flushing), StoreError, PlatformError; then the file is as it was.
+  /// Maps; a file that a shared read_write region outreaches gets its new size here, since touching a mapped page past
+  /// a file's end raises SIGBUS. Throws OptionError for what this mode cannot do (a store that is not one plain file,
+  /// manual flushing), StoreError, PlatformError; then the file is as it was.
   KernelMapping(std::shared_ptr<Store> store, const RegionOptions& options, const ResolvedRegionOptions& resolved);
   KernelMapping(const KernelMapping&) = delete;
   KernelMapping& operator=(const KernelMapping&) = delete;
@@ -51,14 +51,14 @@ class KernelMapping {
     std::uint64_t next;   ///< Where it stopped looking; file_bytes() if at the end.
     std::uint64_t bytes;  ///< What it took from the address range.
   };
-  /// Takes up to `wanted` bytes of present, unpinned pages of the file, from `from` on, out of the address range. What was
-  /// written stays in the kernel's page cache, or, in a private mapping, where it is.
+  /// Takes up to `wanted` bytes of present, unpinned pages of the file, from `from` on, out of the address range. What
+  /// was written stays in the kernel's page cache, or, in a private mapping, where it is.
   Swept sweep(std::uint64_t from, std::uint64_t wanted, const PresentPages& present);
   /// Takes the unpinned pages of a range out of the address range.
   std::uint64_t release(ByteRange range);
 
-  /// Keeps whole pages from sweep() and release() until as many unpin() calls; `most_bytes` is what may be added to what is
-  /// pinned already. False, and nothing is pinned, if that is too little.
+  /// Keeps whole pages from sweep() and release() until as many unpin() calls; `most_bytes` is what may be added to
+  /// what is pinned already. False, and nothing is pinned, if that is too little.
   bool pin(ByteRange range, std::uint64_t most_bytes);
   /// False, and nothing changes, if some page is not pinned.
   bool unpin(ByteRange range);

@@ -11,17 +11,12 @@
 #include <utility>
 
 #include "config/size.hpp"
+#include "platform/page_sizes.hpp"
 #include "region/userfaultfd_engine.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
 namespace {
-
-constexpr std::uint64_t huge_page_bytes = 2 << 20;
-
-std::uint64_t round_up(std::uint64_t value, std::uint64_t to) noexcept {
-  return (value + to - 1) / to * to;
-}
 
 bool gives_extents(const Store& store, std::uint64_t offset, std::uint64_t bytes) {
   Extent extent;
@@ -137,7 +132,8 @@ std::shared_ptr<PrefetchState> PagedRegionImplementation::prefetch(std::span<con
   return state;
 }
 
-// Waits until the page is mapped, and adds a pin in the same instant if asked. Returns whether that was the page's first.
+// Waits until the page is mapped, and adds a pin in the same instant if asked. Returns whether that was the page's
+// first.
 bool PagedRegionImplementation::make_resident(std::uint64_t page, bool pinned) {
   Pager& pager = engine_->pager_;
   while (true) {

@@ -56,6 +56,7 @@ class PagedRegionImplementation final : public RegionImplementation {
   void quiesce() noexcept;
   void forbid(std::uint64_t from, std::uint64_t end) noexcept;
   [[noreturn]] void refuse_resize(int error) const;
+  void reopen() noexcept;
   bool make_resident(std::uint64_t page, bool pinned);
   bool add_pin(std::uint64_t page, PageWord word) noexcept;
   bool remove_pin(std::uint64_t page) noexcept;

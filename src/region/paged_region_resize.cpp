@@ -6,21 +6,14 @@
 #include <cstring>
 
 #include "config/size.hpp"
+#include "platform/page_sizes.hpp"
 #include "region/paged_region_implementation.hpp"
 #include "region/userfaultfd_engine.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
-namespace {
-
-std::uint64_t blocks_end(std::uint64_t bytes) noexcept {
-  return (bytes + block_bytes - 1) / block_bytes * block_bytes;
-}
-
-}  // namespace
-
-// Takes one page for ourselves (state busy), written back if it was dirty. Nobody can write to it from the moment it is being
-// written until it is let go, so nothing can be lost in between. Returns 0 or a negative errno value.
+// Takes one page for ourselves (state busy), written back if it was dirty. Nobody can write to it from the moment it is
+// being written until it is let go, so nothing can be lost in between. Returns 0 or a negative errno value.
 int PagedRegionImplementation::hold_page(std::uint64_t page) {
   Pager& pager = engine_->pager_;
   const std::lock_guard held(write_mutex_);
@@ -30,7 +23,8 @@ int PagedRegionImplementation::hold_page(std::uint64_t page) {
       region_.table.wait(page, word);
       continue;
     }
-    // Under manual flushing a page that only may have changed is looked at by hold(), and one that has is not ours to write.
+    // Under manual flushing a page that only may have changed is looked at by hold(), and one that has is not ours to
+    // write.
     if (!pager.wants_cleaning(word) || (region_.manual_flush && word.state() == PageState::clean)) {
       if (pager.hold(region_, page, word)) {
         return 0;
@@ -55,10 +49,10 @@ int PagedRegionImplementation::hold_page(std::uint64_t page) {
 
 // Makes the addresses from the start of page `first` absent, and those of the region from `keep_bytes` on unreachable.
 void PagedRegionImplementation::close_range(std::uint64_t first, std::uint64_t keep_bytes) {
-  const std::uint64_t end = blocks_end(size());
+  const std::uint64_t end = round_up(size(), block_bytes);
   const std::uint64_t start = std::min(first << region_.page_shift, end);
   ::madvise(region_.memory + start, end - start, MADV_DONTNEED);
-  const std::uint64_t kept = blocks_end(keep_bytes);
+  const std::uint64_t kept = round_up(keep_bytes, block_bytes);
   forbid(kept, end);
 }
 
@@ -93,15 +87,15 @@ void PagedRegionImplementation::resize(std::uint64_t length) {
 }
 
 void PagedRegionImplementation::grow(std::uint64_t length) {
-  const std::uint64_t wanted = blocks_end(length);
+  const std::uint64_t wanted = round_up(length, block_bytes);
   const std::uint64_t before = size();
   if (wanted / region_.page_bytes + 1 > region_.table.capacity() ||
       (wanted > memory_.size() && !memory_.extend(wanted, PROT_NONE))) {
     throw Error(ENOMEM, "cannot grow to " + format_size(length) +
                             " where the region lies: map it with reserve_bytes of at least that");
   }
-  // A last page shorter than the others becomes longer: it must not be in memory with its old length, and others who use it
-  // must not see it before it has the new one.
+  // A last page shorter than the others becomes longer: it must not be in memory with its old length, and others who
+  // use it must not see it before it has the new one.
   const std::uint64_t last = before >> region_.page_shift;
   const bool last_is_short = last < region_.page_count();
   if (last_is_short) {
@@ -140,8 +134,7 @@ void PagedRegionImplementation::shrink(std::uint64_t length) {
     error = inside ? hold_page(cut) : 0;
   }
   if (error != 0) {
-    region_.going_from.store(~std::uint64_t{0});
-    region_.closing.store(false, std::memory_order_release);
+    reopen();
     refuse_resize(error);
   }
   region_.table.for_each_used(going.first, going.end, [&](std::uint64_t page) {
@@ -158,6 +151,11 @@ void PagedRegionImplementation::shrink(std::uint64_t length) {
   if (inside) {
     let_go(cut);
   }
+  reopen();
+}
+
+// What is left of the region may be used as before.
+void PagedRegionImplementation::reopen() noexcept {
   region_.going_from.store(~std::uint64_t{0});
   region_.closing.store(false, std::memory_order_release);
 }

@@ -165,8 +165,8 @@ Statistics UserfaultfdEngine::statistics() const {
 
 FrameArena& UserfaultfdEngine::arena_for(std::uint64_t page_bytes, unsigned shard) {
   return frames_.arena(page_bytes, shard, [&](void* memory, std::size_t bytes) {
-    // Pages are moved back into the arena, so it must be registered; for write-protection only, so that filling a slot does
-    // not fault to us.
+    // Pages are moved back into the arena, so it must be registered; for write-protection only, so that filling a slot
+    // does not fault to us.
     if (const int error = userfaultfds_[shard].register_range(memory, bytes, UFFDIO_REGISTER_MODE_WP); error != 0) {
       throw PlatformError(-error, "cannot register memory with userfaultfd: use fault mode kernel");
     }

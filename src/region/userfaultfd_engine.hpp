@@ -45,8 +45,8 @@ class UserfaultfdEngine final : public Engine {
   /// Room in the budget for pages that a pin() at work is about to pin.
   class PinPromise {
    public:
-    /// `cost` is what the pages of a range of `range_bytes` cost of the budget. Throws Error with ENOMEM if it cannot hold so
-    /// much more for good.
+    /// `cost` is what the pages of a range of `range_bytes` cost of the budget. Throws Error with ENOMEM if it cannot
+    /// hold so much more for good.
     PinPromise(UserfaultfdEngine& engine, std::uint64_t cost, std::uint64_t range_bytes);
     ~PinPromise() { engine_.promised_bytes_.fetch_sub(bytes_); }
     PinPromise(const PinPromise&) = delete;

@@ -6,12 +6,13 @@
 
 namespace tiermap {
 
-/// Thread-safe as far as the functions are. What they return is checked: a count larger than what was asked for, which would
-/// let bytes that nobody wrote into a page, is -EIO.
+/// Thread-safe as far as the functions are. What they return is checked: a count larger than what was asked for, which
+/// would let bytes that nobody wrote into a page, is -EIO.
 class CallbackStore final : public Store {
  public:
-  /// Copies the table; calls destroy() when it is destroyed itself, and only then: after an exception the context is still
-  /// the caller's. Throws OptionError for a table without size or read, of an unknown length, or with unknown flags.
+  /// Copies the table; calls destroy() when it is destroyed itself, and only then: after an exception the context is
+  /// still the caller's. Throws OptionError for a table without size or read, of an unknown length, or with unknown
+  /// flags.
   explicit CallbackStore(const tiermap_store_functions& functions);
   ~CallbackStore() override;
   CallbackStore(const CallbackStore&) = delete;

@@ -10,9 +10,9 @@
 
 namespace tiermap {
 
-/// Of fixed size: each part has the length it had when the store was opened. A part whose file is cut afterwards reads as
-/// zeros from there on, and the parts behind it stay where they are. Thread-safe: but for
-/// flush_error_ nothing changes after the constructor.
+/// Of fixed size: each part has the length it had when the store was opened. A part whose file is cut afterwards reads
+/// as zeros from there on, and the parts behind it stay where they are. Thread-safe: but for flush_error_ nothing
+/// changes after the constructor.
 class ConcatStore final : public Store {
  public:
   struct Part {
@@ -22,8 +22,8 @@ class ConcatStore final : public Store {
     std::uint64_t bytes = 0;  ///< Length; without has_bytes the part goes to the end of the file.
   };
 
-  /// Throws StoreError: a file that cannot be opened or is shorter than its part; when writable, two parts that overlap in one
-  /// file, since two pages would then be the same bytes; more files than may be open.
+  /// Throws StoreError: a file that cannot be opened or is shorter than its part; when writable, two parts that overlap
+  /// in one file, since two pages would then be the same bytes; more files than may be open.
   ConcatStore(const std::vector<Part>& parts, bool writable, std::string name, const FileOptions& options);
 
   std::uint64_t size_bytes() const override { return size_; }

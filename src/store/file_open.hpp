@@ -30,16 +30,16 @@ struct OpenedFile {
   std::uint64_t inode = 0;
 };
 
-/// Opens a file that exists. Throws StoreError for one that is missing, may not be opened, or is a directory, FIFO, socket
-/// or character device.
+/// Opens a file that exists. Throws StoreError for one that is missing, may not be opened, or is a directory, FIFO,
+/// socket or character device.
 OpenedFile open_file(const std::string& path, bool writable, bool direct);
 
 /// Makes a file of `bytes` bytes that read as zeros and take no room (sparse), and its directory entry durable. Throws
 /// StoreError, EEXIST when the path is taken; nothing stays behind then.
 OpenedFile create_file(const std::string& path, std::uint64_t bytes, bool direct);
 
-/// Lets this process have `descriptors` descriptors open, 64 more than what a store needs, by raising its soft limit where
-/// that is too low. False when the hard limit is below it.
+/// Lets this process have `descriptors` descriptors open, 64 more than what a store needs, by raising its soft limit
+/// where that is too low. False when the hard limit is below it.
 bool allow_open_files(std::uint64_t descriptors);
 
 /// The hard limit of open descriptors, at most 1,048,576.

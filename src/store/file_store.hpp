@@ -14,8 +14,9 @@ namespace tiermap {
 /// Growth: a write past the end makes the file exactly as long as its last byte. Block devices do not grow. A file that
 /// another program cuts while it is open reads as zeros past its new end, and what another program adds is seen.
 ///
-/// Thread-safe. The size is an atomic that only grows but for resize() and for a shrinking seen by read(); whoever changes
-/// the file's length holds growth_mutex_, so that no ftruncate() cuts off what another thread has just appended.
+/// Thread-safe. The size is an atomic that only grows but for resize() and for a shrinking seen by read(); whoever
+/// changes the file's length holds growth_mutex_, so that no ftruncate() cuts off what another thread has just
+/// appended.
 class FileStore final : public Store {
  public:
   /// Throws StoreError. `create_bytes` is the size of a file that is made.

@@ -150,8 +150,8 @@ DirectFile::DirectFile(FileDescriptor buffered, FileDescriptor direct)
     : buffered_(std::move(buffered)), direct_(std::move(direct)) {
   if (direct_.valid()) {
     alignment_ = probe_direct_alignment(direct_.get());
-    // What goes through the page cache beside direct I/O is small and must not bring neighbours with it: a neighbour read
-    // ahead while a direct write to it is under way would stay in the cache as it was.
+    // What goes through the page cache beside direct I/O is small and must not bring neighbours with it: a neighbour
+    // read ahead while a direct write to it is under way would stay in the cache as it was.
     ::posix_fadvise(buffered_.get(), 0, 0, POSIX_FADV_RANDOM);
   }
 }

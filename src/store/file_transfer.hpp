@@ -1,5 +1,5 @@
-// Whole transfers from system calls that may do a part, be interrupted, or want aligned pieces; and a file opened twice,
-// with O_DIRECT for what is aligned and without for the rest.
+// Whole transfers from system calls that may do a part, be interrupted, or want aligned pieces; and a file opened
+// twice, with O_DIRECT for what is aligned and without for the rest.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace tiermap {
 
-/// Direct writes are handed out in whole blocks of this size, though the disk may take less: a direct and a buffered write
-/// that share a page of the kernel's page cache could undo one another, and no two pieces share a page this way.
+/// Direct writes are handed out in whole blocks of this size, though the disk may take less: a direct and a buffered
+/// write that share a page of the kernel's page cache could undo one another, and no two pieces share a page this way.
 inline constexpr std::uint64_t write_block_bytes = 4096;
 
 /// The largest offset that file systems know.
@@ -29,8 +29,8 @@ int synchronise(int descriptor, bool whole) noexcept;
 /// where the file system refuses, where it wants an alignment above 4096, or when the path names another file by now.
 FileDescriptor open_direct(int directory, const std::string& path, int like, bool writable);
 
-/// The least alignment of offset, length and address that direct I/O on `direct` takes: 512 to 4096, or 0 when it is more
-/// or when there is no direct I/O.
+/// The least alignment of offset, length and address that direct I/O on `direct` takes: 512 to 4096, or 0 when it is
+/// more or when there is no direct I/O.
 std::uint32_t probe_direct_alignment(int direct);
 
 /// One file opened twice. Thread-safe as far as the system calls are: all but move is const.

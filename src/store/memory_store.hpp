@@ -8,8 +8,8 @@
 
 namespace tiermap {
 
-/// Its memory is outside every cache's budget. Thread-safe: the bytes never move, the size is atomic; read() is a copy, so
-/// a signal handler may call it.
+/// Its memory is outside every cache's budget. Thread-safe: the bytes never move, the size is atomic; read() is a copy,
+/// so a signal handler may call it.
 class MemoryStore final : public Store {
  public:
   /// Throws StoreError when the address space or memory is refused.

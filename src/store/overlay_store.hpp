@@ -13,19 +13,20 @@
 
 namespace tiermap {
 
-/// Blocks of 4 KiB come from the base until the first write to them, then from a scratch file that has no name and is gone
-/// when this object, or the process, is. The base is never written.
+/// Blocks of 4 KiB come from the base until the first write to them, then from a scratch file that has no name and is
+/// gone when this object, or the process, is. The base is never written.
 ///
-/// Thread-safe. One bit a block says where it is; a bit is set, with release order, once the whole block is in the scratch
-/// file, and read with acquire order, so a reader finds the block where the bit says. Writers of parts of one block take the
-/// block's lock, since the first of them brings the rest of the block over. All writes go through write(): were the scratch
-/// file handed out for writing, a bit would have to be set before the bytes are there, and a failure would lose the base's.
+/// Thread-safe. One bit a block says where it is; a bit is set, with release order, once the whole block is in the
+/// scratch file, and read with acquire order, so a reader finds the block where the bit says. Writers of parts of one
+/// block take the block's lock, since the first of them brings the rest of the block over. All writes go through
+/// write(): were the scratch file handed out for writing, a bit would have to be set before the bytes are there, and a
+/// failure would lose the base's.
 class OverlayStore final : public Store {
  public:
   static constexpr std::uint64_t block_bytes = 4096;
 
-  /// A store of `bytes` bytes; past the end of the base they read as zeros. The scratch file lies in `directory`, or if that
-  /// is empty in $TMPDIR, or /var/tmp. Throws StoreError when none can be made there.
+  /// A store of `bytes` bytes; past the end of the base they read as zeros. The scratch file lies in `directory`, or if
+  /// that is empty in $TMPDIR, or /var/tmp. Throws StoreError when none can be made there.
   OverlayStore(std::shared_ptr<Store> base, std::uint64_t bytes, const std::string& directory = "");
 
   std::uint64_t size_bytes() const override { return size_.load(std::memory_order_acquire); }

@@ -30,8 +30,8 @@ class SparseDirectory {
   /// Whether nothing but what a creation cut short may leave (lock and temporary files) is in it.
   bool is_empty() const;
 
-  /// Excludes other writers, and readers, until this object is gone; a reader excludes writers. The kernel releases the lock
-  /// of a process that dies; a child made by fork() keeps it. Throws (EBUSY) when it is taken.
+  /// Excludes other writers, and readers, until this object is gone; a reader excludes writers. The kernel releases the
+  /// lock of a process that dies; a child made by fork() keeps it. Throws (EBUSY) when it is taken.
   void lock(bool exclusive);
 
   /// Removes temporary files. Only under the exclusive lock.
@@ -40,11 +40,12 @@ class SparseDirectory {
   /// The segment files. Throws for one that is no regular file or longer than `segment_bytes`.
   std::vector<FoundSegment> find_segments(std::uint64_t segment_bytes) const;
 
-  /// Opens a segment, with O_DIRECT when `direct` and the file system takes it. Returns a descriptor or a negative errno value.
+  /// Opens a segment, with O_DIRECT when `direct` and the file system takes it. Returns a descriptor or a negative
+  /// errno value.
   int open_segment(std::uint64_t index, bool writable, bool direct) const noexcept;
 
-  /// Makes a segment of `bytes` bytes that take no room; it appears under its name at once and whole. One that exists by then
-  /// is left as it is. Returns 0 or a negative errno value.
+  /// Makes a segment of `bytes` bytes that take no room; it appears under its name at once and whole. One that exists
+  /// by then is left as it is. Returns 0 or a negative errno value.
   int make_segment(std::uint64_t index, std::uint64_t bytes) const noexcept;
 
   /// Takes back a creation that failed: temporary files, the lock file, and the directory if the constructor made it.

@@ -1,5 +1,5 @@
-// The metadata file of a sparse store: 64 bytes, little-endian, checksummed, replaced as a whole. docs/stores.md has it byte
-// by byte.
+// The metadata file of a sparse store: 64 bytes, little-endian, checksummed, replaced as a whole. docs/stores.md has it
+// byte by byte.
 #pragma once
 
 #include <array>
@@ -32,7 +32,8 @@ std::array<std::byte, sparse_metadata_bytes> encode_sparse_metadata(const Sparse
 /// damaged, impossible values) and the remedy.
 SparseMetadata decode_sparse_metadata(std::span<const std::byte> bytes, const std::string& path);
 
-/// Reads the file in `directory`, open as a descriptor; `path` is for messages. Throws StoreError, ENOENT when there is none.
+/// Reads the file in `directory`, open as a descriptor; `path` is for messages. Throws StoreError, ENOENT when there is
+/// none.
 SparseMetadata load_sparse_metadata(int directory, const std::string& path);
 
 /// Replaces the file at once and durably: a temporary file, fsync, rename, fsync of the directory. After a crash at any

@@ -169,8 +169,9 @@ std::int64_t SparseStore::read_unaligned(int descriptor, char* buffer, std::size
   return static_cast<std::int64_t>(done);
 }
 
-/// Part of a block goes through the page cache, which leaves the rest of the block to others; by a descriptor opened for the
-/// occasion: it is rare, and keeping a second one for each segment would halve how many segments a process can have open.
+/// Part of a block goes through the page cache, which leaves the rest of the block to others; by a descriptor opened
+/// for the occasion: it is rare, and keeping a second one for each segment would halve how many segments a process can
+/// have open.
 std::int64_t SparseStore::write_unaligned(std::uint64_t index, const char* buffer, std::size_t bytes,
                                           std::uint64_t within) const noexcept {
   const int opened = directory_.open_segment(index, true, false);

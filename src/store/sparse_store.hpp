@@ -23,7 +23,8 @@ struct SparseOptions {
 
 /// Thread-safe. Descriptors of segments sit in a table of atomics, 0 while absent, set once and kept until the store is
 /// destroyed: whoever was handed one may use it for as long as the store lives, and locate_read() takes no lock. mutex_
-/// orders what changes the directory: making segments, metadata, resize(). The size is an atomic that writes only raise.
+/// orders what changes the directory: making segments, metadata, resize(). The size is an atomic that writes only
+/// raise.
 class SparseStore final : public Store {
  public:
   /// `create_bytes` is the size of a new store; 0 means its capacity. Throws StoreError.

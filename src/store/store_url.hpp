@@ -23,8 +23,8 @@ struct StoreUrl {
 /// Throws StoreError (EINVAL) for an empty text, a bad percent code, an option without '=' or given twice.
 StoreUrl parse_store_url(std::string_view text);
 
-/// The path of a URL that names something on this machine, still encoded. Throws StoreError for another host or no path;
-/// `example` says what should be written.
+/// The path of a URL that names something on this machine, still encoded. Throws StoreError for another host or no
+/// path; `example` says what should be written.
 const std::string& local_path(const StoreUrl& url, std::string_view example);
 
 /// Replaces %41 by A. Throws StoreError for what is no code, and for %00, which no path can hold.
@@ -46,8 +46,8 @@ struct ConcatPiece {
 /// Splits the path of a concat URL at its commas. Throws StoreError.
 std::vector<ConcatPiece> parse_concat_pieces(const StoreUrl& url);
 
-/// Reads the options of a URL one by one; finish() refuses what nobody asked for. All throw StoreError (EINVAL) with the
-/// URL, the option and the remedy.
+/// Reads the options of a URL one by one; finish() refuses what nobody asked for. All throw StoreError (EINVAL) with
+/// the URL, the option and the remedy.
 class UrlOptions {
  public:
   explicit UrlOptions(const StoreUrl& url) : url_(url) {}

@@ -1,5 +1,6 @@
-// The decision on a new budget, against cases worked out by hand. N = 5 periods of history, M = 10 of forecast; a machine of
-// 1600 MiB, so that the reserve is 100 MiB; a budget of 160 MiB, so that a sixteenth is 10 MiB and an eighth 20 MiB.
+// The decision on a new budget, against cases worked out by hand. N = 5 periods of history, M = 10 of forecast; a
+// machine of 1600 MiB, so that the reserve is 100 MiB; a budget of 160 MiB, so that a sixteenth is 10 MiB and an eighth
+// 20 MiB.
 #include <gtest/gtest.h>
 
 #include "region/budget_adapter.hpp"

@@ -155,8 +155,8 @@ TEST(Rmat, DependsOnNothingButItsSeed) {
 }
 
 TEST(Rmat, HasGraph500sDegrees) {
-  // The most likely vertex is the source of an edge with probability (A + B)^scale, and any vertex with k ones among its
-  // bits with (A + B)^(scale - k) (C + D)^k: the permutation renames vertices and keeps the sizes.
+  // The most likely vertex is the source of an edge with probability (A + B)^scale, and any vertex with k ones among
+  // its bits with (A + B)^(scale - k) (C + D)^k: the permutation renames vertices and keeps the sizes.
   constexpr std::uint32_t scale = 10;
   constexpr std::uint64_t factor = 512;
   const auto source = make_rmat_source(scale, factor, 1);

@@ -60,7 +60,8 @@ TEST(Partition, ByOneThreadPutsEveryWordOnItsSide) {
 }
 
 TEST(Partition, KeepsToItsWords) {
-  // Vectors are stored at both ends: what lies beside the range must not be touched, nor large words be taken as negative.
+  // Vectors are stored at both ends: what lies beside the range must not be touched, nor large words be taken as
+  // negative.
   for (const std::size_t count : {64U, 65U, 127U, 128U, 129U, 255U, 256U, 1000U, 1023U}) {
     Words words = random_words(count + 16, count);
     const Words before = words;

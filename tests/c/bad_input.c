@@ -1,4 +1,4 @@
-/* What the C interface says to bad input: -1 or NULL, errno, one line with the value; and nothing made: bad_input FOLDER. */
+/* What the C interface says to bad input: -1 or NULL, errno, a line with the value; nothing made: bad_input FOLDER. */
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,6 +1,7 @@
-// The process is killed at random moments while it writes and syncs. Opened again, the store holds all that a sync() which had
-// returned promised; what was written since is there or not, word by word; and nothing else has changed. The machine does not
-// crash here, so what this proves is that sync() really hands over, in the right order, and that no metadata is torn.
+// The process is killed at random moments while it writes and syncs. Opened again, the store holds all that a sync()
+// which had returned promised; what was written since is there or not, word by word; and nothing else has changed. The
+// machine does not crash here, so what this proves is that sync() really hands over, in the right order, and that no
+// metadata is torn.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -39,8 +40,9 @@ struct Setting {
   std::uint64_t page_bytes;
 };
 
-/// Shared by parent and child, outlives the child. Versions: thread t writes its words in rounds; round r stores version r + 1 in
-/// every one of them. `synced` is the last version whose sync() returned, `started` the version being written.
+/// Shared by parent and child, outlives the child. Versions: thread t writes its words in rounds; round r stores
+/// version r + 1 in every one of them. `synced` is the last version whose sync() returned, `started` the version being
+/// written.
 struct Progress {
   std::atomic<std::uint64_t> synced[threads_writing];
   std::atomic<std::uint64_t> started[threads_writing];
@@ -299,8 +301,8 @@ TEST_P(DiskTrouble, WhatWasCutOffAFileRaisesSigbus) {
   }
 }
 
-// Another process cuts the file while it is mapped, and what is dirty brings it back to length: no crash, no hang, what was written is
-// there, and the pages before the cut are untouched.
+// Another process cuts the file while it is mapped, and what is dirty brings it back to length: no crash, no hang, what
+// was written is there, and the pages before the cut are untouched.
 TEST_P(DiskTrouble, AFileThatShrinksWhileMapped) {
   TemporaryDirectory directory;
   constexpr std::uint64_t words_in_file = (2 << 20) / 8;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "exactness/engine_setting.hpp"
 #include "exactness/signal_trap.hpp"
 #include "tiermap/tiermap.hpp"
 
@@ -22,13 +23,8 @@ class BoastingStore final : public Store {
   std::string name() const override { return "boasting"; }
 };
 
-void read_one_word(FaultMode mode, Placement placement, Sharing sharing) {
-  CacheOptions options;
-  options.budget_bytes = 2 << 20;
-  options.fault_mode = mode;
-  options.placement = placement;
-  options.publish_statistics = false;
-  Cache cache(options);
+void read_one_word(const EngineSetting& engine, Sharing sharing) {
+  Cache cache(cache_options(engine, 2 << 20));
   RegionOptions region_options;
   region_options.page_size_bytes = 32 << 10;
   region_options.sharing = sharing;
@@ -39,11 +35,9 @@ void read_one_word(FaultMode mode, Placement placement, Sharing sharing) {
 
 TEST(BrokenContract, AStoreThatReadsMoreThanItWasAskedForHasFailed) {
   const SignalTrap trap;  // Before the first cache.
-  for (const FaultMode mode : {FaultMode::notify, FaultMode::self_serving}) {
-    for (const Placement placement : {Placement::move, Placement::copy}) {
-      read_one_word(mode, placement, Sharing::shared);
-      read_one_word(mode, placement, Sharing::private_copy);
-    }
+  for (const EngineSetting& engine : all_engine_settings) {
+    read_one_word(engine, Sharing::shared);
+    read_one_word(engine, Sharing::private_copy);
   }
 }
 

@@ -1,5 +1,5 @@
-// Memory against the budget as the kernel counts it: a child process runs a load, a thread of its own reads the resident set all the
-// time, and the kernel's own high-water mark is read at the end.
+// Memory against the budget as the kernel counts it: a child process runs a load, a thread of its own reads the
+// resident set all the time, and the kernel's own high-water mark is read at the end.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "exactness/engine_setting.hpp"
 #include "exactness/store_kinds.hpp"
 #include "exactness/watchdog.hpp"
 #include "tiermap/tiermap.hpp"
@@ -46,21 +47,16 @@ std::uint64_t status_bytes(const std::string& field) {
 }
 
 struct Setting {
-  FaultMode mode;
-  Placement placement;
+  EngineSetting engine;
   std::vector<std::uint64_t> page_sizes;
 };
 
 class Budget : public testing::TestWithParam<Setting> {
  protected:
   std::unique_ptr<Cache> make_cache(std::uint64_t bytes) {
-    CacheOptions options;
-    options.budget_bytes = bytes;
-    options.fault_mode = GetParam().mode;
-    options.placement = GetParam().placement;
+    CacheOptions options = cache_options(GetParam().engine, bytes);
     options.fillers = 3;
     options.evictors = 2;
-    options.publish_statistics = false;
     return std::make_unique<Cache>(options);
   }
 
@@ -240,20 +236,18 @@ TEST_P(Budget, UnwritablePagesKeepTheOldBudget) {
 
 std::vector<Setting> settings() {
   std::vector<Setting> result;
-  for (const FaultMode mode : {FaultMode::notify, FaultMode::self_serving}) {
-    for (const Placement placement : {Placement::move, Placement::copy}) {
-      result.push_back({mode, placement, {4 << 10, 64 << 10}});
-      result.push_back({mode, placement, {16 << 10, 2 << 20}});
-      result.push_back({mode, placement, {256 << 10, 4 << 20}});
+  for (const EngineSetting& engine : all_engine_settings) {
+    result.push_back({engine, {4 << 10, 64 << 10}});
+    result.push_back({engine, {16 << 10, 2 << 20}});
+    if (engine.placement != Placement::automatic) {  // Which is to move such pages.
+      result.push_back({engine, {256 << 10, 4 << 20}});
     }
   }
   return result;
 }
 
 std::string setting_name(const testing::TestParamInfo<Setting>& information) {
-  return std::string(information.param.mode == FaultMode::notify ? "notify" : "self") +
-         (information.param.placement == Placement::move ? "_move_" : "_copy_") +
-         std::to_string(information.param.page_sizes.back() >> 10) + "K";
+  return engine_name(information.param.engine) + "_" + std::to_string(information.param.page_sizes.back() >> 10) + "K";
 }
 
 INSTANTIATE_TEST_SUITE_P(Settings, Budget, testing::ValuesIn(settings()), setting_name);

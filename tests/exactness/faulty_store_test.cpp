@@ -1,4 +1,5 @@
-// Stores that fail, stall and return short at chosen moments: errors reach who they concern, nothing is lost, nothing hangs.
+// Stores that fail, stall and return short at chosen moments: errors reach who they concern, nothing is lost, nothing
+// hangs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "exactness/engine_setting.hpp"
 #include "exactness/signal_trap.hpp"
 #include "exactness/store_kinds.hpp"
 #include "exactness/watchdog.hpp"
@@ -59,23 +61,14 @@ class CappedStore final : public Store {
   const std::uint32_t writes_;
 };
 
-struct Engine {
-  FaultMode mode;
-  Placement placement;
-};
-
-class FaultyStores : public testing::TestWithParam<Engine> {
+class FaultyStores : public testing::TestWithParam<EngineSetting> {
  protected:
   void open(std::uint64_t budget_bytes, std::uint32_t reads = 0, std::uint32_t writes = 0, bool manual_flush = false) {
     inner_ = std::make_shared<CappedStore>(reads, writes);
     store_ = std::make_shared<FaultyStore>(inner_);
-    CacheOptions options;
-    options.budget_bytes = budget_bytes;
-    options.fault_mode = GetParam().mode;
-    options.placement = GetParam().placement;
+    CacheOptions options = cache_options(GetParam(), budget_bytes);
     options.fillers = 4;
     options.evictors = 2;
-    options.publish_statistics = false;
     cache_ = std::make_unique<Cache>(options);
     RegionOptions region;
     region.access = Access::read_write;
@@ -170,11 +163,7 @@ TEST_P(FaultyStores, HealsThoughTheEnginesAreBusy) {
 }
 
 TEST_P(FaultyStores, EveryPageThatFailedHeals) {
-  CacheOptions options;
-  options.budget_bytes = 1 << 20;
-  options.fault_mode = GetParam().mode;
-  options.placement = GetParam().placement;
-  Cache cache(options);
+  Cache cache(cache_options(GetParam(), 1 << 20));
   const auto store = std::make_shared<FaultyStore>(std::make_shared<CappedStore>());
   RegionOptions small;
   small.page_size_bytes = 4096;
@@ -436,11 +425,7 @@ class ThrowingStore final : public Store {
 };
 
 TEST_P(FaultyStores, ExceptionsOfAStoreAreIoErrors) {
-  CacheOptions options;
-  options.budget_bytes = 1 << 20;
-  options.fault_mode = GetParam().mode;
-  options.placement = GetParam().placement;
-  Cache cache(options);
+  Cache cache(cache_options(GetParam(), 1 << 20));
   const auto store = std::make_shared<ThrowingStore>();
   RegionOptions writable;
   writable.access = Access::read_write;
@@ -461,17 +446,8 @@ TEST_P(FaultyStores, ExceptionsOfAStoreAreIoErrors) {
   region.sync();
 }
 
-std::string engine_name(const testing::TestParamInfo<Engine>& information) {
-  return std::string(information.param.mode == FaultMode::notify ? "notify" : "self_serving") +
-         (information.param.placement == Placement::move ? "_move" : "_copy");
-}
-
-INSTANTIATE_TEST_SUITE_P(Engines, FaultyStores,
-                         testing::Values(Engine{FaultMode::notify, Placement::move},
-                                         Engine{FaultMode::notify, Placement::copy},
-                                         Engine{FaultMode::self_serving, Placement::move},
-                                         Engine{FaultMode::self_serving, Placement::copy}),
-                         engine_name);
+INSTANTIATE_TEST_SUITE_P(Engines, FaultyStores, testing::ValuesIn(all_engine_settings),
+                         [](const auto& information) { return engine_name(information.param); });
 
 }  // namespace
 }  // namespace tiermap

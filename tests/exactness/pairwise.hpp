@@ -1,5 +1,5 @@
-// Combinations of several dimensions such that every pair of values of every two dimensions occurs in at least one: a few
-// dozen cases where the full product would be tens of thousands.
+// Combinations of several dimensions such that every pair of values of every two dimensions occurs in at least one: a
+// few dozen cases where the full product would be tens of thousands.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace tiermap {
 
-/// `sizes[d]` is the number of values of dimension d. Each combination holds one value index a dimension. Always the same
-/// answer for the same sizes.
+/// `sizes[d]` is the number of values of dimension d. Each combination holds one value index a dimension. Always the
+/// same answer for the same sizes.
 inline std::vector<std::vector<std::size_t>> pairwise(const std::vector<std::size_t>& sizes) {
   using Pair = std::tuple<std::size_t, std::size_t, std::size_t, std::size_t>;
   std::set<Pair> missing;

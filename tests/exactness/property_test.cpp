@@ -1,6 +1,7 @@
-// Regions against plain arrays: random loads, stores and calls from several threads, and after every round each word must be
-// what was last stored there. Each thread owns every n-th word, so that what it must find is exact while neighbours
-// share cache lines, blocks and pages with it. TIERMAP_TEST_SEED=n repeats a run (as far as threads can be repeated).
+// Regions against plain arrays: random loads, stores and calls from several threads, and after every round each word
+// must be what was last stored there. Each thread owns every n-th word, so that what it must find is exact while
+// neighbours share cache lines, blocks and pages with it. TIERMAP_TEST_SEED=n repeats a run (as far as threads can be
+// repeated).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "exactness/engine_setting.hpp"
 #include "exactness/pairwise.hpp"
 #include "exactness/store_kinds.hpp"
 #include "exactness/watchdog.hpp"
@@ -31,8 +33,7 @@ enum class Budget : std::uint8_t { least, quarter, plenty };
 struct Case {
   StoreKind store;
   std::string policy;
-  Placement placement;
-  FaultMode mode;
+  EngineSetting engine;
   std::vector<std::uint64_t> page_sizes;
   Budget budget;
   bool manual_flush;
@@ -88,7 +89,8 @@ class Tested {
   std::uint64_t words() const { return words_; }
   const TestStore& store() const { return store_; }
 
-  /// Loads or stores some words of one thread's in [from, limit), near each other. False, and a failure, on the first wrong one.
+  /// Loads or stores some words of one thread's in [from, limit), near each other. False, and a failure, on the first
+  /// wrong one.
   bool touch(Random& random, std::uint64_t thread, std::uint64_t from, std::uint64_t limit_words) {
     auto* words = reinterpret_cast<volatile std::uint64_t*>(region_.data());
     std::uint64_t word = (from + random() % (limit_words - from)) / thread_count * thread_count + thread;
@@ -134,8 +136,8 @@ class Tested {
     words_ = words;
   }
 
-  /// How many of the first `kept` words may be written to while the region is resized: under manual flushing a page that is
-  /// cut must have no unwritten changes.
+  /// How many of the first `kept` words may be written to while the region is resized: under manual flushing a page
+  /// that is cut must have no unwritten changes.
   std::uint64_t writable_words(std::uint64_t kept) const {
     return manual_flush_ ? kept * 8 / page_bytes_ * page_bytes_ / 8 : kept;
   }
@@ -154,16 +156,12 @@ class Tested {
 class Property : public testing::TestWithParam<Case> {
  protected:
   std::unique_ptr<Cache> make_cache() {
-    CacheOptions options;
-    options.budget_bytes = std::uint64_t{96} << 20;
-    options.fault_mode = GetParam().mode;
-    options.placement = GetParam().placement;
+    CacheOptions options = cache_options(GetParam().engine, std::uint64_t{96} << 20);
     options.policy = GetParam().policy;
     options.fillers = 1 + static_cast<std::uint32_t>(random_() % 3);
     options.evictors = 1 + static_cast<std::uint32_t>(random_() % 2);
     options.managers = 1 + static_cast<std::uint32_t>(random_() % 2);
     options.shards = 1 + static_cast<std::uint32_t>(random_() % 2);
-    options.publish_statistics = false;
     return std::make_unique<Cache>(options);
   }
 
@@ -330,12 +328,16 @@ std::vector<Case> cases() {
                                                               {4 << 10, 2 << 20},
                                                               {16 << 10, 4 << 20}};
   const std::vector<FaultMode> modes = {FaultMode::notify, FaultMode::self_serving};
-  const std::vector<Placement> placements = {Placement::move, Placement::copy};
+  const std::vector<Placement> placements = {Placement::move, Placement::copy, Placement::automatic};
   std::vector<Case> result;
   for (const std::vector<std::size_t>& row :
        pairwise({store_kind_count, policies.size(), placements.size(), modes.size(), page_mixes.size(), 3, 4})) {
-    result.push_back({static_cast<StoreKind>(row[0]), policies[row[1]], placements[row[2]], modes[row[3]],
-                      page_mixes[row[4]], static_cast<Budget>(row[5]), row[6] == 0});
+    result.push_back({static_cast<StoreKind>(row[0]),
+                      policies[row[1]],
+                      {modes[row[3]], placements[row[2]]},
+                      page_mixes[row[4]],
+                      static_cast<Budget>(row[5]),
+                      row[6] == 0});
   }
   return result;
 }
@@ -343,8 +345,7 @@ std::vector<Case> cases() {
 std::string case_name(const testing::TestParamInfo<Case>& information) {
   const Case& tested = information.param;
   std::string name = std::to_string(information.index) + "_" + kind_name(tested.store) + "_" + tested.policy;
-  name += tested.placement == Placement::move ? "_move" : "_copy";
-  name += tested.mode == FaultMode::notify ? "_notify" : "_self";
+  name += "_" + engine_name(tested.engine);
   name += "_" + std::to_string(tested.page_sizes.back() >> 10) + "K";
   name += tested.budget == Budget::least ? "_least" : tested.budget == Budget::quarter ? "_quarter" : "_plenty";
   name += tested.manual_flush ? "_manual" : "";

@@ -9,8 +9,8 @@
 
 namespace tiermap {
 
-/// Make it before the first cache of the process: the self-serving engine hands on to the handler it found. Accesses that fault
-/// outside signal_of() kill the process as usual.
+/// Make it before the first cache of the process: the self-serving engine hands on to the handler it found. Accesses
+/// that fault outside signal_of() kill the process as usual.
 class SignalTrap {
  public:
   SignalTrap() {

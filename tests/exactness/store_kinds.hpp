@@ -1,5 +1,5 @@
-// Stores for tests by name of their kind, each with content that a formula gives, so that a reference can be made without
-// reading the store.
+// Stores for tests by name of their kind, each with content that a formula gives, so that a reference can be made
+// without reading the store.
 #pragma once
 
 #include <chrono>

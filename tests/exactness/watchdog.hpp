@@ -1,4 +1,5 @@
-// Ends a test that hangs, and says which one: a lost wake-up must fail in seconds, with a core, not after the runner's limit.
+// Ends a test that hangs, and says which one: a lost wake-up must fail in seconds, with a core, not after the runner's
+// limit.
 #pragma once
 
 #include <atomic>

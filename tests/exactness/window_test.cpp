@@ -1,5 +1,6 @@
-// Writes that hit a page in the very moment another thread's read fault places it. UFFDIO_MOVE delivers pages writable, so for
-// some microseconds a write raises no fault: it must not be lost. On a read-only region such a write must not last.
+// Writes that hit a page in the very moment another thread's read fault places it. UFFDIO_MOVE delivers pages writable,
+// so for some microseconds a write raises no fault: it must not be lost. On a read-only region such a write must not
+// last.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -10,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "exactness/engine_setting.hpp"
 #include "exactness/signal_trap.hpp"
 #include "exactness/store_kinds.hpp"
 #include "exactness/watchdog.hpp"
@@ -19,8 +21,7 @@ namespace tiermap {
 namespace {
 
 struct Setting {
-  FaultMode mode;
-  Placement placement;
+  EngineSetting engine;
   std::uint64_t page_bytes;
 };
 
@@ -37,12 +38,8 @@ class Window : public testing::TestWithParam<Setting> {
         store_->write(&value, sizeof value, page * setting.page_bytes + word * 8);
       }
     }
-    CacheOptions options;
-    options.fault_mode = setting.mode;
-    options.placement = setting.placement;
+    CacheOptions options = cache_options(setting.engine, bytes / 3 + setting.page_bytes * 9);
     options.policy = "segmented-fifo";  // Unmaps and rescues a lot: each rescue is a placement too.
-    options.publish_statistics = false;
-    options.budget_bytes = bytes / 3 + setting.page_bytes * 9;
     cache_ = std::make_unique<Cache>(options);
     RegionOptions region;
     region.access = access;
@@ -69,8 +66,8 @@ class Window : public testing::TestWithParam<Setting> {
   volatile std::uint64_t* words_ = nullptr;
 };
 
-// A reader goes through the pages and says where it is; writers hammer the page that it is about to fault in, each a word of
-// its own, and count. What they counted must be there, in memory and at last in the store.
+// A reader goes through the pages and says where it is; writers hammer the page that it is about to fault in, each a
+// word of its own, and count. What they counted must be there, in memory and at last in the store.
 TEST_P(Window, NoWriteIsLost) {
   open(Access::read_write);
   std::atomic<std::uint64_t> position{0};
@@ -123,8 +120,9 @@ TEST_P(Window, NoWriteIsLost) {
   }
 }
 
-// Wild writes to a read-only region race with readers' faults. They raise SIGSEGV, or (in the window) are undone and told of late; the store never
-// sees them, and once the writer is gone nobody does. The first one that is noticed seals the region, so there are many regions.
+// Wild writes to a read-only region race with readers' faults. They raise SIGSEGV, or (in the window) are undone and
+// told of late; the store never sees them, and once the writer is gone nobody does. The first one that is noticed seals
+// the region, so there are many regions.
 TEST_P(Window, WildWritesToAReadOnlyRegionNeverLast) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "its data races are on purpose";
@@ -183,17 +181,17 @@ std::vector<Setting> settings() {
   std::vector<Setting> result;
   for (const FaultMode mode : {FaultMode::notify, FaultMode::self_serving}) {
     for (const std::uint64_t page_bytes : {4U << 10, 16U << 10, 64U << 10, 512U << 10, 2U << 20}) {
-      result.push_back({mode, Placement::move, page_bytes});
+      result.push_back({{mode, Placement::move}, page_bytes});
     }
-    result.push_back({mode, Placement::copy, 64 << 10});
+    result.push_back({{mode, Placement::copy}, 64 << 10});
+    result.push_back({{mode, Placement::automatic}, 4 << 10});
+    result.push_back({{mode, Placement::automatic}, 16 << 10});
   }
   return result;
 }
 
 std::string setting_name(const testing::TestParamInfo<Setting>& information) {
-  return std::string(information.param.mode == FaultMode::notify ? "notify" : "self") +
-         (information.param.placement == Placement::move ? "_move_" : "_copy_") +
-         std::to_string(information.param.page_bytes >> 10) + "K";
+  return engine_name(information.param.engine) + "_" + std::to_string(information.param.page_bytes >> 10) + "K";
 }
 
 INSTANTIATE_TEST_SUITE_P(Settings, Window, testing::ValuesIn(settings()), setting_name);

@@ -120,6 +120,27 @@ TEST(FramePool, TwoFramesAreTakenTogetherOrNotAtAll) {
   EXPECT_NE(pool.try_take(frames), no_frame);
 }
 
+TEST(FramePool, WhatACopyIsChargedToHoldsNothingAndLeavesPiecesWhole) {
+  FramePool pool(16 * mib, 64 * mib, 1, true);
+  FrameArena& frames = arena(pool, 16 * kib);
+  for (int copied = 0; copied < 300; ++copied) {
+    FrameId data = no_frame;
+    FrameId token = no_frame;
+    ASSERT_TRUE(pool.try_take_two(frames, data, token));
+    EXPECT_TRUE(pool.record(data).populated);
+    EXPECT_FALSE(pool.record(token).populated);
+    pool.give_back(data, true);
+  }
+  // One piece of 2 MiB served all of that; the next is as whole.
+  EXPECT_EQ(resident_bytes(frames), 2 * mib);
+  std::vector<FrameId> taken;
+  while (resident_bytes(frames) == 2 * mib) {
+    taken.push_back(pool.try_take(frames));
+  }
+  EXPECT_EQ(taken.size(), 2 * mib / (16 * kib) + 1);
+  EXPECT_EQ(resident_bytes(frames), 4 * mib);
+}
+
 TEST(FramePool, ReleaseGivesTheMemoryToTheKernel) {
   FramePool pool(1 * mib, 64 * mib, 1);
   FrameArena& frames = arena(pool, 64 * kib);

@@ -1,5 +1,5 @@
-// Runs a fuzz target without a fuzzer: on every file of a corpus, on changed copies of each, and on random bytes. The changes
-// come from a fixed seed, so that a failure happens again.
+// Runs a fuzz target without a fuzzer: on every file of a corpus, on changed copies of each, and on random bytes. The
+// changes come from a fixed seed, so that a failure happens again.
 //   replay-NAME CORPUS_DIRECTORY ROUNDS
 #include <cstdint>
 #include <cstdio>

@@ -59,8 +59,8 @@ TEST_F(KernelBudgetTest, WritingEightTimesTheBudgetStaysNearIt) {
   for (std::size_t word = 0; word < words.size(); ++word) {
     words[word] = word;
   }
-  // docs/how-to/kernel-mode.md: about the budget for a program that works at a disk's speed, at most twice on a machine that
-  // does nothing else. Eight times would be no budget at all; three allows for tests that run beside this one.
+  // docs/how-to/kernel-mode.md: about the budget for a program that works at a disk's speed, at most twice on a machine
+  // that does nothing else. Eight times would be no budget at all; three allows for tests that run beside this one.
   EXPECT_LT(peak.bytes(), 3 * budget);
   EXPECT_GT(peak.bytes(), budget / 2);
   EXPECT_TRUE(settles_under(cache, budget));

@@ -1,5 +1,5 @@
-// A publication appears with its cache, shows what is counted, and is gone with it; what dead processes and others leave
-// behind harms nobody.
+// A publication appears with its cache, shows what is counted, and is gone with it; what dead processes and others
+// leave behind harms nobody.
 #include "observe/publication.hpp"
 
 #include <fcntl.h>

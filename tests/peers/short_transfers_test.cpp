@@ -1,5 +1,6 @@
-// LLNL/umap: a short read (past the end of the file, a hole) leaves another page's bytes in the page, so that data of one
-// file is shown in another; short writes are ignored; the file grows to a multiple of the page; the offset is ignored.
+// LLNL/umap: a short read (past the end of the file, a hole) leaves another page's bytes in the page, so that data of
+// one file is shown in another; short writes are ignored; the file grows to a multiple of the page; the offset is
+// ignored.
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -1,5 +1,6 @@
-// LLNL/umap: a flush or a prefetch with no region crashes; a flush while eviction runs deadlocks; a buffer of one or two
-// pages hangs for ever; with few evictable pages it crashes by an unsigned underflow; writes to pinned pages are lost.
+// LLNL/umap: a flush or a prefetch with no region crashes; a flush while eviction runs deadlocks; a buffer of one or
+// two pages hangs for ever; with few evictable pages it crashes by an unsigned underflow; writes to pinned pages are
+// lost.
 #include <atomic>
 #include <thread>
 

@@ -1,5 +1,6 @@
-// What every policy must do, whatever it prefers: name only frames that are in the right state, each once; lose none; always
-// find a victim while there is one, in the smallest cache too; allow any call for a frame in any state; never allocate.
+// What every policy must do, whatever it prefers: name only frames that are in the right state, each once; lose none;
+// always find a victim while there is one, in the smallest cache too; allow any call for a frame in any state; never
+// allocate.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// A cache without threads, kernel and store, that drives a policy the way the engine does, and checks each answer against
-// what it knows of every frame. Shared by the conformance, reference and hit-ratio tests.
+// A cache without threads, kernel and store, that drives a policy the way the engine does, and checks each answer
+// against what it knows of every frame. Shared by the conformance, reference and hit-ratio tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@ namespace tiermap {
 
 enum class FrameState : std::uint8_t { gone, mapped, named_to_unmap, unmapped, named_to_free };
 
-/// What is known of every frame, and every call passed on to the policy under test. Names that the policy gives must be of
-/// frames in the right state. No call may allocate.
+/// What is known of every frame, and every call passed on to the policy under test. Names that the policy gives must be
+/// of frames in the right state. No call may allocate.
 class CheckedPolicy {
  public:
   CheckedPolicy(EvictionPolicy& policy, FrameId max_frames)

@@ -1,5 +1,5 @@
-// Each policy once more, written as plainly as can be: queues are deques found by name and searched from end to end, pages
-// are remembered in maps. Slow, allocating, and easy to compare with the description in the policy's header.
+// Each policy once more, written as plainly as can be: queues are deques found by name and searched from end to end,
+// pages are remembered in maps. Slow, allocating, and easy to compare with the description in the policy's header.
 #pragma once
 
 #include <algorithm>
@@ -122,7 +122,8 @@ class PlainQueue final : public PlainPolicy {
   FrameId victim() override { return oldest("mapped"); }
 };
 
-/// hot-fifo. Buckets are found by the page's hash modulo twice the most pages ever in memory, rounded up to a power of two.
+/// hot-fifo. Buckets are found by the page's hash modulo twice the most pages ever in memory, rounded up to a power of
+/// two.
 class PlainHotFifo final : public PlainPolicy {
  public:
   using PlainPolicy::PlainPolicy;
@@ -210,8 +211,8 @@ class PlainHotFifo final : public PlainPolicy {
   std::map<std::uint64_t, std::uint64_t> histories_;
 };
 
-/// small-main. Evicted pages are remembered four to a set, the first to be evicted making room; sets are found by the page's
-/// hash modulo half of the most pages ever in memory, rounded up to a power of two.
+/// small-main. Evicted pages are remembered four to a set, the first to be evicted making room; sets are found by the
+/// page's hash modulo half of the most pages ever in memory, rounded up to a power of two.
 class PlainSmallMain final : public PlainPolicy {
  public:
   using PlainPolicy::PlainPolicy;

@@ -65,8 +65,8 @@ class Pair final : public EvictionPolicy {
   std::size_t compared_ = 0;
 };
 
-/// A recorded trace: which page is touched, step by step, and a number that decides what else happens then. Cyclic scans,
-/// popular pages and single passes take turns.
+/// A recorded trace: which page is touched, step by step, and a number that decides what else happens then. Cyclic
+/// scans, popular pages and single passes take turns.
 class Accesses {
  public:
   explicit Accesses(std::uint64_t seed) : random_(seed) {}
@@ -103,7 +103,8 @@ class Accesses {
   std::mt19937_64 random_;
 };
 
-/// Replays accesses on a cache of `capacity` units under the pair; one in `odds` steps does something out of the ordinary.
+/// Replays accesses on a cache of `capacity` units under the pair; one in `odds` steps does something out of the
+/// ordinary.
 class Replay {
  public:
   Replay(Pair& pair, std::uint64_t capacity, std::uint64_t odds, bool reads_ahead)

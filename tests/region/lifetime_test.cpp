@@ -213,7 +213,8 @@ TEST_P(LifetimeTest, MappingAndUnmappingGivesEverythingBack) {
   for (int round = 0; round < 20; ++round) {
     once();
   }
-  // A thread of the cache's may only now have opened what it keeps, and the allocator may have grown: a leak shows 20 times.
+  // A thread of the cache's may only now have opened what it keeps, and the allocator may have grown: a leak shows 20
+  // times.
   EXPECT_LT(count("/proc/self/fd"), descriptors + 10);
   EXPECT_LT(mappings(), ranges + 10);
   EXPECT_EQ(cache.statistics().resident_bytes, 0U);

@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::uint64_t page = 16 * kib;
 
-// An access can go on a moment before the fault that served it is counted to its end: the numbers once they stand still.
+// An access can go on a moment before the fault that served it is counted to its end: the numbers once they stand
+// still.
 template <typename Counted>
 Statistics settled(const Counted& counted) {
   Statistics before = counted.statistics();

@@ -1,5 +1,5 @@
-// Every store holds what was written to it and nothing else: random reads and writes beside a plain array, by extents and by
-// calls, aligned and not, from one thread and from many, with an end that is no multiple of anything.
+// Every store holds what was written to it and nothing else: random reads and writes beside a plain array, by extents
+// and by calls, aligned and not, from one thread and from many, with an end that is no multiple of anything.
 #include <gtest/gtest.h>
 
 #include <functional>

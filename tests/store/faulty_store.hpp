@@ -18,11 +18,11 @@
 
 namespace tiermap {
 
-/// Header only. All members may be called at any time from any thread. Unless pass_extents(true) is called, all I/O goes
-/// through read() and write(), so that nothing bypasses the faults.
+/// Header only. All members may be called at any time from any thread. Unless pass_extents(true) is called, all I/O
+/// goes through read() and write(), so that nothing bypasses the faults.
 ///
 /// A rule picks calls and says what happens to them; the first that fits is taken:
-///   store.on_read([](FaultyStore::Call call) { return call.number == 3 ? FaultyStore::fail(EIO) : FaultyStore::pass(); });
+///   store.on_read([](auto call) { return call.number == 3 ? FaultyStore::fail(EIO) : FaultyStore::pass(); });
 class FaultyStore final : public Store {
  public:
   /// One call as a rule sees it. Numbers count from 0, reads, writes, flushes and resizes apart.

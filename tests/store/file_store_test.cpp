@@ -1,5 +1,5 @@
-// What a file store does beyond holding bytes: exact growth, files that others cut or add to, holes, creation that leaves
-// nothing behind.
+// What a file store does beyond holding bytes: exact growth, files that others cut or add to, holes, creation that
+// leaves nothing behind.
 #include "store/file_store.hpp"
 
 #include <fcntl.h>

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* Fills in `functions` with a read-only store of `count` 64-bit squares, computed when they are read. Returns 0 or -ENOMEM. */
+/* Fills in `functions` with a read-only store of `count` 64-bit squares, computed when read. Returns 0 or -ENOMEM. */
 int squares_store(uint64_t count, struct tiermap_store_functions* functions);
 
 #ifdef __cplusplus

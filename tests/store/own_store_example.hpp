@@ -6,8 +6,8 @@
 
 #include "tiermap/store.hpp"
 
-/// Keeps another store's bytes scrambled: each is combined with a key by exclusive or. (No protection, only an example of
-/// work on the way.)
+/// Keeps another store's bytes scrambled: each is combined with a key by exclusive or. (No protection, only an example
+/// of work on the way.)
 class ScrambledStore final : public tiermap::Store {
  public:
   ScrambledStore(std::shared_ptr<tiermap::Store> inner, unsigned char key) : inner_(std::move(inner)), key_(key) {}

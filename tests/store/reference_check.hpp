@@ -27,8 +27,8 @@ inline AlignedBuffer aligned_buffer(std::size_t bytes) {
   return AlignedBuffer(static_cast<char*>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096)));
 }
 
-/// Reads as the engine does: extents where the store names them, read() elsewhere; what the store does not have is zeros.
-/// Returns 0 or a negative errno value.
+/// Reads as the engine does: extents where the store names them, read() elsewhere; what the store does not have is
+/// zeros. Returns 0 or a negative errno value.
 inline std::int64_t engine_read(Store& store, char* buffer, std::size_t bytes, std::uint64_t offset) {
   std::memset(buffer, 0x5a, bytes);
   std::size_t done = 0;
@@ -103,8 +103,8 @@ inline void expect_equal(Store& store, const std::vector<char>& expected) {
   }
 }
 
-/// `steps` reads and writes at random places of [begin, end), aligned or not, by extents or not. `expected` is the whole
-/// store; other threads may work on other ranges.
+/// `steps` reads and writes at random places of [begin, end), aligned or not, by extents or not. `expected` is the
+/// whole store; other threads may work on other ranges.
 inline void random_work(Store& store, std::vector<char>& expected, std::uint64_t begin, std::uint64_t end, int steps,
                         std::uint64_t seed) {
   std::mt19937_64 random(seed);

@@ -15,8 +15,8 @@ namespace tiermap {
 
 class TemporaryDirectory {
  public:
-  /// In `parent`, or in the directory where the tests run.
-  explicit TemporaryDirectory(const std::string& parent = ".") {
+  /// In `parent`, or beside the test program: on the disk that the build is on, and out of the sources' way.
+  explicit TemporaryDirectory(const std::string& parent = beside_the_program()) {
     std::string pattern = std::filesystem::absolute(parent).string() + "/store-test-XXXXXX";
     if (::mkdtemp(pattern.data()) == nullptr) {
       throw std::runtime_error("no temporary directory in " + parent);
@@ -44,6 +44,10 @@ class TemporaryDirectory {
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
 
  private:
+  static std::string beside_the_program() {
+    return std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+  }
+
   std::string path_;
 };
 

@@ -1,5 +1,5 @@
-// Signal handlers that interrupted malloc() and touch a region: the heap's lock is held by the thread that waits for the engine,
-// so the engine must do without the heap.
+// Signal handlers that interrupted malloc() and touch a region: the heap's lock is held by the thread that waits for
+// the engine, so the engine must do without the heap.
 #include <signal.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -55,7 +55,8 @@ class InterruptedAllocations : public RegionFixture {
     const auto end = std::chrono::steady_clock::now() + duration;
     while (std::chrono::steady_clock::now() < end) {
       for (int step = 0; step < 50; ++step) {
-        // The last word of a block changes, so that there is something to write; the others keep what the store gave them.
+        // The last word of a block changes, so that there is something to write; the others keep what the store gave
+        // them.
         const std::uint64_t word = random() % word_count;
         __atomic_store_n(&words_[word], __atomic_load_n(&words_[word], __ATOMIC_RELAXED), __ATOMIC_RELAXED);
         __atomic_store_n(&words_[word | 511], random(), __ATOMIC_RELAXED);

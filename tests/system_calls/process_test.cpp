@@ -1,4 +1,5 @@
-// What a process does beside loads and stores: fork, signals, many threads, many regions, unmapping and destruction under load.
+// What a process does beside loads and stores: fork, signals, many threads, many regions, unmapping and destruction
+// under load.
 #include <signal.h>
 #include <sys/time.h>
 #include <sys/wait.h>

@@ -7,17 +7,13 @@
 #include <memory>
 #include <string>
 
+#include "exactness/engine_setting.hpp"
 #include "exactness/signal_trap.hpp"
 #include "exactness/store_kinds.hpp"
 #include "exactness/watchdog.hpp"
 #include "tiermap/tiermap.hpp"
 
 namespace tiermap {
-
-struct EngineSetting {
-  FaultMode mode;
-  Placement placement;
-};
 
 class RegionFixture : public testing::TestWithParam<EngineSetting> {
  protected:
@@ -26,12 +22,7 @@ class RegionFixture : public testing::TestWithParam<EngineSetting> {
   static constexpr std::uint64_t pages = store_bytes / page_bytes;
 
   static std::unique_ptr<Cache> make_cache(std::uint64_t budget_bytes = 1 << 20) {
-    CacheOptions options;
-    options.budget_bytes = budget_bytes;
-    options.fault_mode = GetParam().mode;
-    options.placement = GetParam().placement;
-    options.publish_statistics = false;
-    return std::make_unique<Cache>(options);
+    return std::make_unique<Cache>(cache_options(GetParam(), budget_bytes));
   }
   static std::shared_ptr<Store> make_store(std::uint64_t bytes = store_bytes) {
     std::shared_ptr<Store> store = open_store("memory:" + std::to_string(bytes), OpenMode::open_or_create);
@@ -70,13 +61,7 @@ class RegionFixture : public testing::TestWithParam<EngineSetting> {
 };
 
 inline std::string engine_setting_name(const testing::TestParamInfo<EngineSetting>& information) {
-  return std::string(information.param.mode == FaultMode::notify ? "notify" : "self_serving") +
-         (information.param.placement == Placement::move ? "_move" : "_copy");
+  return engine_name(information.param);
 }
-
-inline const EngineSetting all_engine_settings[] = {{FaultMode::notify, Placement::move},
-                                                    {FaultMode::notify, Placement::copy},
-                                                    {FaultMode::self_serving, Placement::move},
-                                                    {FaultMode::self_serving, Placement::copy}};
 
 }  // namespace tiermap

@@ -1,5 +1,5 @@
-// System calls that read and write region memory. In notify mode they work on absent pages as on any memory; in self-serving
-// mode the kernel cannot ask us, and they fail with EFAULT unless the pages are resident.
+// System calls that read and write region memory. In notify mode they work on absent pages as on any memory; in
+// self-serving mode the kernel cannot ask us, and they fail with EFAULT unless the pages are resident.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -148,8 +148,8 @@ TEST_P(Transfers, ReadIntoAReadOnlyRegionIsEfault) {
   }
 }
 
-// The program's own direct I/O: the device writes into the pages, past the page tables, and takes its time. Eviction and
-// write-back of the very pages go on meanwhile.
+// The program's own direct I/O: the device writes into the pages, past the page tables, and takes its time. Eviction
+// and write-back of the very pages go on meanwhile.
 TEST_P(Transfers, DirectIoIntoARegionUnderPressure) {
   if (!notify()) {
     GTEST_SKIP() << "self-serving mode serves no system calls on absent pages";
@@ -175,8 +175,8 @@ TEST_P(Transfers, DirectIoIntoARegionUnderPressure) {
   for (std::uint64_t round = 0; round < 300; ++round) {
     const std::uint64_t offset = round * 13 % 124 * page_bytes;
     const std::size_t bytes = round % 2 == 0 ? 4096 : 48 << 10;
-    // Without UFFDIO_MOVE the kernel does not tell that a device holds a page: there the program has to pin what it does direct
-    // I/O on.
+    // Without UFFDIO_MOVE the kernel does not tell that a device holds a page: there the program has to pin what it
+    // does direct I/O on.
     const bool pin = GetParam().placement == Placement::copy;
     if (pin) {
       region_.pin({offset, bytes});

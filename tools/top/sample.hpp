@@ -37,8 +37,8 @@ struct Look {
 };
 Look take_look();
 
-/// Lines for all that is there `after`, caches in order, each followed by its regions. What was not there `before` began
-/// in between, at zero.
+/// Lines for all that is there `after`, caches in order, each followed by its regions. What was not there `before`
+/// began in between, at zero.
 std::vector<TopLine> compare_looks(const Look& before, const Look& after);
 
 }  // namespace tiermap

@@ -10,23 +10,25 @@ namespace {
 
 constexpr std::uint64_t neighbours = 16;
 
-/// With fewer frames in memory there are no samples. They would be of too few pages to tell anything; and one that is over
-/// its share with a single page would give up just that page, perhaps before the thread that waits for it has seen it.
+/// With fewer frames in memory there are no samples. They would be of too few pages to tell anything; and one that is
+/// over its share with a single page would give up just that page, perhaps before the thread that waits for it has seen
+/// it.
 constexpr std::uint64_t least_frames_to_sample = 32;
 
 /// Under retention, this many followers are mapped and young at least, however little is to pass through.
 constexpr std::uint64_t least_young_followers = 4;
 
-/// Under retention: the part of a group's budget, in percent, for pages that only pass through, half of them mapped. Less
-/// frees pages that are still being worked on; more leaves less to keep.
+/// Under retention: the part of a group's budget, in percent, for pages that only pass through, half of them mapped.
+/// Less frees pages that are still being worked on; more leaves less to keep.
 constexpr std::uint64_t transient_share_percent = 10;
 
-/// While pages are read ahead they must live until they are used: then this many units in all, or this part of the budget,
-/// whichever is less, may pass through.
+/// While pages are read ahead they must live until they are used: then this many units in all, or this part of the
+/// budget, whichever is less, may pass through.
 constexpr std::uint64_t transient_units_with_read_ahead = 4096;
 constexpr std::uint64_t transient_share_percent_with_read_ahead = 25;
 
-/// A kept page is given up when it was not touched, while unmapped, for this many times as many fills as there are frames.
+/// A kept page is given up when it was not touched, while unmapped, for this many times as many fills as there are
+/// frames.
 constexpr std::uint64_t patience = 16;
 
 }  // namespace
@@ -128,8 +130,8 @@ void Cyclic::advised(FrameId frame, Hotness hotness) {
   }
 }
 
-// What young holds too much of goes on to kept: all of it under recency, under retention only what kept has lost. Each page
-// goes once between two fills or rescues.
+// What young holds too much of goes on to kept: all of it under recency, under retention only what kept has lost. Each
+// page goes once between two fills or rescues.
 void Cyclic::settle_young(Group group) {
   const std::uint64_t transient = transient_units(group);
   while (frames_.list_units(young(group)) > transient / 2) {
@@ -141,8 +143,8 @@ void Cyclic::settle_young(Group group) {
   }
 }
 
-// Under retention, pages pass through while fewer of them are unmapped than mapped, and the last ones filled are left alone:
-// they may not have been used yet. Otherwise the oldest kept page goes.
+// Under retention, pages pass through while fewer of them are unmapped than mapped, and the last ones filled are left
+// alone: they may not have been used yet. Otherwise the oldest kept page goes.
 FrameId Cyclic::oldest_mapped(Group group) {
   settle_young(group);
   const std::uint64_t least_young = group == followers ? least_young_followers : 1;
@@ -204,7 +206,8 @@ void Cyclic::return_one_refused() {
   }
 }
 
-// A group that retains, and holds no more than its share and one frame, can wait until the evictors let more pages pass.
+// A group that retains, and holds no more than its share and one frame, can wait until the evictors let more pages
+// pass.
 bool Cyclic::has_spare(Group group) const {
   const FrameId oldest_kept = frames_.oldest(idle_kept(group));
   if (!retains(group) || !frames_.empty(idle_passing(group)) || oldest_kept == no_frame) {
@@ -223,8 +226,9 @@ FrameId Cyclic::oldest_idle(Group group) const {
   return retains(group) && long_idle(oldest_kept) ? oldest_kept : oldest_passing;
 }
 
-// The group that has most in memory for its share, of those that have an unmapped page to spare. Only if none has, a page
-// that is being kept goes: what passes through has run out because the evictors are late, not because it is not needed.
+// The group that has most in memory for its share, of those that have an unmapped page to spare. Only if none has, a
+// page that is being kept goes: what passes through has run out because the evictors are late, not because it is not
+// needed.
 FrameId Cyclic::choose_to_free() {
   FrameId frame = no_frame;
   std::uint64_t most = 0;

@@ -1,11 +1,11 @@
 // Recency until a scan is larger than memory, then retention: a choice of two rules, made by measuring both.
 //
-// A scan that comes round again and is larger than memory defeats every policy that keeps what is young: each page leaves
-// just before it is wanted. Keeping any fixed part of the data serves that part from memory on every round, and no policy
-// can do better than that. On other accesses keeping a fixed part is wrong. So two sixteenths of the pages are samples,
-// each with a sixteenth of the budget: one is always paged by recency (which is segmented FIFO), the other by retention.
-// The sample that misses less shows the rest of the pages which rule to follow (set duelling: Qureshi et al., ISCA 2007).
-// Of each sixteen neighbouring pages one is in either sample, so that a scan meets both alike.
+// A scan that comes round again and is larger than memory defeats every policy that keeps what is young: each page
+// leaves just before it is wanted. Keeping any fixed part of the data serves that part from memory on every round, and
+// no policy can do better than that. On other accesses keeping a fixed part is wrong. So two sixteenths of the pages
+// are samples, each with a sixteenth of the budget: one is always paged by recency (which is segmented FIFO), the other
+// by retention. The sample that misses less shows the rest of the pages which rule to follow (set duelling: Qureshi et
+// al., ISCA 2007). Of each sixteen neighbouring pages one is in either sample, so that a scan meets both alike.
 //
 // Each of the three groups of pages has two queues of mapped pages and two of unmapped ones:
 //
@@ -13,9 +13,9 @@
 //                |
 //                +-----> idle passing --> freed              retention: kept stays; what leaves young passes through
 //
-// Under retention the oldest kept pages are unmapped too, so that their use is seen: touched, they go to kept's young end;
-// untouched for very long, they are freed, and pages that leave young take their place. A page that is touched while it
-// passes becomes a kept one.
+// Under retention the oldest kept pages are unmapped too, so that their use is seen: touched, they go to kept's young
+// end; untouched for very long, they are freed, and pages that leave young take their place. A page that is touched
+// while it passes becomes a kept one.
 #pragma once
 
 #include <array>

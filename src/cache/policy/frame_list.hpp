@@ -1,9 +1,9 @@
 // The queues that policies are made of: doubly linked lists threaded through one table indexed by FrameId, so that a
 // frame leaves whatever list it is in by two writes, without a search and without memory.
 //
-// A frame is in one place at a time: gone (not in memory), named (a choose_* call has named it and nothing has come back
-// yet), or one of the policy's lists. Each list knows how many frames and how many units of 4 KiB it holds; shares are of
-// units, because frames differ in size. Every list has an old end, where victims are taken, and a young end.
+// A frame is in one place at a time: gone (not in memory), named (a choose_* call has named it and nothing has come
+// back yet), or one of the policy's lists. Each list knows how many frames and how many units of 4 KiB it holds; shares
+// are of units, because frames differ in size. Every list has an old end, where victims are taken, and a young end.
 #pragma once
 
 #include <array>
@@ -21,7 +21,8 @@ inline constexpr Place gone_place = 0;
 inline constexpr Place named_place = 1;
 inline constexpr Place first_list = 2;
 
-/// A set of `list_count` lists over one table of frames. Not thread-safe; no call allocates or throws but the constructor.
+/// A set of `list_count` lists over one table of frames. Not thread-safe; no call allocates or throws but the
+/// constructor.
 template <std::size_t list_count>
 class FrameLists {
  public:

@@ -1,5 +1,6 @@
-// Remembers which pages were evicted lately, without their bytes: a fixed table of hashed keys, four to a set, each with
-// the number of the eviction that put it there. A page that comes back while it is remembered was evicted too early.
+// Remembers which pages were evicted lately, without their bytes: a fixed table of hashed keys, four to a set, each
+// with the number of the eviction that put it there. A page that comes back while it is remembered was evicted too
+// early.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +12,8 @@
 
 namespace tiermap {
 
-/// Not thread-safe; no call allocates or throws but the constructor. Two pages are mistaken for one another with a chance
-/// of about one in five hundred million a look-up.
+/// Not thread-safe; no call allocates or throws but the constructor. Two pages are mistaken for one another with a
+/// chance of about one in five hundred million a look-up.
 class GhostTable {
  public:
   /// Room for the last `entries` evictions at least, 16 to 32 bytes each.

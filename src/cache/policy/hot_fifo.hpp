@@ -1,8 +1,9 @@
-// DI-MMAP's buffer (Van Essen et al., Cluster Computing 2013, section 2): pages enter a primary FIFO. One that is displaced
-// from it and has been faulted more often than the average page in memory goes to a hot FIFO, any other to the eviction
-// queue; what overflows the hot FIFO goes to the eviction queue too. A touch in the eviction queue puts the page back into
-// the primary FIFO and adds one to its count. Counts outlive pages in a table of buckets: a page starts with its bucket's
-// count; when it leaves, a higher count replaces the bucket's, and an equal one decays it by one.
+// DI-MMAP's buffer (Van Essen et al., Cluster Computing 2013, section 2): pages enter a primary FIFO. One that is
+// displaced from it and has been faulted more often than the average page in memory goes to a hot FIFO, any other to
+// the eviction queue; what overflows the hot FIFO goes to the eviction queue too. A touch in the eviction queue puts
+// the page back into the primary FIFO and adds one to its count. Counts outlive pages in a table of buckets: a page
+// starts with its bucket's count; when it leaves, a higher count replaces the bucket's, and an equal one decays it by
+// one.
 #pragma once
 
 #include "cache/policy/frame_list.hpp"

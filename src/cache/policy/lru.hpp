@@ -1,6 +1,7 @@
-// Least recently used, as far as a pager can see: the page whose last fault lies furthest back goes. A fault is a fill, or
-// a touch of a page that was unmapped but still in memory. If nothing were ever unmapped early, no use after the fill
-// would be seen, and this would be FIFO; so half of the budget is kept unmapped, and the order of that half is true LRU.
+// Least recently used, as far as a pager can see: the page whose last fault lies furthest back goes. A fault is a fill,
+// or a touch of a page that was unmapped but still in memory. If nothing were ever unmapped early, no use after the
+// fill would be seen, and this would be FIFO; so half of the budget is kept unmapped, and the order of that half is
+// true LRU.
 #pragma once
 
 #include "cache/policy/queue_policy.hpp"

@@ -1,4 +1,5 @@
-// The names of all policies, for messages, tests and tools. make_eviction_policy() is declared in cache/eviction_policy.hpp.
+// The names of all policies, for messages, tests and tools. make_eviction_policy() is declared in
+// cache/eviction_policy.hpp.
 #pragma once
 
 #include <span>

@@ -1,5 +1,6 @@
-// What FIFO, LRU by fault and segmented FIFO share: one queue of mapped pages, and behind it one queue of pages that are
-// unmapped but still in memory. They differ in how large the second queue is, and so in how many hits they get to see.
+// What FIFO, LRU by fault and segmented FIFO share: one queue of mapped pages, and behind it one queue of pages that
+// are unmapped but still in memory. They differ in how large the second queue is, and so in how many hits they get to
+// see.
 #pragma once
 
 #include <string_view>

@@ -1,9 +1,10 @@
 // Decides between two rules by their misses on two samples of the pages that have equal shares of the memory: the
-// incumbent's sample and the challenger's. The challenger must be ahead by a good part of a sample to be followed, and is
-// dropped as soon as it is not ahead at all.
+// incumbent's sample and the challenger's. The challenger must be ahead by a good part of a sample to be followed, and
+// is dropped as soon as it is not ahead at all.
 //
-// What the challenger keeps may be of no use any more, only because it was chosen long ago. So a challenger that has lost
-// much, or has not won for long, starts again: for a while its sample is to be paged by the incumbent's rule, uncounted.
+// What the challenger keeps may be of no use any more, only because it was chosen long ago. So a challenger that has
+// lost much, or has not won for long, starts again: for a while its sample is to be paged by the incumbent's rule,
+// uncounted.
 #pragma once
 
 #include <algorithm>
@@ -42,7 +43,8 @@ class RuleDuel {
 
  private:
   static constexpr std::uint32_t misses_per_step_back = 32;
-  /// A scan of more than about this many times the memory is not recognised: the challenger starts again before it is over.
+  /// A scan of more than about this many times the memory is not recognised: the challenger starts again before it is
+  /// over.
   static constexpr std::int64_t samples_missed_before_restart = 6;
 
   void judge(std::uint64_t sample_frames) noexcept {

@@ -1,7 +1,7 @@
-// A small queue, an unmapped probation, a main queue and a memory of what was evicted: S3-FIFO's shape (Yang et al., SOSP
-// 2023) from faults alone. New pages enter the small queue. Leaving it they are unmapped, on probation: a touch there lifts
-// them into the main queue, none lets them go, remembered. A page that comes back while it is remembered enters the main
-// queue at once. The main queue's oldest pages pass through the same probation.
+// A small queue, an unmapped probation, a main queue and a memory of what was evicted: S3-FIFO's shape (Yang et al.,
+// SOSP 2023) from faults alone. New pages enter the small queue. Leaving it they are unmapped, on probation: a touch
+// there lifts them into the main queue, none lets them go, remembered. A page that comes back while it is remembered
+// enters the main queue at once. The main queue's oldest pages pass through the same probation.
 #pragma once
 
 #include "cache/policy/frame_list.hpp"

@@ -1,0 +1,76 @@
+// Automatic placement copies what faults bring in small pages, and drops it in groups unless second chances pay.
+#include <random>
+
+#include "region/engine_fixture.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr std::uint64_t page = 4 * kib;
+constexpr std::uint64_t store_bytes = 16 * mib;
+constexpr std::uint64_t budget_bytes = 2 * mib;
+
+class SmallPages : public EngineTest {
+ protected:
+  SmallPages() : cache_(cache_options(budget_bytes)), region_(cache_.map(known_store(store_bytes), region_options())) {}
+
+  static RegionOptions region_options() {
+    RegionOptions options = read_write(page);
+    options.advice = Advice::random;
+    return options;
+  }
+
+  /// Reads pages of [0, limit) at random; every byte read is checked.
+  void read_at_random(int times, std::uint64_t limit) {
+    for (int time = 0; time < times; ++time) {
+      const std::uint64_t offset = random_() % (limit / page) * page + random_() % page;
+      ASSERT_EQ(touch(region_.data() + offset), known_byte(offset));
+    }
+  }
+  std::uint64_t counted(Counter counter) const { return region_.statistics()[counter]; }
+
+  const std::uint64_t seed_ = std::random_device()();
+  const testing::ScopedTrace trace_{__FILE__, __LINE__, "seed " + std::to_string(seed_)};
+  std::mt19937_64 random_{seed_};
+  Cache cache_;
+  Region region_;
+};
+INSTANTIATE_TEST_SUITE_P(Engines, SmallPages,
+                         ::testing::Values(EngineChoice{FaultMode::notify, Placement::automatic, "notify"},
+                                           EngineChoice{FaultMode::self_serving, Placement::automatic, "self_serving"}),
+                         engine_name);
+
+TEST_P(SmallPages, WhereFewPagesComeBackTheyAreCopiedInAndDropped) {
+  read_at_random(20'000, store_bytes);
+  const std::uint64_t moves_before = counted(Counter::moves);
+  const std::uint64_t copies_before = counted(Counter::copies);
+  const std::uint64_t evictions_before = counted(Counter::evictions);
+  read_at_random(20'000, store_bytes);
+  EXPECT_GT(counted(Counter::copies) - copies_before, 10'000U);
+  EXPECT_LT(counted(Counter::moves) - moves_before, (counted(Counter::copies) - copies_before) / 4);
+  EXPECT_GT(counted(Counter::evictions) - evictions_before, 10'000U);
+  EXPECT_LE(cache_.statistics().resident_bytes, budget_bytes);
+}
+
+TEST_P(SmallPages, WhereManyComeBackTheyAreKeptAndRescued) {
+  read_at_random(20'000, store_bytes);
+  // Nearly all of it fits: what is unmapped is soon wanted again.
+  read_at_random(40'000, budget_bytes / 8 * 9);
+  const std::uint64_t rescues_before = counted(Counter::rescues);
+  const std::uint64_t fills_before = counted(Counter::fills);
+  read_at_random(40'000, budget_bytes / 8 * 9);
+  EXPECT_GT(counted(Counter::rescues) - rescues_before, (counted(Counter::fills) - fills_before) / 2);
+}
+
+TEST_P(SmallPages, WhatWasWrittenIsNotDropped) {
+  for (std::uint64_t offset = 8; offset < store_bytes; offset += page) {
+    poke(region_.data() + offset, std::byte{0});
+  }
+  for (std::uint64_t offset = 8; offset < store_bytes; offset += page) {
+    ASSERT_EQ(touch(region_.data() + offset), std::byte{0}) << offset;
+    ASSERT_EQ(touch(region_.data() + offset + 1), known_byte(offset + 1)) << offset;
+  }
+}
+
+}  // namespace
+}  // namespace tiermap
