@@ -25,6 +25,9 @@ inline std::string placement_suffix(Placement placement) {
 }
 
 inline std::string engine_name(const EngineSetting& engine) {
+  if (engine.mode == FaultMode::kernel) {
+    return "kernel";
+  }
   return (engine.mode == FaultMode::notify ? "notify" : "self") + placement_suffix(engine.placement);
 }
 
