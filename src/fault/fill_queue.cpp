@@ -44,10 +44,19 @@ std::size_t FillQueue::pop(Batch& batch, std::size_t most, bool wait) noexcept {
   const std::uint64_t queued = faults_.size() + prefetches_.size();
   // One each while there are idle workers for the others; a batch once every worker would come back for more at once.
   const std::uint64_t share = queued > 2 * (std::uint64_t{idle_workers_} + 1) ? batch_size : 1;
-  const std::uint64_t taken = std::min({share, std::uint64_t{most}, queued});
-  for (std::uint64_t index = 0; index < taken; ++index) {
+  const std::uint64_t wanted = std::min({share, std::uint64_t{most}, queued});
+  std::uint64_t taken = 0;
+  while (taken < wanted) {
     Ring& ring = faults_.empty() ? prefetches_ : faults_;
-    batch[index] = ring.requests[ring.head++ % capacity];
+    const FillRequest& next = ring.requests[ring.head % capacity];
+    if (next.alone && taken > 0) {
+      break;
+    }
+    batch[taken++] = next;
+    ++ring.head;
+    if (next.alone) {
+      break;
+    }
   }
   return taken;
 }

@@ -23,6 +23,7 @@ struct FillRequest {
   std::uint32_t count = 1;
   FillKind kind = FillKind::fault;
   bool write = false;
+  bool alone = false;                     ///< Its read holds the worker up, perhaps for long: never part of a batch.
   std::uint64_t started_nanoseconds = 0;  ///< When the fault was seen.
   PrefetchState* completion = nullptr;    ///< May be null.
 };

@@ -185,6 +185,12 @@ void FillWorker::start_prefetch(const FillRequest& request) {
 // once.
 void FillWorker::launch(OwnedRun run) {
   PagedRegion& region = **run->region;
+  if (region.reads_may_block()) {
+    // It may take as long as it likes: what others wait for comes first.
+    while (ring_.in_flight() > 0) {
+      reap(1);
+    }
+  }
   run->read_nanoseconds = now_nanoseconds();
   std::uint64_t wanted = 0;
   for (std::size_t index = 0; index < run->frames.size(); ++index) {

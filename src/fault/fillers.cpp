@@ -32,6 +32,7 @@ void Fillers::fill(PagedRegion& region, std::uint64_t page, bool write, std::uin
                             .first = page,
                             .kind = FillKind::fault,
                             .write = write,
+                            .alone = region.reads_may_block(),
                             .started_nanoseconds = started_nanoseconds};
   while (!queue_.push(request)) {
     // Tens of thousands of faults wait already: one more can wait for a place.
@@ -50,6 +51,7 @@ void Fillers::prefetch(PagedRegion& region, const ReadAhead& plan, PrefetchState
                             .step = plan.step,
                             .count = plan.count,
                             .kind = FillKind::prefetch,
+                            .alone = region.reads_may_block(),
                             .completion = completion};
   if (!queue_.push(request)) {
     RegionUse::adopt(&region);

@@ -127,8 +127,7 @@ void NotifyEngine::handle(const uffd_msg& message, FillWorker& worker, std::uint
 
 void NotifyEngine::fill(PagedRegion& region, std::uint64_t page, bool write, FillWorker& worker, std::uint64_t now) {
   const ReadAhead ahead = region.streams.missed(page);
-  const bool never_blocks = region.store_is_direct || region.reads_in_signal_handler;
-  if (never_blocks && !worker.full()) {
+  if (!region.reads_may_block() && !worker.full()) {
     region.users.fetch_add(1, std::memory_order_acq_rel);
     worker.start(
         {.region = &region, .first = page, .kind = FillKind::fault, .write = write, .started_nanoseconds = now});

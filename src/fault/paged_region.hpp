@@ -117,6 +117,8 @@ struct PagedRegion {
   }
   /// Bytes of the page that are mapped: whole blocks of 4 KiB.
   std::uint64_t page_mapped(std::uint64_t page) const noexcept { return round_up(page_length(page), block_bytes); }
+  /// Neither io_uring nor a signal handler can read the store: a thread reads it, and waits as long as the store likes.
+  bool reads_may_block() const noexcept { return !store_is_direct && !reads_in_signal_handler; }
   /// Dirtiness below the page is worth tracking only where a page is more than a few blocks.
   bool tracks_blocks() const noexcept { return page_bytes >= 4 * block_bytes; }
 };

@@ -144,7 +144,7 @@ bool SelfServingEngine::serve(PagedRegion& region, std::uint64_t page, bool writ
 bool SelfServingEngine::fill(PagedRegion& region, std::uint64_t page, bool write) noexcept {
   const std::uint64_t started = now_nanoseconds();
   fillers_.prefetch(region, region.streams.missed(page), nullptr);
-  if (!region.store_is_direct && !region.reads_in_signal_handler) {
+  if (region.reads_may_block()) {
     fillers_.fill(region, page, write, started);
     return true;
   }

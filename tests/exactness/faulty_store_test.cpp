@@ -364,6 +364,36 @@ TEST_P(FaultyStores, AStalledPageHoldsUpNoOther) {
   }
 }
 
+// While all fillers are held up, faults queue: many enough to go out in batches once a filler is free.
+TEST_P(FaultyStores, AStalledPageHoldsUpNoneThatWaitedWithIt) {
+  open(4 << 20);
+  store_->on_read(
+      [](const Call& call) { return call.offset / page_bytes < 4 ? FaultyStore::stall() : FaultyStore::pass(); });
+  std::vector<std::thread> first;
+  for (std::uint64_t page = 0; page < 4; ++page) {
+    first.emplace_back([this, page] { EXPECT_EQ(touch(page), 0); });
+  }
+  while (store_->stalled() < 4) {
+    std::this_thread::sleep_for(1ms);
+  }
+  store_->on_read(
+      [](const Call& call) { return call.offset / page_bytes == 8 ? FaultyStore::stall() : FaultyStore::pass(); });
+  std::vector<std::thread> others;
+  for (std::uint64_t page = 4; page < 44; ++page) {
+    (page == 8 ? first : others).emplace_back([this, page] { EXPECT_EQ(touch(page), 0); });
+  }
+  std::this_thread::sleep_for(50ms);
+  store_->release();
+  for (std::thread& other : others) {
+    other.join();
+  }
+  store_->on_read(nullptr);
+  store_->release();
+  for (std::thread& thread : first) {
+    thread.join();
+  }
+}
+
 TEST_P(FaultyStores, CapsOnRequestsInFlightAreKept) {
   open(1 << 20, 2, 1);
   store_->on_read([](const Call&) { return FaultyStore::delay(1ms); });

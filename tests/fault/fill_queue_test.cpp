@@ -48,6 +48,20 @@ TEST(FillQueue, LittleWorkGoesOutOneByOne) {
   EXPECT_EQ(queue.pop(batch, batch.size(), false), 0U);
 }
 
+TEST(FillQueue, WhatMayTakeLongIsInNoBatch) {
+  FillQueue queue;
+  FillQueue::Batch batch;
+  for (std::uint64_t page = 0; page < 40; ++page) {
+    FillRequest request = fault(page);
+    request.alone = page == 0 || page == 5;
+    queue.push(request);
+  }
+  for (const std::size_t expected : {1U, 4U, 1U, 16U}) {
+    EXPECT_EQ(queue.pop(batch, batch.size(), false), expected);
+  }
+  EXPECT_EQ(batch[0].first, 6U);
+}
+
 TEST(FillQueue, MuchWorkGoesOutInBatchesOfSixteen) {
   FillQueue queue;
   FillQueue::Batch batch;
