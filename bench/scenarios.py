@@ -159,7 +159,8 @@ def _fault_optimisations(bench, size):
     cases = {}
     for page in ("4KiB", "64KiB", "2MiB"):
         cases[(f"self-serving, {page}, copied", 1)] = case("self-serving", page, TIERMAP_PLACEMENT="copy")
-        cases[(f"self-serving, {page}, moved", 1)] = case("self-serving", page)
+        cases[(f"self-serving, {page}, moved", 1)] = case("self-serving", page, TIERMAP_PLACEMENT="move")
+    cases[("self-serving, 4KiB, copied, second chances counted", 1)] = case("self-serving", "4KiB")
     cases[("notify, 4KiB, no polling", 1)] = case("notify", "4KiB", TIERMAP_SPIN="0")
     cases[("notify, 4KiB, polling", 1)] = case("notify", "4KiB")
     cases[("notify, 4KiB, no unmapped pages kept", 1)] = case("notify", "4KiB", TIERMAP_POLICY="fifo")
