@@ -38,7 +38,9 @@ std::string unknown_command(const CLI::App& program, int argc, char** argv) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App program("Looks at what Tiermap may use, is told, and does.", "tiermap");
+  CLI::App program(
+      "What this machine offers Tiermap, what it is configured to do, and what running programs do with it.",
+      "tiermap");
   program.require_subcommand(1);
   program.set_version_flag("--version", std::string("tiermap ") + TIERMAP_VERSION);
   add_config_command(program);

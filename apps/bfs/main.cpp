@@ -276,6 +276,7 @@ class BfsRun {
     report.fields["roots"] = roots;
     report.describe(options_, *system_, measured);
     if (options_.keep) {
+      report.fields["file"] = graph_file.url();
       graph_file.keep();
     }
     return report;
@@ -378,6 +379,7 @@ class BfsRun {
   Report report_build(Backing& graph_file, const CsrHeader& header, const Measurement& building) const {
     graph_file.keep();
     Report report;
+    report.fields["file"] = graph_file.url();
     report.workload = "bfs-build";
     report.operations = header.input_edges;
     describe_graph(report, header);

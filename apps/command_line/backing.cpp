@@ -166,6 +166,9 @@ bool names_one_file(const std::string& url) {
 
 std::string scratch_path(const std::string& program, const std::string& what) {
   const char* folder = std::getenv("TMPDIR");
+  if (folder != nullptr && *folder != '\0' && !std::filesystem::is_directory(folder)) {
+    throw OptionError(fmt::format("TMPDIR is {}, which is no directory: set it to one, or name a --file", folder));
+  }
   // Not /tmp: on many machines it is memory, and what is measured here is what does not fit in memory.
   return fmt::format("{}/{}.{}.{}", folder != nullptr && *folder != '\0' ? folder : "/var/tmp", program, ::getpid(),
                      what);

@@ -54,7 +54,8 @@ bool is_plain_path(const std::string& url);
 /// Whether a store of this URL would be one file. Throws StoreError for what is no URL.
 bool names_one_file(const std::string& url);
 
-/// A path for a scratch file: $TMPDIR or /var/tmp, the program's name, the process, `what`.
+/// A path for a scratch file: $TMPDIR or /var/tmp, the program's name, the process, `what`. Throws OptionError if
+/// TMPDIR names no directory.
 std::string scratch_path(const std::string& program, const std::string& what);
 
 /// The whole of [offset, offset + bytes), or throws StoreError.

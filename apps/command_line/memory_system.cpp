@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "config/resolve.hpp"
 #include "platform/memory_limits.hpp"
 #include "store/store_url.hpp"
 #include "tiermap/cache.hpp"
@@ -237,9 +238,17 @@ class InMemorySystem final : public MemorySystem {
   std::uint64_t budget_bytes_;
 };
 
+// A policy is tiermap's alone, but a name that is none is a mistake with every system.
+void check_policy(const WorkloadOptions& options) {
+  CacheOptions cache;
+  cache.policy = options.policy;
+  static_cast<void>(resolve(cache));
+}
+
 }  // namespace
 
 std::unique_ptr<MemorySystem> MemorySystem::make(const WorkloadOptions& options) {
+  check_policy(options);
   switch (options.system) {
     case System::tiermap:
       return std::make_unique<TiermapSystem>(options);

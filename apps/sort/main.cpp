@@ -145,6 +145,7 @@ Report sort_file(const WorkloadOptions& options, const SortOptions& sort) {
   report.describe(options, *system, measured);
   if (options.keep || sort.in_place) {
     mapped->save();
+    report.fields["file"] = input.backing.url();
     input.backing.keep();
   }
   return report;

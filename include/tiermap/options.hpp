@@ -3,6 +3,10 @@
 // from the YAML file that TIERMAP_CONFIG names, then from the default written beside it. docs/reference.md lists them.
 #pragma once
 
+#if __cplusplus < 202002L
+#error "Tiermap's C++ headers are C++20: compile with -std=c++20 or later"
+#endif
+
 #include <cstdint>
 #include <memory>
 #include <optional>

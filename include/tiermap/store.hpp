@@ -2,6 +2,10 @@
 // docs/how-to/own-store.md works an example. open_store() makes the built-in ones from a URL.
 #pragma once
 
+#if __cplusplus < 202002L
+#error "Tiermap's C++ headers are C++20: compile with -std=c++20 or later"
+#endif
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>

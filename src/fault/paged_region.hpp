@@ -99,7 +99,6 @@ struct PagedRegion {
     users.fetch_and(~awaited_bit, std::memory_order_acq_rel);
   }
   std::shared_ptr<StoreTraffic> traffic;  ///< Shared by the regions of one store.
-  std::atomic<int> last_write_error{0};
   std::atomic<std::uint64_t> pinned_bytes{0};
 
   std::uint64_t page_count() const noexcept {

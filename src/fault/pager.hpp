@@ -191,6 +191,8 @@ class Pager {
   std::atomic<std::uint32_t> writes_under_way{0};  ///< Batches being written: their pages will be evictable soon.
   std::atomic<std::uint32_t> fills_with_frames{0};  ///< Pages being filled: their frames will be evictable soon.
   std::atomic<std::uint32_t> writable_regions{0};
+  std::atomic<int> last_write_error{
+      0};  ///< Negative errno value of the last write to a store that failed; 0: none did.
   /// Whether memory is full of what cannot go: the evictors have looked several times since `exhausted_before`, and for
   /// a while nothing went, and nothing was in the hands of others who might let it go.
   bool exhausted(std::uint32_t exhausted_before, std::uint64_t started_nanoseconds) const noexcept;
@@ -205,6 +207,7 @@ class Pager {
     return evicts_by_copy(region) ||
            (kind == FillKind::fault && region.page_bytes <= settings_.largest_copied_page_bytes);
   }
+  void tell_exhausted() noexcept;
   bool take_frames(PagedRegion& region, FillKind kind, FillFrames& frames) noexcept;
   int place(PagedRegion& region, std::uint64_t page, FillFrames frames, bool write, PageState& state) noexcept;
   int place_by_move(PagedRegion& region, std::uint64_t page, FrameId frame, bool write, bool as_stored,
@@ -243,7 +246,8 @@ class Pager {
   CounterBlock& counters_;
   PagerSettings settings_;
   FutexLock policy_lock_;
-  SecondChances second_chances_;                 ///< Told of what happens under the policy lock.
+  SecondChances second_chances_;  ///< Told of what happens under the policy lock.
+  std::atomic_flag told_exhausted_;
   std::atomic<std::byte*> wild_write_{nullptr};  ///< To be reported; the first of several is.
   std::atomic<std::uint64_t> unmapped_bytes_{0};
   std::atomic<std::uint32_t> unmapped_share_percent_;

@@ -1,6 +1,10 @@
 // Where frames come from when a page is wanted: free ones, then unmapped clean pages, then the evictors.
+#include <sys/uio.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <mutex>
 #include <utility>
 
@@ -116,6 +120,24 @@ void Pager::evict_directly() noexcept {
   }
 }
 
+// Once for a cache: whoever gets SIGBUS for want of memory has no other way to learn why.
+void Pager::tell_exhausted() noexcept {
+  if (told_exhausted_.test_and_set()) {
+    return;
+  }
+  const int error = last_write_error.load(std::memory_order_relaxed);
+  const char* cause = error == 0 ? "pinned, or changed under manual flushing" : ::strerrordesc_np(-error);
+  std::array<iovec, 3> pieces{};
+  const char* const texts[] = {error == 0 ? "tiermap: memory is full of pages that cannot go: "
+                                          : "tiermap: memory is full of changed pages that cannot be written: ",
+                               cause == nullptr ? "unknown error" : cause,
+                               "; who needs more of it gets SIGBUS. Free the cause, or give a larger budget\n"};
+  for (std::size_t piece = 0; piece < pieces.size(); ++piece) {
+    pieces[piece] = {const_cast<char*>(texts[piece]), std::strlen(texts[piece])};
+  }
+  static_cast<void>(!::writev(STDERR_FILENO, pieces.data(), static_cast<int>(pieces.size())));
+}
+
 bool Pager::obtain_frames(PagedRegion& region, FillFrames& frames) noexcept {
   if (try_frames(region, FillKind::fault, frames)) {
     return true;
@@ -138,6 +160,9 @@ bool Pager::obtain_frames(PagedRegion& region, FillFrames& frames) noexcept {
     }
     constexpr std::int64_t patience_nanoseconds = 20'000'000;
     wait_for_supply(epoch, patience_nanoseconds);
+  }
+  if (!obtained) {
+    tell_exhausted();
   }
   waiting_for_frames.fetch_sub(1, std::memory_order_release);
   demand_bytes.fetch_sub(demanded, std::memory_order_release);

@@ -201,7 +201,7 @@ void WriteBack::run(const Finished& finished) {
     if (page.error != 0) {
       // Which blocks the store has is unknown now: the next try writes the whole page.
       pager_.frames().record(page.frame).hashed = false;
-      region.last_write_error.store(page.error, std::memory_order_relaxed);
+      pager_.last_write_error.store(page.error, std::memory_order_relaxed);
       pager_.count(region, Counter::write_errors);
     } else if (page.changed) {
       pager_.count(region, Counter::write_backs);

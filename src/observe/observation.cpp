@@ -130,6 +130,18 @@ std::optional<ObservedCache> observe_cache(const std::string& path, const Public
   return cache;
 }
 
+/// Calls `visit(path, name)` for each file in `folder` that has the name of one of this user's.
+template <typename Visit>
+void for_each_publication(const std::string& folder, Visit&& visit) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(folder.c_str()), ::closedir);
+  while (const dirent* entry = entries ? ::readdir(entries.get()) : nullptr) {
+    const auto name = parse_publication_name(entry->d_name);
+    if (name && name->user == ::geteuid()) {
+      visit(folder + "/" + entry->d_name, *name);
+    }
+  }
+}
+
 /// Takes a number and the dot or end after it off the front of `text`.
 template <typename Number>
 bool take_number(std::string_view& text, Number& number, bool last) {
@@ -199,21 +211,22 @@ std::optional<std::uint64_t> process_start_time(pid_t process) {
   return error == std::errc{} && stop != text.data() ? std::optional(ticks) : std::nullopt;
 }
 
+void remove_abandoned_publications(const std::string& folder) {
+  for_each_publication(folder, [](const std::string& path, const PublicationName& name) {
+    if (!process_start_time(name.process)) {
+      const OpenFile file(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+      remove_if_abandoned(path, file.descriptor());
+    }
+  });
+}
+
 std::vector<ObservedCache> observe_caches(const std::string& folder) {
   std::vector<ObservedCache> caches;
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(folder.c_str()), ::closedir);
-  if (!entries) {
-    return caches;
-  }
-  while (const dirent* entry = ::readdir(entries.get())) {
-    const auto name = parse_publication_name(entry->d_name);
-    if (!name || name->user != ::geteuid()) {
-      continue;
-    }
-    if (auto cache = observe_cache(folder + "/" + entry->d_name, *name)) {
+  for_each_publication(folder, [&](const std::string& path, const PublicationName& name) {
+    if (auto cache = observe_cache(path, name)) {
       caches.push_back(std::move(*cache));
     }
-  }
+  });
   std::ranges::sort(caches, {}, [](const ObservedCache& cache) { return std::tuple(cache.process, cache.instance); });
   return caches;
 }

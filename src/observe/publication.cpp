@@ -20,7 +20,7 @@
 namespace tiermap {
 namespace {
 
-constexpr const char* shared_memory_folder = "/dev/shm/";
+constexpr const char* shared_memory_folder = "/dev/shm";
 
 /// The next number for a cache of this process.
 std::uint32_t next_instance() {
@@ -88,12 +88,13 @@ Publication::~Publication() {
 
 /// Makes, locks, sizes and maps the file; false, with nothing left behind, if any of it is refused.
 bool Publication::make_file() {
+  remove_abandoned_publications(shared_memory_folder);
   // A name may be taken by a file that a dead process of our number left; the next one is free.
   constexpr int attempts = 64;
   PublicationName name{::geteuid(), owner_, 0};
   for (int attempt = 0; attempt < attempts && file_descriptor_ < 0; ++attempt) {
     name.instance = next_instance();
-    path_ = shared_memory_folder + format_publication_name(name);
+    path_ = std::string(shared_memory_folder) + "/" + format_publication_name(name);
     file_descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
     if (file_descriptor_ < 0 && errno != EEXIST) {
       break;

@@ -54,7 +54,7 @@ std::uint64_t check_against_store(const Store& store, const RegionOptions& optio
   }
   if (options.length == 0 && options.offset >= size) {
     throw OptionError(store.name() + " has " + std::to_string(size) + " bytes, none at offset " +
-                      std::to_string(options.offset) + ": give a length, or a smaller offset");
+                      std::to_string(options.offset) + ": give a length" + (size > 0 ? ", or a smaller offset" : ""));
   }
   const std::uint64_t length = options.length == 0 ? size - options.offset : options.length;
   if (to_store && !store.growable() && (options.offset > size || length > size - options.offset)) {

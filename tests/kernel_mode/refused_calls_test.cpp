@@ -1,5 +1,5 @@
-// What a container's seccomp profile or an unprivileged user's limits take away, taken away for real in a child process:
-// the engine that is picked, what it says, and that the program still runs and loses nothing.
+// What a container's seccomp profile or an unprivileged user's limits take away, taken away for real in a child
+// process: the engine that is picked, what it says, and that the program still runs and loses nothing.
 #include <gtest/gtest.h>
 
 #include <linux/filter.h>
