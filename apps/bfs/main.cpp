@@ -179,12 +179,13 @@ std::vector<Vertex> choose_roots(Store& store, const CsrHeader& header, const Wo
   if (!roots.empty()) {
     return roots;
   }
-  const std::uint64_t wanted = parse_root_count(bfs);
-  constexpr std::uint64_t most_draws = 1U << 20U;
-  std::set<Vertex> taken;
+  const std::uint64_t wanted = std::min<std::uint64_t>(parse_root_count(bfs), header.vertices);
+  // Each is a read: of a graph with few vertices that have neighbours, fewer than wanted will do.
+  const std::uint64_t most_draws = 1000 + 64 * wanted;
+  std::set<Vertex> drawn;
   for (std::uint64_t draw = 0; draw < most_draws && roots.size() < wanted; ++draw) {
     const auto vertex = static_cast<Vertex>(random_word(options.seed ^ 0x726f6f74U, draw) % header.vertices);
-    if (has_neighbours(store, header, vertex) && taken.insert(vertex).second) {
+    if (drawn.insert(vertex).second && has_neighbours(store, header, vertex)) {
       roots.push_back(vertex);
     }
   }

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "platform/drop_pages.hpp"
 #include "platform/page_sizes.hpp"
 #include "platform/populate.hpp"
 #include "tiermap/error.hpp"
@@ -217,7 +218,7 @@ bool FramePool::try_take_two(FrameArena& arena, FrameId& data, FrameId& token) n
 // The frame is held by the caller, in no list; its bytes stay committed until its memory is really gone.
 void FramePool::drop_memory(FrameId frame) noexcept {
   FrameArena& arena = arena_of(frame);
-  ::madvise(address(frame), arena.frame_bytes, MADV_DONTNEED);
+  drop_pages(address(frame), arena.frame_bytes);
   records_[frame].populated = false;
   const std::lock_guard held(lock_);
   committed_bytes_.fetch_sub(cost(arena.frame_bytes), std::memory_order_relaxed);

@@ -113,6 +113,12 @@ Pager::Eviction Pager::evict_mapped(PagedRegion& region, std::uint64_t page, Pag
     return Eviction::write;
   }
   if (suspect(word.frame()) && !proven_unchanged(region, page, word.frame())) {
+    if (region.manual_flush) {  // Not to be written unasked.
+      page_dirtied(region);
+      refuse(word.frame());
+      settle(region, page, word.with_state(PageState::unmapped_dirty));
+      return Eviction::kept;
+    }
     become_writing(region, page);
     return Eviction::write;
   }
@@ -249,12 +255,6 @@ void Pager::finish_cleaning(PagedRegion& region, std::uint64_t page, int error) 
     region.userfaultfd->unprotect(region.page_address(page), region.page_mapped(page));
     return settle(region, page, word.with_state(PageState::dirty));
   }
-  if (suspect(word.frame()) && !evicts_by_copy(region) && word.pins() == 0) {
-    if (PageWord now = word; clear_suspicion(region, page, now)) {
-      settle(region, page, now);
-    }
-    return;
-  }
   set_suspect(word.frame(), true);
   settle(region, page, word.with_state(PageState::clean));
 }
@@ -320,7 +320,7 @@ void Pager::discard(PagedRegion& region, std::uint64_t page, bool only_idle) noe
   }
   const bool was_mapped = word.mapped();
   if (was_mapped) {
-    ::madvise(region.page_address(page), region.page_mapped(page), MADV_DONTNEED);
+    drop_pages(region.page_address(page), region.page_mapped(page));
     change_gauge(region, &CounterBlock::mapped_bytes, -static_cast<std::int64_t>(region.page_bytes));
   }
   forget(region, word, false);

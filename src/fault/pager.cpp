@@ -1,5 +1,6 @@
 // Resolving faults and filling pages.
 #include "fault/pager.hpp"
+#include "platform/drop_pages.hpp"
 #include "platform/page_sizes.hpp"
 
 #include <signal.h>
@@ -190,9 +191,7 @@ int Pager::read_page(PagedRegion& region, std::uint64_t page, std::byte* buffer,
       } catch (...) {
         result = -EIO;
       }
-      if (result > static_cast<std::int64_t>(wanted - done)) {  // No store can have read more than it was asked for.
-        result = -EIO;
-      }
+      result = checked_result(result, wanted - done);
     }
     if (result < 0) {
       count(region, Counter::read_errors);
@@ -302,7 +301,7 @@ void Pager::lift(Failure& failure) noexcept {
   PageWord word = failed.table.load(failure.page);
   while (word.state() == PageState::failed) {
     if (failed.table.change(failure.page, word, word.with_state(PageState::busy))) {
-      ::madvise(failed.page_address(failure.page), failed.page_mapped(failure.page), MADV_DONTNEED);
+      drop_pages(failed.page_address(failure.page), failed.page_mapped(failure.page));
       settle(failed, failure.page, word.with_state(PageState::absent));
       break;
     }

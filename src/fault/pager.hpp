@@ -111,9 +111,11 @@ class Pager {
   /// if it changed.
   bool begin_cleaning(PagedRegion& region, std::uint64_t page, PageWord word) noexcept;
   /// Write-protection stops the processor, not a device. Where the program has direct I/O of its own under way into a
-  /// page that is cleaned in place, the device may still change what is called clean from then on. So a page cleaned in
-  /// place is suspect: the next sync, and its eviction, compare it with its hashes again. The suspicion ends when
-  /// UFFDIO_MOVE, which refuses pages that a device holds, has taken the page, and it is still what was written.
+  /// page that was writable when the I/O began, the device may still change what is called clean from then on. So a
+  /// page of a writable region that was cleaned in place, or moved in and protected after that, is suspect: syncs, and
+  /// its eviction, compare it with its hashes again. The suspicion ends when UFFDIO_MOVE, which refuses pages that a
+  /// device holds, has taken the page, and it is still what it was. A page that was copied in was never writable: it is
+  /// not.
   void finish_cleaning(PagedRegion& region, std::uint64_t page, int error) noexcept;
 
   // --- Dropping.
@@ -213,6 +215,7 @@ class Pager {
   int place_by_move(PagedRegion& region, std::uint64_t page, FrameId frame, bool write, bool as_stored,
                     PageState& state) noexcept;
   int place_by_copy(PagedRegion& region, std::uint64_t page, FillFrames frames, bool write, PageState& state) noexcept;
+  void unlock(PagedRegion& region) noexcept;
   int move_in(PagedRegion& region, std::uint64_t page, FrameId frame) noexcept;
   PageState protect_and_prove(PagedRegion& region, std::uint64_t page, FrameId frame) noexcept;
   void refuse_wild_write(PagedRegion& region, std::uint64_t page, FrameId frame) noexcept;

@@ -13,6 +13,8 @@
 
 #include "cache/block_hash.hpp"
 #include "fault/pager.hpp"
+#include "platform/drop_pages.hpp"
+#include "platform/page_sizes.hpp"
 #include "platform/raise_access_error.hpp"
 
 namespace tiermap {
@@ -28,6 +30,13 @@ void Pager::hash_frame(PagedRegion& region, std::uint64_t page, FrameId frame) n
 int Pager::place(PagedRegion& region, std::uint64_t page, FillFrames frames, bool write, PageState& state) noexcept {
   return frames.token != no_frame ? place_by_copy(region, page, frames, write, state)
                                   : place_by_move(region, page, frames.data, write, true, state);
+}
+
+// The kernel moves pages only between ranges that are both locked in memory or both not. What a budget pages cannot be
+// locked: pin() is for that.
+void Pager::unlock(PagedRegion& region) noexcept {
+  ::munlock(region.memory, round_up(region.length.load(), block_bytes));
+  ::munlock(region.arena->memory.data(), region.arena->memory.size());
 }
 
 // Moves, and waits out pins. On failure the page's bytes are all in the frame again.
@@ -46,7 +55,9 @@ int Pager::move_in(PagedRegion& region, std::uint64_t page, FrameId frame) noexc
     }
     if (error == -EEXIST && attempt == 0) {
       // We own the page and know it to be absent: whatever lies there (a lifted error's marker) is not ours to keep.
-      ::madvise(destination + done, bytes - done, MADV_DONTNEED);
+      drop_pages(destination + done, bytes - done);
+    } else if (error == -EINVAL && attempt == 0) {
+      unlock(region);
     } else if (error == -EBUSY && attempt < 5000) {
       const timespec pause{0, 1'000'000};
       ::nanosleep(&pause, nullptr);
@@ -64,7 +75,9 @@ int Pager::move_in(PagedRegion& region, std::uint64_t page, FrameId frame) noexc
   return 0;
 }
 
-// After a move: write-protects the page, and tells by the frame's hashes whether somebody wrote to it before that.
+// After a move: write-protects the page, and tells by the frame's hashes whether somebody wrote to it before that. A
+// device may still: the program's own direct I/O that took hold of the page before it was protected. So what is called
+// clean is suspect.
 PageState Pager::protect_and_prove(PagedRegion& region, std::uint64_t page, FrameId frame) noexcept {
   std::byte* address = region.page_address(page);
   const std::uint64_t bytes = region.page_mapped(page);
@@ -73,6 +86,7 @@ PageState Pager::protect_and_prove(PagedRegion& region, std::uint64_t page, Fram
     count(region, Counter::window_writes);
     return PageState::dirty;
   }
+  set_suspect(frame, region.writable);
   return PageState::clean;
 }
 
@@ -84,7 +98,7 @@ void Pager::refuse_wild_write(PagedRegion& region, std::uint64_t page, FrameId f
   std::byte* unreported = nullptr;
   wild_write_.compare_exchange_strong(unreported, address + first_difference(address, bytes, frames_.hashes(frame)));
   seal(region);
-  ::madvise(address, bytes, MADV_DONTNEED);
+  drop_pages(address, bytes);
   ring_evictors();
 }
 
@@ -119,7 +133,7 @@ int Pager::place_by_copy(PagedRegion& region, std::uint64_t page, FillFrames fra
   const std::uint64_t bytes = region.page_mapped(page);
   if (frames_.record(frames.token).populated) {
     // The copy is charged to this frame: its slot must hold nothing.
-    ::madvise(frames_.address(frames.token), region.page_bytes, MADV_DONTNEED);
+    drop_pages(frames_.address(frames.token), region.page_bytes);
     frames_.record(frames.token).populated = false;
   }
   FrameRecord& token = frames_.record(frames.token);
@@ -130,7 +144,7 @@ int Pager::place_by_copy(PagedRegion& region, std::uint64_t page, FillFrames fra
   }
   int error = region.userfaultfd->copy(destination, frames_.address(frames.data), bytes, !write);
   if (error == -EEXIST) {
-    ::madvise(destination, bytes, MADV_DONTNEED);
+    drop_pages(destination, bytes);
     error = region.userfaultfd->copy(destination, frames_.address(frames.data), bytes, !write);
   }
   if (error != 0) {
@@ -162,11 +176,14 @@ int Pager::unmap(PagedRegion& region, std::uint64_t page, FrameId frame, bool wa
     std::size_t moved = 0;
     error = region.userfaultfd->move(destination + done, source + done, bytes - done, moved, retries);
     done += moved;
-    if (error != -EEXIST) {
+    if (error == -EINVAL) {
+      unlock(region);
+    } else if (error == -EEXIST) {
+      // The slot of a mapped page is empty by definition; what the kernel may have put there is nobody's.
+      drop_pages(destination + done, bytes - done);
+    } else {
       break;
     }
-    // The slot of a mapped page is empty by definition; what the kernel may have put there is nobody's.
-    ::madvise(destination + done, bytes - done, MADV_DONTNEED);
   }
   if (retries > 0) {
     count(region, Counter::move_retries, retries);

@@ -95,7 +95,7 @@ void WriteBack::write_through_store(std::size_t index, std::uint64_t store_offse
     std::int64_t result = 0;
     try {
       const AccessesOrderedByKernel ordered;
-      result = region.store->write(source + done, bytes - done, store_offset + done);
+      result = checked_result(region.store->write(source + done, bytes - done, store_offset + done), bytes - done);
     } catch (...) {
       result = -EIO;
     }

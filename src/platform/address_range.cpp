@@ -20,19 +20,27 @@ std::string hexadecimal(const void* address) {
   return text;
 }
 
-void exclude_from_children(void* data, std::size_t bytes) noexcept {
+// Of a range that is PROT_NONE. Returns what mprotect() does.
+int prepare(void* data, std::size_t bytes, int protection) noexcept {
   // A child would see holes where pages are: better that it faults at once. Moving pages also needs them unshared.
   ::madvise(data, bytes, MADV_DONTFORK);
+  // After mlockall(MCL_FUTURE) the kernel would give memory to all of it, which may be as much as the machine has.
+  ::munlock(data, bytes);
+  return protection == PROT_NONE ? 0 : ::mprotect(data, bytes, protection);
+}
+
+[[noreturn]] void refuse_reservation(int error_number, std::size_t bytes) {
+  throw PlatformError(error_number, "cannot reserve " + std::to_string(bytes) +
+                                        " bytes of address space: map less, or raise ulimit -v");
 }
 
 }  // namespace
 
 AddressRange AddressRange::reserve(std::size_t bytes, std::size_t alignment, int protection) {
   const std::size_t slack = alignment > 4096 ? alignment : 0;
-  void* raw = ::mmap(nullptr, bytes + slack, protection, mapping_flags, -1, 0);
+  void* raw = ::mmap(nullptr, bytes + slack, PROT_NONE, mapping_flags, -1, 0);
   if (raw == MAP_FAILED) {
-    throw PlatformError(
-        errno, "cannot reserve " + std::to_string(bytes) + " bytes of address space: map less, or raise ulimit -v");
+    refuse_reservation(errno, bytes);
   }
   auto* first = static_cast<std::byte*>(raw);
   const std::size_t misalignment = reinterpret_cast<std::uintptr_t>(first) & (alignment - 1);
@@ -43,12 +51,15 @@ AddressRange AddressRange::reserve(std::size_t bytes, std::size_t alignment, int
   if (slack > head) {
     ::munmap(first + head + bytes, slack - head);
   }
-  exclude_from_children(first + head, bytes);
-  return {first + head, bytes};
+  AddressRange range{first + head, bytes};
+  if (prepare(range.data(), bytes, protection) != 0) {
+    refuse_reservation(errno, bytes);
+  }
+  return range;
 }
 
 AddressRange AddressRange::reserve_at(void* address, std::size_t bytes, int protection) {
-  void* raw = ::mmap(address, bytes, protection, mapping_flags | MAP_FIXED_NOREPLACE, -1, 0);
+  void* raw = ::mmap(address, bytes, PROT_NONE, mapping_flags | MAP_FIXED_NOREPLACE, -1, 0);
   if (raw != MAP_FAILED && raw != address) {  // Kernels before 4.17 take the address as a hint.
     ::munmap(raw, bytes);
     raw = MAP_FAILED;
@@ -58,8 +69,11 @@ AddressRange AddressRange::reserve_at(void* address, std::size_t bytes, int prot
     throw PlatformError(errno, "cannot map " + std::to_string(bytes) + " bytes at " + hexadecimal(address) +
                                    ": something is mapped there already, choose another address or none");
   }
-  exclude_from_children(raw, bytes);
-  return {static_cast<std::byte*>(raw), bytes};
+  AddressRange range{static_cast<std::byte*>(raw), bytes};
+  if (prepare(raw, bytes, protection) != 0) {
+    refuse_reservation(errno, bytes);
+  }
+  return range;
 }
 
 AddressRange::~AddressRange() {
@@ -70,7 +84,7 @@ AddressRange::~AddressRange() {
 
 bool AddressRange::extend(std::size_t bytes, int protection) noexcept {
   std::byte* end = data_ + size_;
-  void* raw = ::mmap(end, bytes - size_, protection, mapping_flags | MAP_FIXED_NOREPLACE, -1, 0);
+  void* raw = ::mmap(end, bytes - size_, PROT_NONE, mapping_flags | MAP_FIXED_NOREPLACE, -1, 0);
   if (raw == MAP_FAILED) {
     return false;
   }
@@ -78,9 +92,9 @@ bool AddressRange::extend(std::size_t bytes, int protection) noexcept {
     ::munmap(raw, bytes - size_);
     return false;
   }
-  exclude_from_children(raw, bytes - size_);
+  const std::size_t added = bytes - size_;
   size_ = bytes;
-  return true;
+  return prepare(raw, added, protection) == 0;
 }
 
 void AddressRange::truncate(std::size_t bytes) noexcept {

@@ -3,6 +3,7 @@
 
 #include <sys/uio.h>
 
+#include <cstddef>
 #include <span>
 
 namespace tiermap {
@@ -11,5 +12,8 @@ namespace tiermap {
 /// that run the program, to empty their translation caches; Linux since 6.13 takes all ranges in one call, and since
 /// 6.16 with one interrupt. Before, they go one by one. At most 1024 ranges. Safe in signal handlers.
 void drop_pages(std::span<const iovec> ranges) noexcept;
+
+/// One range. As the other, also where the program has locked its memory (since Linux 5.18).
+void drop_pages(void* start, std::size_t bytes) noexcept;
 
 }  // namespace tiermap

@@ -22,9 +22,16 @@ class LazyArray {
     if (size == 0) {
       return;
     }
-    void* memory = ::mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* memory = ::mmap(nullptr, bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
       throw std::system_error(errno, std::generic_category(), "reserving address space for a table");
+    }
+    // Else all of it would get memory after mlockall(MCL_FUTURE).
+    ::munlock(memory, bytes());
+    if (::mprotect(memory, bytes(), PROT_READ | PROT_WRITE) != 0) {
+      const int error_number = errno;
+      ::munmap(memory, bytes());
+      throw std::system_error(error_number, std::generic_category(), "reserving address space for a table");
     }
     // Huge pages would make one touched element cost 2 MiB.
     ::madvise(memory, bytes(), MADV_NOHUGEPAGE);

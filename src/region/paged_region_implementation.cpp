@@ -96,7 +96,9 @@ void PagedRegionImplementation::open_range(std::uint64_t from, std::uint64_t to)
     throw PlatformError(-error, "cannot register the region with userfaultfd: use fault mode kernel");
   }
   // Last: whoever touches it before its time must find no zeros.
-  ::mprotect(start, end - first, PROT_READ | PROT_WRITE);
+  if (::mprotect(start, end - first, PROT_READ | PROT_WRITE) != 0) {
+    throw PlatformError(errno, "cannot open " + format_size(end - first) + " of address space: map less");
+  }
 }
 
 PagedRegionImplementation::Pages PagedRegionImplementation::pages_of(ByteRange range) const noexcept {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "config/size.hpp"
+#include "platform/drop_pages.hpp"
 #include "platform/page_sizes.hpp"
 #include "region/paged_region_implementation.hpp"
 #include "region/userfaultfd_engine.hpp"
@@ -51,7 +52,7 @@ int PagedRegionImplementation::hold_page(std::uint64_t page) {
 void PagedRegionImplementation::close_range(std::uint64_t first, std::uint64_t keep_bytes) {
   const std::uint64_t end = round_up(size(), block_bytes);
   const std::uint64_t start = std::min(first << region_.page_shift, end);
-  ::madvise(region_.memory + start, end - start, MADV_DONTNEED);
+  drop_pages(region_.memory + start, end - start);
   const std::uint64_t kept = round_up(keep_bytes, block_bytes);
   forbid(kept, end);
 }

@@ -71,10 +71,10 @@ UserfaultfdEngine::UserfaultfdEngine(const ResolvedCacheOptions& options, FaultM
               .access_source = options.access_source.get()}),
       fillers_(pager_, options.fillers),
       evictors_(pager_, options.evictors) {
-  if (options.budget_bytes < minimum_for(block_bytes)) {
+  if (options.budget_bytes < minimum_for(block_bytes, !move_)) {
     throw OptionError("budget of " + std::to_string(options.budget_bytes) +
                       " bytes is under the least that can work: give at least " +
-                      std::to_string(minimum_for(block_bytes)) + " bytes");
+                      std::to_string(minimum_for(block_bytes, !move_)) + " bytes");
   }
   publication_.cache_counters().budget_bytes.store(options.budget_bytes);
   if (mode == FaultMode::self_serving) {
@@ -104,18 +104,18 @@ UserfaultfdEngine::~UserfaultfdEngine() {
   adapter_.reset();
 }
 
-std::uint64_t UserfaultfdEngine::minimum_for(std::uint64_t page_bytes) const noexcept {
-  // Copying takes a second frame while it lasts.
-  return FramePool::cost(page_bytes) * (move_ ? least_frames : 2 * least_frames);
+std::uint64_t UserfaultfdEngine::minimum_for(std::uint64_t page_bytes, bool copies) const noexcept {
+  // Copying takes a second frame while it lasts, and drops what it evicts.
+  return FramePool::cost(page_bytes) * (copies ? 2 * least_frames : least_frames);
 }
 
 std::uint64_t UserfaultfdEngine::minimum_budget_bytes() const noexcept {
   const std::lock_guard held(regions_mutex_);
-  std::uint64_t largest = block_bytes;
+  std::uint64_t least = minimum_for(block_bytes, !move_);
   for (const PagedRegionImplementation* region : regions_) {
-    largest = std::max(largest, region->page_size_bytes());
+    least = std::max(least, minimum_for(region->page_size_bytes(), !move_ || region->region_.sealed.load()));
   }
-  return minimum_for(largest) + pinned_bytes_.load(std::memory_order_relaxed) + promised_bytes_.load();
+  return least + pinned_bytes_.load(std::memory_order_relaxed) + promised_bytes_.load();
 }
 
 UserfaultfdEngine::PinPromise::PinPromise(UserfaultfdEngine& engine, std::uint64_t cost, std::uint64_t range_bytes)
@@ -187,7 +187,7 @@ std::shared_ptr<StoreTraffic> UserfaultfdEngine::traffic_of(const std::shared_pt
 
 void UserfaultfdEngine::check_budget(std::uint64_t page_bytes) const {
   const std::uint64_t least =
-      minimum_for(page_bytes) + pinned_bytes_.load(std::memory_order_relaxed) + promised_bytes_.load();
+      minimum_for(page_bytes, !move_) + pinned_bytes_.load(std::memory_order_relaxed) + promised_bytes_.load();
   if (frames_.budget_bytes() < least) {
     throw OptionError("budget of " + format_size(frames_.budget_bytes()) + " cannot serve pages of " +
                       format_size(page_bytes) + ": give at least " + std::to_string(least) +

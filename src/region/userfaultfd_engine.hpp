@@ -41,7 +41,7 @@ class UserfaultfdEngine final : public Engine {
 
   static constexpr std::uint64_t least_frames = 4;  ///< One instruction can touch two pages with each of two operands.
 
-  std::uint64_t minimum_for(std::uint64_t page_bytes) const noexcept;
+  std::uint64_t minimum_for(std::uint64_t page_bytes, bool copies) const noexcept;
   /// Room in the budget for pages that a pin() at work is about to pin.
   class PinPromise {
    public:

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "exactness/engine_setting.hpp"
+#include "exactness/signal_trap.hpp"
 #include "exactness/store_kinds.hpp"
 #include "exactness/watchdog.hpp"
 #include "tiermap/tiermap.hpp"
@@ -232,6 +233,33 @@ TEST_P(Budget, UnwritablePagesKeepTheOldBudget) {
   for (std::uint64_t word = 0; word < region.size() / 8; word += 512) {
     ASSERT_EQ(region.as_span<volatile std::uint64_t>()[word], word);
   }
+}
+
+// Pages of a sealed region come by copy, which takes two frames while it lasts.
+TEST_P(Budget, TheLeastWillDoForARegionThatRefusedAWrite) {
+  const SignalTrap trap;
+  auto cache = make_cache(64 << 20);
+  const std::string path = directory_ / "sealed";
+  const std::uint64_t page_bytes = GetParam().page_sizes.back();
+  write_file(path, std::string(page_bytes * 6, 'x'));
+  RegionOptions options;
+  options.page_size_bytes = page_bytes;
+  options.read_ahead_bytes = 0;
+  const Region one = cache->map(path, options);
+  const Region other = cache->map(path, options);
+  for (const Region* region : {&one, &other}) {
+    EXPECT_EQ(SignalTrap::store(region->as_span<volatile std::uint64_t>().data(), 1), SIGSEGV);
+  }
+  cache->set_budget_bytes(cache->minimum_budget_bytes());
+#if defined(__x86_64__)
+  for (std::uint64_t page = 1; page < 6; ++page) {  // One instruction that needs four pages at once.
+    const std::byte* from = one.data() + page * page_bytes - 4;
+    const std::byte* to = other.data() + page * page_bytes - 4;
+    bool equal = false;
+    asm volatile("cmpsq" : "+S"(from), "+D"(to), "=@ccz"(equal) : : "memory");
+    EXPECT_TRUE(equal);
+  }
+#endif
 }
 
 std::vector<Setting> settings() {

@@ -1,11 +1,13 @@
 // System calls that read and write region memory. In notify mode they work on absent pages as on any memory; in
 // self-serving mode the kernel cannot ask us, and they fail with EFAULT unless the pages are resident.
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -42,6 +44,13 @@ class Transfers : public RegionFixture {
     return true;
   }
 
+  /// The pattern in a file on a disk, opened past the page cache; negative if that cannot be had.
+  int open_direct() {
+    write_file(directory_ / "data", std::string(reinterpret_cast<const char*>(pattern_.data()), pattern_.size()));
+    return ::open((directory_ / "data").c_str(), O_RDONLY | O_DIRECT);
+  }
+
+  TemporaryDirectory directory_;
   std::vector<std::byte> pattern_;
   int file_ = -1;
 };
@@ -154,9 +163,7 @@ TEST_P(Transfers, DirectIoIntoARegionUnderPressure) {
   if (!notify()) {
     GTEST_SKIP() << "self-serving mode serves no system calls on absent pages";
   }
-  TemporaryDirectory directory;
-  write_file(directory / "data", std::string(reinterpret_cast<const char*>(pattern_.data()), pattern_.size()));
-  const int direct = ::open((directory / "data").c_str(), O_RDONLY | O_DIRECT);
+  const int direct = open_direct();
   if (direct < 0) {
     GTEST_SKIP() << "no O_DIRECT here";
   }
@@ -195,6 +202,59 @@ TEST_P(Transfers, DirectIoIntoARegionUnderPressure) {
   stop.store(true);
   pressure.join();
   flusher.join();
+  ::close(direct);
+}
+
+// A read that takes hold of a page just as another thread's fault has put it into place: what the device writes after
+// that is in the page, whatever was found out about it before. Large pages, that take long to put into place.
+TEST_P(Transfers, DirectIoIntoAPageThatIsJustComing) {
+  if (!notify() || GetParam().placement == Placement::copy) {
+    GTEST_SKIP() << "only pages that are moved in are writable for a moment, and only notify serves system calls";
+  }
+  constexpr std::uint64_t large_page = 4 << 20;
+  constexpr std::uint64_t large_pages = 40;
+  constexpr std::uint64_t turns = 12 * large_pages;
+  const int direct = open_direct();
+  if (direct < 0) {
+    GTEST_SKIP() << "no O_DIRECT here";
+  }
+  cache_ = make_cache(large_page * 12);
+  RegionOptions options = region_options(Access::read_write);
+  options.page_size_bytes = large_page;
+  store_ = open_store("memory:" + std::to_string(large_page * large_pages), OpenMode::open_or_create);
+  region_ = cache_->map(store_, options);
+  std::atomic<std::uint64_t> wanted{0};
+  std::atomic<std::uint64_t> touched{0};
+  std::thread toucher([&] {
+    for (std::uint64_t turn = 0; turn <= turns;) {
+      if (wanted.load() > turn) {
+        turn = wanted.load();
+        const volatile std::byte* byte = at((turn - 1) % large_pages * large_page + large_page / 2);
+        static_cast<void>(*byte);
+        touched.store(turn);
+        turn += turn == turns ? 1 : 0;
+      }
+    }
+  });
+  for (std::uint64_t turn = 1; turn <= turns; ++turn) {
+    std::byte* const start = at((turn - 1) % large_pages * large_page);
+    const bool reads = (turn - 1) / large_pages % 2 == 0;
+    wanted.store(turn);
+    unsigned char present = 0;
+    while ((present & 1U) == 0 && touched.load() < turn) {
+      ::mincore(start, 4096, &present);
+    }
+    if (reads) {
+      EXPECT_EQ(::pread(direct, start, 4096, 4096), 4096);
+    }
+    while (touched.load() < turn) {
+    }
+    EXPECT_EQ(std::memcmp(start, pattern_.data() + 4096, 4096), 0) << "turn " << turn;
+    if (!reads) {
+      std::memset(start, 0, 4096);
+    }
+  }
+  toucher.join();
   ::close(direct);
 }
 
