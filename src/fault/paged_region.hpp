@@ -123,8 +123,8 @@ struct PagedRegion {
   bool tracks_blocks() const noexcept { return page_bytes >= 4 * block_bytes; }
 };
 
-/// What a store's read() or write() of `bytes` gave, if it can be: no store can have done more than it was asked for, and
-/// no errno value is that large. Anything else is -EIO.
+/// What a store's read() or write() of `bytes` gave, if it can be: no store can have done more than it was asked for,
+/// and no errno value is that large. Anything else is -EIO.
 constexpr std::int64_t checked_result(std::int64_t result, std::uint64_t bytes) noexcept {
   constexpr std::int64_t largest_errno = 4095;
   const bool possible = result < 0 ? result >= -largest_errno : static_cast<std::uint64_t>(result) <= bytes;
