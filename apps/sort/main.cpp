@@ -50,8 +50,14 @@ Input prepare_input(const WorkloadOptions& options, const SortOptions& sort, Thr
     const WordSum sum = check_words(*backing.store(), team).sum;
     return {std::move(backing), sum};
   }
-  const std::uint64_t bytes = options.bytes.value_or(default_bytes);
-  Backing backing = Backing::create(options.file.empty() ? scratch_path(program_name, "words") : options.file, bytes);
+  Backing backing = Backing::create(options.file.empty() ? scratch_path(program_name, "words") : options.file,
+                                    options.bytes.value_or(default_bytes));
+  const std::uint64_t bytes = backing.size_bytes();
+  check_size(bytes, "the size of " + backing.url() + ",");
+  if (options.bytes.value_or(bytes) != bytes) {
+    throw OptionError(fmt::format("{} has {}, not the {} of --bytes: leave one of them out", backing.url(),
+                                  format_size(bytes), format_size(*options.bytes)));
+  }
   progress.restart("generating", bytes);
   const WordSum sum = write_words(*backing.store(), parse_word_order(sort.order), options.seed, team, progress);
   return {std::move(backing), sum};

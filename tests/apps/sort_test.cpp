@@ -140,6 +140,7 @@ TEST_F(SortTest, SaysWhenNothingWasChecked) {
 
 TEST_F(SortTest, RefusesBadInput) {
   expect_refused(program, {"--bytes", "0"}, "size 0");
+  expect_refused(program, {"--file", "memory:64MiB", "--bytes", "1MiB"}, "leave one of them out");
   expect_refused(program, {"--bytes", "13"}, "choose for example 8");
   expect_refused(program, {"--bytes", "10XB"}, "10XB");
   expect_refused(program, {"--bytes", "64PiB"}, "fewer --bytes");
