@@ -115,14 +115,16 @@ bool FramePool::take_chunk(FrameArena& arena, FrameId& first) noexcept {
 // Gives a chunk its memory; the first frame is the caller's, the others become free.
 void FramePool::fill_chunk(FrameArena& arena, FrameId first) noexcept {
   const bool usable = populate_in_one_piece(address(first), huge_page_bytes) == 0;
+  // Not as the arena has it now: another thread's chunk may have failed meanwhile.
+  const auto slots = static_cast<FrameId>(huge_page_bytes / arena.frame_bytes);
   const std::lock_guard held(lock_);
-  for (FrameId frame = first + arena.chunk_slots; frame-- > first;) {
+  for (FrameId frame = first + slots; frame-- > first;) {
     records_[frame].populated = usable;
     if (frame != first) {
       push(usable ? arena.free_list : arena.hole_list, frame);
     }
   }
-  const std::uint64_t others = cost(arena.frame_bytes) * (arena.chunk_slots - 1);
+  const std::uint64_t others = cost(arena.frame_bytes) * (slots - 1);
   if (usable) {
     free_bytes_.fetch_add(others, std::memory_order_relaxed);
   } else {

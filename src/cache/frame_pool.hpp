@@ -37,7 +37,7 @@ struct FrameRecord {
   FrameId next_free;
   bool populated;  ///< The slot holds memory (free frames only).
   bool hashed;     ///< hashes() are those of what the store holds.
-  bool suspect;    ///< Cleaned in place: see Pager::finish_cleaning(). Written by the page's owner, read by anyone.
+  bool suspect;    ///< Cleaned in place or moved in: see Pager::finish_cleaning(). Written by the page's owner.
   bool copied;     ///< The page's memory came by copy, not out of the slot. Written by the page's owner.
   bool judged;  ///< A page that may be copied and that a fault brought: what becomes of it is counted (SecondChances).
   bool named;   ///< The policy named it, and has not been told what became of it. Guarded by the policy lock.

@@ -89,8 +89,8 @@ Pager::Eviction Pager::evict(const Victim& victim) noexcept {
   if (evicts_by_copy(region)) {
     return evict_by_copy(region, victim.page, word);
   }
-  const bool droppable =
-      word.state() == PageState::clean && frames_.record(victim.frame).copied && !suspect(victim.frame);
+  const bool droppable = word.state() == PageState::clean && frames_.record(victim.frame).copied &&
+                         !suspect(victim.frame) && copies_small_pages(region);
   return droppable && !second_chances_.keeps_next() ? Eviction::drop : evict_mapped(region, victim.page, word);
 }
 
@@ -149,6 +149,13 @@ Pager::Eviction Pager::evict_by_copy(PagedRegion& region, std::uint64_t page, Pa
   if (word.state() == PageState::clean && suspect(word.frame())) {
     set_suspect(word.frame(), false);
     if (blocks_differ(region.page_address(page), region.page_mapped(page), frames_.hashes(word.frame()))) {
+      if (region.manual_flush) {  // Not to be written unasked.
+        region.userfaultfd->unprotect(region.page_address(page), region.page_mapped(page));
+        page_dirtied(region);
+        refuse(word.frame());
+        settle(region, page, word.with_state(PageState::dirty));
+        return Eviction::kept;
+      }
       become_writing(region, page);
       return Eviction::write;
     }
@@ -388,13 +395,19 @@ bool Pager::hold(PagedRegion& region, std::uint64_t page, PageWord word) noexcep
   return true;
 }
 
-void Pager::hold_cleaned(PagedRegion& region, std::uint64_t page) noexcept {
+bool Pager::hold_cleaned(PagedRegion& region, std::uint64_t page) noexcept {
   page_cleaned(region);
   PageWord word = region.table.load(page);
   // Pins and waiters may come while we own the page, and stay.
   while (!region.table.change(page, word, word.with_state(PageState::busy))) {
   }
-  take_out(region, word.with_state(word.state() == PageState::writing ? PageState::unmapped : PageState::clean));
+  PageWord held = word.with_state(word.state() == PageState::writing ? PageState::unmapped : PageState::clean);
+  // A device may have changed it since it was written.
+  if (held.mapped() && !clear_suspicion(region, page, held)) {
+    return false;
+  }
+  take_out(region, held);
+  return true;
 }
 
 void Pager::free_held(PagedRegion& region, std::uint64_t page) noexcept {

@@ -20,7 +20,8 @@ constexpr std::size_t few_pages = 8;
 
 }  // namespace
 
-int write_back_range(Pager& pager, PagedRegion& region, std::uint64_t first, std::uint64_t end, WriteBack& write_back) {
+int write_back_range(Pager& pager, PagedRegion& region, std::uint64_t first, std::uint64_t end, WriteBack& write_back,
+                     bool suspects_too) {
   int first_error = 0;
   const WriteBack::Finished finished = [&](PagedRegion& written, std::uint64_t page, int error) {
     first_error = first_error == 0 ? error : first_error;
@@ -29,7 +30,7 @@ int write_back_range(Pager& pager, PagedRegion& region, std::uint64_t first, std
   region.table.for_each_used(first, end, [&](std::uint64_t page) {
     while (true) {
       const PageWord word = region.table.load(page);
-      const bool dirty = pager.wants_cleaning(word);
+      const bool dirty = pager.wants_cleaning(word) && (suspects_too || word.state() != PageState::clean);
       if (dirty && pager.begin_cleaning(region, page, word)) {
         write_back.add(region, page, word.frame());
         if (write_back.pages() >= batch_pages || write_back.bytes() >= batch_bytes) {
@@ -197,7 +198,6 @@ void Evictors::evict_until_rested(WriteBack& write_back) {
       }
     }
     pager_.drop(std::span(dropping).first(to_drop));
-    pager_.trim_unmapped();
     if (write_back.pages() > 0) {
       const std::size_t written = write_back.pages();
       const std::uint64_t errors_before =
@@ -230,7 +230,7 @@ void Evictors::run(WriteBack& write_back) {
     // One at a time: faults may be waiting for what is evicted, and flushes may come without end.
     const Flush* const flush = take_flush();
     if (flush != nullptr) {
-      write_back_range(pager_, *flush->region, flush->first, flush->end, write_back);
+      write_back_range(pager_, *flush->region, flush->first, flush->end, write_back, false);
       finish_flush(*flush);
     }
     // Only fills ring: pages that are rescued while all data fits must not set off the unmapping of others.

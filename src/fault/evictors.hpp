@@ -54,6 +54,7 @@ class Evictors {
 
 /// Writes back what is dirty in pages [first, end) of a region, where it is mapped, and waits for it. Returns 0 or the
 /// first error. Used by sync, flush and unmap.
-int write_back_range(Pager& pager, PagedRegion& region, std::uint64_t first, std::uint64_t end, WriteBack& write_back);
+int write_back_range(Pager& pager, PagedRegion& region, std::uint64_t first, std::uint64_t end, WriteBack& write_back,
+                     bool suspects_too = true);
 
 }  // namespace tiermap

@@ -95,7 +95,7 @@ class Pager {
   std::size_t choose_victims(std::span<Victim> victims) noexcept;
   /// Unmaps a victim if it may go (handler).
   Eviction evict(const Victim& victim) noexcept;
-  static constexpr std::size_t most_dropped_at_once = 64;
+  static constexpr std::size_t most_dropped_at_once = 32;
   /// Gives up pages whose eviction said so, at most so many, with one interrupt to the other processors (handler).
   void drop(std::span<const Victim> victims) noexcept;
   /// The address a page being written is to be written from.
@@ -123,7 +123,7 @@ class Pager {
   /// Frees a page, dirty or not; pins stay, and hold whatever is read there next. `only_idle` leaves alone what is
   /// dirty, pinned or in somebody's hands.
   void discard(PagedRegion& region, std::uint64_t page, bool only_idle) noexcept;
-  /// Takes every page of [first, end) out of the cache; the caller unmaps the range before release_all() gives the
+  /// Takes every page of [first, end) out of the cache; the caller unmaps the range before release_retired() gives the
   /// frames back.
   void retire_pages(PagedRegion& region, std::uint64_t first, std::uint64_t end) noexcept;
   void release_retired(PagedRegion& region, std::uint64_t first, std::uint64_t end) noexcept;
@@ -133,7 +133,7 @@ class Pager {
   /// address range is made absent by the caller; then free_held() frees what it had, and let_go() lets others use it
   /// again.
   bool hold(PagedRegion& region, std::uint64_t page, PageWord word) noexcept;
-  void hold_cleaned(PagedRegion& region, std::uint64_t page) noexcept;
+  bool hold_cleaned(PagedRegion& region, std::uint64_t page) noexcept;
   void free_held(PagedRegion& region, std::uint64_t page) noexcept;
   void let_go(PagedRegion& region, std::uint64_t page) noexcept;
 
@@ -162,8 +162,6 @@ class Pager {
   std::uint64_t share_percent_at_rest() const noexcept;
   /// Bytes of unmapped clean pages: gone at once when wanted.
   std::uint64_t unmapped_bytes() const noexcept { return unmapped_bytes_.load(std::memory_order_relaxed); }
-  /// Gives up unmapped pages that are more than what is to be kept while second chances do not pay.
-  void trim_unmapped() noexcept;
   /// Gives up the oldest unmapped clean page; its frame is the caller's (handler). no_frame if there is none.
   FrameId reclaim_unmapped() noexcept;
 
@@ -206,11 +204,16 @@ class Pager {
  private:
   /// Whether a page that is filled now is to be copied into place.
   bool fills_by_copy(const PagedRegion& region, FillKind kind) const noexcept {
-    return evicts_by_copy(region) ||
-           (kind == FillKind::fault && region.page_bytes <= settings_.largest_copied_page_bytes);
+    return evicts_by_copy(region) || (kind == FillKind::fault && copies_small_pages(region));
+  }
+  /// With room for a few pages only, those that one instruction needs together must be rescued, not read again.
+  bool copies_small_pages(const PagedRegion& region) const noexcept {
+    constexpr std::uint64_t least_frames = 64;
+    return region.page_bytes <= settings_.largest_copied_page_bytes &&
+           frames_.budget_bytes() >= least_frames * FramePool::cost(region.page_bytes);
   }
   void tell_exhausted() noexcept;
-  bool take_frames(PagedRegion& region, FillKind kind, FillFrames& frames) noexcept;
+  bool take_frames(PagedRegion& region, bool two, FillFrames& frames) noexcept;
   int place(PagedRegion& region, std::uint64_t page, FillFrames frames, bool write, PageState& state) noexcept;
   int place_by_move(PagedRegion& region, std::uint64_t page, FrameId frame, bool write, bool as_stored,
                     PageState& state) noexcept;

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "cache/block_hash.hpp"
 #include "fault/pager.hpp"
@@ -35,8 +36,8 @@ int Pager::place(PagedRegion& region, std::uint64_t page, FillFrames frames, boo
 // The kernel moves pages only between ranges that are both locked in memory or both not. What a budget pages cannot be
 // locked: pin() is for that.
 void Pager::unlock(PagedRegion& region) noexcept {
-  ::munlock(region.memory, round_up(region.length.load(), block_bytes));
-  ::munlock(region.arena->memory.data(), region.arena->memory.size());
+  unlock_pages(region.memory, round_up(region.length.load(), block_bytes));
+  unlock_pages(region.arena->memory.data(), region.arena->memory.size());
 }
 
 // Moves, and waits out pins. On failure the page's bytes are all in the frame again.
@@ -46,6 +47,8 @@ int Pager::move_in(PagedRegion& region, std::uint64_t page, FrameId frame) noexc
   const std::uint64_t bytes = region.page_mapped(page);
   std::uint64_t done = 0;
   std::uint64_t retries = 0;
+  bool cleared = false;
+  bool unlocked = false;
   for (int attempt = 0;; ++attempt) {
     std::size_t moved = 0;
     const int error = region.userfaultfd->move(destination + done, source + done, bytes - done, moved, retries);
@@ -53,10 +56,10 @@ int Pager::move_in(PagedRegion& region, std::uint64_t page, FrameId frame) noexc
     if (error == 0) {
       break;
     }
-    if (error == -EEXIST && attempt == 0) {
+    if (error == -EEXIST && !std::exchange(cleared, true)) {
       // We own the page and know it to be absent: whatever lies there (a lifted error's marker) is not ours to keep.
       drop_pages(destination + done, bytes - done);
-    } else if (error == -EINVAL && attempt == 0) {
+    } else if (error == -EINVAL && !region.sealed.load(std::memory_order_acquire) && !std::exchange(unlocked, true)) {
       unlock(region);
     } else if (error == -EBUSY && attempt < 5000) {
       const timespec pause{0, 1'000'000};

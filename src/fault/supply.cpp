@@ -78,19 +78,19 @@ FrameId Pager::reclaim_unmapped() noexcept {
   }
 }
 
-// Frames for a page that may be copied. Without two of them, and where it may be moved too, one does.
-bool Pager::take_frames(PagedRegion& region, FillKind kind, FillFrames& frames) noexcept {
-  if (fills_by_copy(region, kind) && frames_.try_take_two(*region.arena, frames.data, frames.token)) {
-    return true;
+bool Pager::take_frames(PagedRegion& region, bool two, FillFrames& frames) noexcept {
+  if (two) {
+    return frames_.try_take_two(*region.arena, frames.data, frames.token);
   }
   frames.token = no_frame;
-  frames.data = evicts_by_copy(region) ? no_frame : frames_.try_take(*region.arena);
+  frames.data = frames_.try_take(*region.arena);
   return frames.data != no_frame;
 }
 
 bool Pager::try_frames(PagedRegion& region, FillKind kind, FillFrames& frames) noexcept {
+  bool two = fills_by_copy(region, kind);
   while (true) {
-    if (take_frames(region, kind, frames)) {
+    if (take_frames(region, two, frames)) {
       fills_with_frames.fetch_add(1, std::memory_order_relaxed);
       if (shortage_bytes(false) > 0) {
         ring_evictors();
@@ -98,10 +98,13 @@ bool Pager::try_frames(PagedRegion& region, FillKind kind, FillFrames& frames) n
       return true;
     }
     const FrameId victim = reclaim_unmapped();
-    if (victim == no_frame) {
+    if (victim != no_frame) {
+      frames_.give_back(victim, true);
+    } else if (two && !evicts_by_copy(region)) {
+      two = false;  // Where the page may be moved too, one frame does.
+    } else {
       return false;
     }
-    frames_.give_back(victim, true);
   }
 }
 
@@ -161,34 +164,17 @@ bool Pager::obtain_frames(PagedRegion& region, FillFrames& frames) noexcept {
     constexpr std::int64_t patience_nanoseconds = 20'000'000;
     wait_for_supply(epoch, patience_nanoseconds);
   }
+  waiting_for_frames.fetch_sub(1, std::memory_order_release);
+  demand_bytes.fetch_sub(demanded, std::memory_order_release);
   if (!obtained) {
     tell_exhausted();
   }
-  waiting_for_frames.fetch_sub(1, std::memory_order_release);
-  demand_bytes.fetch_sub(demanded, std::memory_order_release);
   return obtained;
 }
 
 std::uint64_t Pager::share_percent_at_rest() const noexcept {
   const std::uint32_t least = 100 - settings_.low_watermark_percent;
   return second_chances_.pay() ? std::max(least, unmapped_share_percent_.load(std::memory_order_relaxed)) : least;
-}
-
-// Samples are to live as long as all unmapped pages would: then they tell how many of those would be rescued.
-void Pager::trim_unmapped() noexcept {
-  if (second_chances_.pay()) {
-    return;
-  }
-  const std::uint32_t share =
-      std::max(100 - settings_.low_watermark_percent, unmapped_share_percent_.load(std::memory_order_relaxed));
-  const std::uint64_t most = frames_.budget_bytes() / 100 * share / SecondChances::sampling;
-  while (unmapped_bytes() > most) {
-    const FrameId frame = reclaim_unmapped();
-    if (frame == no_frame) {
-      return;
-    }
-    frames_.release(frame);
-  }
 }
 
 std::uint64_t Pager::shortage_bytes(bool at_work) const noexcept {

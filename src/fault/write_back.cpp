@@ -204,6 +204,7 @@ void WriteBack::run(const Finished& finished) {
       pager_.last_write_error.store(page.error, std::memory_order_relaxed);
       pager_.count(region, Counter::write_errors);
     } else if (page.changed) {
+      pager_.last_write_error.store(0, std::memory_order_relaxed);
       pager_.count(region, Counter::write_backs);
     }
     finished(region, page.page, page.error);

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <string>
 
+#include "platform/drop_pages.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -25,13 +26,14 @@ int prepare(void* data, std::size_t bytes, int protection) noexcept {
   // A child would see holes where pages are: better that it faults at once. Moving pages also needs them unshared.
   ::madvise(data, bytes, MADV_DONTFORK);
   // After mlockall(MCL_FUTURE) the kernel would give memory to all of it, which may be as much as the machine has.
-  ::munlock(data, bytes);
+  unlock_pages(data, bytes);
   return protection == PROT_NONE ? 0 : ::mprotect(data, bytes, protection);
 }
 
 [[noreturn]] void refuse_reservation(int error_number, std::size_t bytes) {
-  throw PlatformError(error_number, "cannot reserve " + std::to_string(bytes) +
-                                        " bytes of address space: map less, or raise ulimit -v");
+  const char* const limit = error_number == EAGAIN ? "ulimit -l (the program locks its memory)" : "ulimit -v";
+  throw PlatformError(
+      error_number, "cannot reserve " + std::to_string(bytes) + " bytes of address space: map less, or raise " + limit);
 }
 
 }  // namespace
@@ -92,9 +94,12 @@ bool AddressRange::extend(std::size_t bytes, int protection) noexcept {
     ::munmap(raw, bytes - size_);
     return false;
   }
-  const std::size_t added = bytes - size_;
+  if (prepare(raw, bytes - size_, protection) != 0) {
+    ::munmap(raw, bytes - size_);
+    return false;
+  }
   size_ = bytes;
-  return prepare(raw, added, protection) == 0;
+  return true;
 }
 
 void AddressRange::truncate(std::size_t bytes) noexcept {

@@ -22,9 +22,14 @@ constexpr int advice_drop = 24;
 }  // namespace
 
 void drop_pages(void* start, std::size_t bytes) noexcept {
-  if (::madvise(start, bytes, advice_drop) != 0) {
+  if (::madvise(start, bytes, advice_drop) != 0 && ::madvise(start, bytes, MADV_DONTNEED) != 0) {
+    unlock_pages(start, bytes);
     ::madvise(start, bytes, MADV_DONTNEED);
   }
+}
+
+void unlock_pages(void* start, std::size_t bytes) noexcept {
+  ::syscall(SYS_munlock, start, bytes);
 }
 
 void drop_pages(std::span<const iovec> ranges) noexcept {

@@ -10,6 +10,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "platform/drop_pages.hpp"
+
 namespace tiermap {
 
 template <typename T>
@@ -27,7 +29,7 @@ class LazyArray {
       throw std::system_error(errno, std::generic_category(), "reserving address space for a table");
     }
     // Else all of it would get memory after mlockall(MCL_FUTURE).
-    ::munlock(memory, bytes());
+    unlock_pages(memory, bytes());
     if (::mprotect(memory, bytes(), PROT_READ | PROT_WRITE) != 0) {
       const int error_number = errno;
       ::munmap(memory, bytes());

@@ -39,12 +39,20 @@ int PagedRegionImplementation::hold_page(std::uint64_t page) {
       continue;
     }
     int result = 0;
+    bool taken = false;
     write_back_->add(region_, page, word.frame());
     write_back_->run([&](PagedRegion& region, std::uint64_t written, int error) {
       result = error;
-      error == 0 ? pager.hold_cleaned(region, written) : pager.finish_cleaning(region, written, error);
+      if (error != 0) {
+        pager.finish_cleaning(region, written, error);
+      } else {
+        taken = pager.hold_cleaned(region, written);
+      }
     });
-    return result;
+    if (taken || result != 0) {
+      return result;
+    }
+    ::sched_yield();  // A device is at work on the page.
   }
 }
 

@@ -55,11 +55,14 @@ TEST_P(SmallPages, WhereFewPagesComeBackTheyAreCopiedInAndDropped) {
 TEST_P(SmallPages, WhereManyComeBackTheyAreKeptAndRescued) {
   read_at_random(20'000, store_bytes);
   // Nearly all of it fits: what is unmapped is soon wanted again.
-  read_at_random(40'000, budget_bytes / 8 * 9);
-  const std::uint64_t rescues_before = counted(Counter::rescues);
-  const std::uint64_t fills_before = counted(Counter::fills);
-  read_at_random(40'000, budget_bytes / 8 * 9);
-  EXPECT_GT(counted(Counter::rescues) - rescues_before, (counted(Counter::fills) - fills_before) / 4);
+  bool kept = false;
+  for (int round = 0; round < 50 && !kept; ++round) {
+    const std::uint64_t rescues_before = counted(Counter::rescues);
+    const std::uint64_t fills_before = counted(Counter::fills);
+    read_at_random(10'000, budget_bytes / 8 * 9);
+    kept = counted(Counter::rescues) - rescues_before > (counted(Counter::fills) - fills_before) / 2;
+  }
+  EXPECT_TRUE(kept);
 }
 
 TEST_P(SmallPages, WhatWasWrittenIsNotDropped) {

@@ -164,8 +164,9 @@ TEST_P(SyncTest, FlushWritesWithoutWaiting) {
   EXPECT_TRUE(comes_to_be([&] { return store->stalled() > 0; }));
   store->on_write({});
   store->release();
-  EXPECT_TRUE(comes_to_be([&] { return region.statistics().dirty_bytes == 0; }));
-  EXPECT_TRUE(is_all(read_store(*store, 0, 16 * page), std::byte{1}));
+  // The last page's fill may not yet have been counted as dirty: the store decides.
+  EXPECT_TRUE(comes_to_be(
+      [&] { return region.statistics().dirty_bytes == 0 && is_all(read_store(*store, 0, 16 * page), std::byte{1}); }));
 }
 
 TEST_P(SyncTest, FlushOfARangeLeavesTheRest) {

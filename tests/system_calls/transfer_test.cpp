@@ -1,6 +1,7 @@
 // System calls that read and write region memory. In notify mode they work on absent pages as on any memory; in
 // self-serving mode the kernel cannot ask us, and they fail with EFAULT unless the pages are resident.
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -213,7 +214,7 @@ TEST_P(Transfers, DirectIoIntoAPageThatIsJustComing) {
   }
   constexpr std::uint64_t large_page = 4 << 20;
   constexpr std::uint64_t large_pages = 40;
-  constexpr std::uint64_t turns = 12 * large_pages;
+  constexpr std::uint64_t turns = 6 * large_pages;
   const int direct = open_direct();
   if (direct < 0) {
     GTEST_SKIP() << "no O_DIRECT here";
@@ -226,7 +227,7 @@ TEST_P(Transfers, DirectIoIntoAPageThatIsJustComing) {
   std::atomic<std::uint64_t> wanted{0};
   std::atomic<std::uint64_t> touched{0};
   std::thread toucher([&] {
-    for (std::uint64_t turn = 0; turn <= turns;) {
+    for (std::uint64_t turn = 0; turn <= turns; ::sched_yield()) {
       if (wanted.load() > turn) {
         turn = wanted.load();
         const volatile std::byte* byte = at((turn - 1) % large_pages * large_page + large_page / 2);
@@ -248,6 +249,7 @@ TEST_P(Transfers, DirectIoIntoAPageThatIsJustComing) {
       EXPECT_EQ(::pread(direct, start, 4096, 4096), 4096);
     }
     while (touched.load() < turn) {
+      ::sched_yield();
     }
     EXPECT_EQ(std::memcmp(start, pattern_.data() + 4096, 4096), 0) << "turn " << turn;
     if (!reads) {
