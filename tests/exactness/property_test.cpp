@@ -164,7 +164,7 @@ class Tested {
 class Property : public testing::TestWithParam<Case> {
  protected:
   std::unique_ptr<Cache> make_cache() {
-    CacheOptions options = cache_options(GetParam().engine, std::uint64_t{96} << 20);
+    CacheOptions options = cache_options(GetParam().engine, std::uint64_t{192} << 20);
     options.policy = GetParam().policy;
     options.fillers = 1 + static_cast<std::uint32_t>(random_() % 3);
     options.evictors = 1 + static_cast<std::uint32_t>(random_() % 2);
