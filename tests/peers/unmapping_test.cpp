@@ -32,12 +32,19 @@ TEST_P(UnmappingTest, OneOfSeveralRegionsLeavesNoStrandedPages) {
 
 TEST_P(UnmappingTest, GivesBackAddressSpace) {
   Cache cache(cache_options(512 * kib));
-  Region region = cache.map(known_store(1 * mib), read_only(4 * kib));
-  void* const address = region.data();
-  region.unmap();
-  void* const again = ::mmap(address, 1 * mib, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-  EXPECT_EQ(again, address);
-  ::munmap(again, 1 * mib);
+  bool given_back = false;
+  // Another thread (of the engine, of a sanitizer) may take what has just become free: not five times in a row.
+  for (int attempt = 0; attempt < 5 && !given_back; ++attempt) {
+    Region region = cache.map(known_store(1 * mib), read_only(4 * kib));
+    void* const address = region.data();
+    region.unmap();
+    void* const again = ::mmap(address, 1 * mib, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    given_back = again == address;
+    if (again != MAP_FAILED) {
+      ::munmap(again, 1 * mib);
+    }
+  }
+  EXPECT_TRUE(given_back);
 }
 
 TEST_P(UnmappingTest, LeaksNoDescriptors) {
