@@ -12,6 +12,7 @@
 #include "tiermap/error.hpp"
 
 namespace tiermap {
+
 FramePool::FramePool(std::uint64_t budget_bytes, std::uint64_t most_budget_bytes, unsigned shards, bool contiguous)
     : budget_bytes_(budget_bytes),
       most_budget_bytes_(most_budget_bytes),
@@ -146,11 +147,7 @@ FramePool::Taken FramePool::take_locked(FrameArena& arena) noexcept {
     if (arena.hole_list == no_frame && take_chunk(arena, taken.first_of_chunk)) {
       return taken;
     }
-    taken.frame = pop_hole(arena);
-    if (taken.frame != no_frame) {
-      records_[taken.frame].populated = false;
-      committed_bytes_.fetch_add(wanted, std::memory_order_relaxed);
-    }
+    taken.frame = commit_hole(arena, pop_hole(arena));
     return taken;
   }
   taken.to_drop = pop_free_of_other(arena);
@@ -162,20 +159,22 @@ FramePool::Taken FramePool::take_locked(FrameArena& arena) noexcept {
 
 // Takes a slot that holds nothing, if the budget has room.
 FrameId FramePool::take_hole_locked(FrameArena& arena) noexcept {
-  const std::uint64_t wanted = cost(arena.frame_bytes);
-  if (committed_bytes() + wanted > budget_bytes()) {
+  if (committed_bytes() + cost(arena.frame_bytes) > budget_bytes()) {
     return no_frame;
   }
   FrameId frame = pop(arena.hole_list);
-  if (frame == no_frame) {
-    if (arena.fresh_slots + arena.top_slots == arena.slots) {
-      return no_frame;
-    }
-    ++arena.top_slots;
-    frame = arena.first_frame + arena.slots - arena.top_slots;
+  if (frame == no_frame && arena.fresh_slots + arena.top_slots < arena.slots) {
+    frame = arena.first_frame + arena.slots - ++arena.top_slots;
   }
-  records_[frame].populated = false;
-  committed_bytes_.fetch_add(wanted, std::memory_order_relaxed);
+  return commit_hole(arena, frame);
+}
+
+// What was a hole, or no_frame, is held from here on.
+FrameId FramePool::commit_hole(const FrameArena& arena, FrameId frame) noexcept {
+  if (frame != no_frame) {
+    records_[frame].populated = false;
+    committed_bytes_.fetch_add(cost(arena.frame_bytes), std::memory_order_relaxed);
+  }
   return frame;
 }
 

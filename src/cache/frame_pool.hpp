@@ -111,6 +111,7 @@ class FramePool {
   };
   Taken take_locked(FrameArena& arena) noexcept;
   FrameId take_hole_locked(FrameArena& arena) noexcept;
+  FrameId commit_hole(const FrameArena& arena, FrameId frame) noexcept;
   bool take_chunk(FrameArena& arena, FrameId& first) noexcept;
   void fill_chunk(FrameArena& arena, FrameId first) noexcept;
   FrameId pop_hole(FrameArena& arena) noexcept;

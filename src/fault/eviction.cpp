@@ -113,14 +113,7 @@ Pager::Eviction Pager::evict_mapped(PagedRegion& region, std::uint64_t page, Pag
     return Eviction::write;
   }
   if (suspect(word.frame()) && !proven_unchanged(region, page, word.frame())) {
-    if (region.manual_flush) {  // Not to be written unasked.
-      page_dirtied(region);
-      refuse(word.frame());
-      settle(region, page, word.with_state(PageState::unmapped_dirty));
-      return Eviction::kept;
-    }
-    become_writing(region, page);
-    return Eviction::write;
+    return write_or_keep(region, page, word.with_state(PageState::unmapped_dirty));
   }
   become_unmapped(region, page, word);
   return Eviction::unmapped;
@@ -130,6 +123,22 @@ Pager::Eviction Pager::evict_mapped(PagedRegion& region, std::uint64_t page, Pag
 bool Pager::proven_unchanged(PagedRegion& region, std::uint64_t page, FrameId frame) noexcept {
   set_suspect(frame, false);
   return !blocks_differ(frames_.address(frame), region.page_mapped(page), frames_.hashes(frame));
+}
+
+// A page that was to be evicted as clean has changed: it is to be written, or stays as `dirty` where nothing is to be
+// written unasked.
+Pager::Eviction Pager::write_or_keep(PagedRegion& region, std::uint64_t page, PageWord dirty) noexcept {
+  if (!region.manual_flush) {
+    become_writing(region, page);
+    return Eviction::write;
+  }
+  if (dirty.mapped()) {
+    region.userfaultfd->unprotect(region.page_address(page), region.page_mapped(page));
+  }
+  page_dirtied(region);
+  refuse(dirty.frame());
+  settle(region, page, dirty);
+  return Eviction::kept;
 }
 
 // A page that we own, and took for clean, has to be written after all.
@@ -149,15 +158,7 @@ Pager::Eviction Pager::evict_by_copy(PagedRegion& region, std::uint64_t page, Pa
   if (word.state() == PageState::clean && suspect(word.frame())) {
     set_suspect(word.frame(), false);
     if (blocks_differ(region.page_address(page), region.page_mapped(page), frames_.hashes(word.frame()))) {
-      if (region.manual_flush) {  // Not to be written unasked.
-        region.userfaultfd->unprotect(region.page_address(page), region.page_mapped(page));
-        page_dirtied(region);
-        refuse(word.frame());
-        settle(region, page, word.with_state(PageState::dirty));
-        return Eviction::kept;
-      }
-      become_writing(region, page);
-      return Eviction::write;
+      return write_or_keep(region, page, word.with_state(PageState::dirty));
     }
   }
   return Eviction::drop;

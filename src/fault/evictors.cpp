@@ -161,7 +161,8 @@ void Evictors::evict_until_rested(WriteBack& write_back) {
     std::size_t gained = 0;
     std::size_t busy = 0;
     std::array<std::optional<RegionUse>, batch_pages> uses;
-    std::array<Pager::Victim, Pager::most_dropped_at_once> dropping{};
+    static_assert(batch_pages <= Pager::most_dropped_at_once);
+    std::array<Pager::Victim, batch_pages> dropping{};
     std::size_t to_drop = 0;
     std::uint64_t chosen_bytes = 0;
     while (wanted < batch_pages && chosen_bytes < std::min(shortage, batch_bytes)) {
@@ -180,8 +181,7 @@ void Evictors::evict_until_rested(WriteBack& write_back) {
           ++gained;
           chosen_bytes += victim.region->page_bytes;
           dropping[to_drop++] = victim;
-          if (to_drop >=
-              (pager_.waiting_for_frames.load(std::memory_order_relaxed) == 0 ? dropping.size() : few_pages)) {
+          if (to_drop >= few_pages && pager_.waiting_for_frames.load(std::memory_order_relaxed) > 0) {
             pager_.drop(std::span(dropping).first(std::exchange(to_drop, 0)));
             pager_.announce_supply();
           }

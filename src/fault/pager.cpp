@@ -1,7 +1,5 @@
 // Resolving faults and filling pages.
 #include "fault/pager.hpp"
-#include "platform/drop_pages.hpp"
-#include "platform/page_sizes.hpp"
 
 #include <signal.h>
 #include <sys/mman.h>
@@ -10,6 +8,9 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+
+#include "platform/drop_pages.hpp"
+#include "platform/page_sizes.hpp"
 
 namespace tiermap {
 

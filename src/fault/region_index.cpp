@@ -1,10 +1,11 @@
 #include "fault/region_index.hpp"
-#include "platform/page_sizes.hpp"
 
 #include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
+
+#include "platform/page_sizes.hpp"
 
 namespace tiermap {
 

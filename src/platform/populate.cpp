@@ -1,11 +1,12 @@
 #include "platform/populate.hpp"
-#include "platform/page_sizes.hpp"
 
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
+
+#include "platform/page_sizes.hpp"
 
 namespace tiermap {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "config/size.hpp"
 #include "platform/file_cache.hpp"
+#include "platform/page_sizes.hpp"
 #include "platform/populate.hpp"
 #include "region/kernel_engine.hpp"
 #include "tiermap/error.hpp"
@@ -20,10 +21,6 @@ constexpr int advice_cold = MADV_COLD;
 #else
 constexpr int advice_cold = 20;
 #endif
-
-std::uint64_t whole_pages(std::uint64_t bytes) {
-  return (bytes + 4095) / 4096 * 4096;
-}
 
 }  // namespace
 
@@ -67,13 +64,14 @@ void KernelRegion::pin(ByteRange range) {
     }
     engine_->pinned_bytes_ += mapping_->pinned_bytes() - before;
   }
-  if (const int result = populate_pages(mapping_->data() + range.offset, whole_pages(range.bytes)); result < 0) {
+  if (const int result = populate_pages(mapping_->data() + range.offset, round_up(range.bytes, kernel_page_bytes));
+      result < 0) {
     unpin(range);
     throw Error(-result, mapping_->store()->name() + " cannot be read at " + std::to_string(range.offset) +
                              " bytes from the region's start: nothing was pinned");
   }
   // Against the kernel's own eviction, where RLIMIT_MEMLOCK allows it; ours passes over pinned pages anyway.
-  ::mlock(mapping_->data() + range.offset, whole_pages(range.bytes));
+  ::mlock(mapping_->data() + range.offset, round_up(range.bytes, kernel_page_bytes));
 }
 
 void KernelRegion::unpin(ByteRange range) {
@@ -87,7 +85,7 @@ void KernelRegion::unpin(ByteRange range) {
                       " is not all pinned: unpin what was pinned");
   }
   engine_->pinned_bytes_ -= before - mapping_->pinned_bytes();
-  ::munlock(mapping_->data() + range.offset, whole_pages(range.bytes));
+  ::munlock(mapping_->data() + range.offset, round_up(range.bytes, kernel_page_bytes));
   mapping_->lock_pinned(range);
 }
 
@@ -163,8 +161,8 @@ void KernelRegion::discard(ByteRange range) {
 
 void KernelRegion::discard_private(ByteRange range) {
   std::byte* memory = mapping_->data() + range.offset;
-  ::munlock(memory, whole_pages(range.bytes));
-  if (::madvise(memory, whole_pages(range.bytes), MADV_DONTNEED) != 0) {
+  ::munlock(memory, round_up(range.bytes, kernel_page_bytes));
+  if (::madvise(memory, round_up(range.bytes, kernel_page_bytes), MADV_DONTNEED) != 0) {
     throw Error(errno, "the range of " + std::to_string(range.bytes) + " bytes at " + std::to_string(range.offset) +
                            " cannot be dropped now: try again");
   }

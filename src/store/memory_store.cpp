@@ -6,19 +6,15 @@
 #include <cerrno>
 #include <cstring>
 
+#include "platform/page_sizes.hpp"
 #include "store/file_open.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
 namespace {
 
-constexpr std::uint64_t page = 4096;
 constexpr std::uint64_t least_reservation = 1ULL << 30;
 constexpr std::uint64_t largest = 1ULL << 46;  // Half of the address space of a process.
-
-std::uint64_t whole_pages(std::uint64_t bytes) {
-  return (bytes + page - 1) / page * page;
-}
 
 void* reserve(std::uint64_t bytes) {
   return ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -31,10 +27,10 @@ MemoryStore::MemoryStore(std::uint64_t bytes, bool writable) : writable_(writabl
   if (bytes > largest) {
     throw StoreError(ENOMEM, what + " does not fit into the address space: choose at most 64TiB");
   }
-  reserved_ = std::min(largest, std::max(least_reservation, whole_pages(bytes) * 8));
+  reserved_ = std::min(largest, std::max(least_reservation, round_up(bytes, kernel_page_bytes) * 8));
   void* memory = reserve(reserved_);
   if (memory == MAP_FAILED) {
-    reserved_ = std::max(page, whole_pages(bytes));
+    reserved_ = std::max(kernel_page_bytes, round_up(bytes, kernel_page_bytes));
     memory = reserve(reserved_);
   }
   if (memory == MAP_FAILED) {
@@ -79,7 +75,7 @@ int MemoryStore::resize(std::uint64_t bytes) {
   if (bytes > reserved_) {
     return -ENOMEM;
   }
-  const std::uint64_t wanted = whole_pages(bytes);
+  const std::uint64_t wanted = round_up(bytes, kernel_page_bytes);
   if (wanted > usable_) {
     if (::mprotect(memory_ + usable_, wanted - usable_, PROT_READ | PROT_WRITE) != 0) {
       return -errno;
