@@ -42,10 +42,10 @@ enum class Sharing : std::uint8_t {
   private_copy,  ///< Never to the store; dirty pages that must leave memory go to an unlinked scratch file.
 };
 
-/// What the program is about to do with a range of a region.
+/// What the program is about to do with a region, or with a range of it.
 enum class Advice : std::uint8_t {
   normal,      ///< Detect sequential and strided streams and read ahead of them.
-  sequential,  ///< Read ahead at full width at once, and give up pages behind the reader first.
+  sequential,  ///< Read ahead at full width at once, and give up pages behind the reader first: read once, in order.
   random,      ///< Never read ahead.
   will_need,   ///< Fetch the range in the background.
   dont_need,   ///< Write back what is dirty and free the range's memory.
@@ -117,6 +117,7 @@ struct RegionOptions {
   /// Nothing reaches the store until sync() or flush(); dirty pages stay in memory, and a fault that finds nothing else
   /// to evict gets SIGBUS.
   bool manual_flush = false;
+  /// normal, sequential or random, or will_need for all of it.
   Advice advice = Advice::normal;
   /// UPage: a power of two, 4 KiB to 64 MiB. TIERMAP_PAGE_SIZE. Default: 64 KiB.
   std::optional<std::uint64_t> page_size_bytes = std::nullopt;

@@ -69,7 +69,9 @@ class Region {
   /// Undoes one pin() of the same range. Throws OptionError if some page of it is not pinned.
   void unpin(ByteRange range);
 
-  /// Says what will be done with the range; never changes what the bytes are.
+  /// Says what will be done with the range; never changes what the bytes are. Normal, sequential and random say how the
+  /// program reads: they hold for the whole region, whatever the range, until the next of them (in fault mode kernel
+  /// for the range). The others are done once, to the range.
   void advise(Advice advice, ByteRange range);
   void advise(Advice advice) { advise(advice, {0, size()}); }
 

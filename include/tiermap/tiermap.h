@@ -43,7 +43,7 @@ enum tiermap_placement { TIERMAP_PLACEMENT_AUTOMATIC = 0, TIERMAP_PLACEMENT_MOVE
 /* What the program is about to do with a range. */
 enum tiermap_advice {
   TIERMAP_ADVICE_NORMAL = 0,     /* Detect streams and read ahead of them. */
-  TIERMAP_ADVICE_SEQUENTIAL = 1, /* Read ahead at full width, give up what is behind first. */
+  TIERMAP_ADVICE_SEQUENTIAL = 1, /* Read ahead at full width, give up what is behind the reader first. */
   TIERMAP_ADVICE_RANDOM = 2,     /* Never read ahead. */
   TIERMAP_ADVICE_WILL_NEED = 3,  /* Fetch in the background. */
   TIERMAP_ADVICE_DONT_NEED = 4,  /* Write back, then free the memory. */
@@ -87,7 +87,7 @@ struct tiermap_region_options {
   int32_t writable;         /* 1: reads and writes. With a URL and a length, a store that does not exist is made. */
   int32_t private_copy;     /* 1: writes never reach the store. */
   int32_t manual_flush;     /* 1: nothing reaches the store until tiermap_sync() or tiermap_flush(). */
-  int32_t advice;           /* enum tiermap_advice. */
+  int32_t advice;           /* enum tiermap_advice, one of the first four. */
   int32_t unused;           /* 0. */
   uint64_t offset;          /* First byte of the store; a multiple of 4096. */
   uint64_t length;          /* Bytes to map; 0: to the store's end. */
@@ -107,12 +107,14 @@ struct tiermap_range {
 /* What a cache or a region did. counters[i] is what tiermap_counter_name(i) says, for i below counter_count. */
 struct tiermap_statistics {
   uint32_t counter_count;
-  uint32_t unused;
+  uint32_t stage_count;
   uint64_t budget_bytes;
   uint64_t resident_bytes; /* In memory. */
   uint64_t mapped_bytes;   /* Of those, in the program's address range. */
   uint64_t dirty_bytes;    /* Written since they were last written back. */
   uint64_t counters[58];
+  /* How long the stages of serving a fault took: [i] counts those of at least 2^i and under 2^(i+1) nanoseconds. */
+  uint64_t stages[6][40];
 };
 
 /* ---- Caches ---- */
@@ -185,7 +187,8 @@ void tiermap_prefetch_free(struct tiermap_prefetch* prefetch) TIERMAP_NOEXCEPT;
  * cannot hold it. */
 int tiermap_pin(struct tiermap_region* region, struct tiermap_range range) TIERMAP_NOEXCEPT;
 int tiermap_unpin(struct tiermap_region* region, struct tiermap_range range) TIERMAP_NOEXCEPT;
-/* `advice` is an enum tiermap_advice. */
+/* `advice` is an enum tiermap_advice. The first three say how the program reads: they hold for the whole region, whatever
+ * the range, until the next of them (in fault mode kernel for the range). The others are done once, to the range. */
 int tiermap_advise(struct tiermap_region* region, int advice, struct tiermap_range range) TIERMAP_NOEXCEPT;
 /* Writes back what is dirty of a range and makes it durable. On failure it stays dirty. */
 int tiermap_sync(struct tiermap_region* region, struct tiermap_range range) TIERMAP_NOEXCEPT;
@@ -206,6 +209,12 @@ int tiermap_region_statistics(const struct tiermap_region* region,
 const char* tiermap_counter_name(uint32_t index) TIERMAP_NOEXCEPT;
 /* The counter of that name; 0, and errno EINVAL, for an unknown one. */
 uint64_t tiermap_counter(const struct tiermap_statistics* statistics, const char* name) TIERMAP_NOEXCEPT;
+/* Such as "read"; NULL from stage_count on. */
+const char* tiermap_stage_name(uint32_t index) TIERMAP_NOEXCEPT;
+/* The nanoseconds that a share (0 to 1) of the faults did not exceed in the stage of that name, to a factor of two; 0 if
+ * none was counted; 0, and errno EINVAL, for an unknown stage or another share. */
+uint64_t tiermap_stage_nanoseconds(const struct tiermap_statistics* statistics, const char* name,
+                                   double share) TIERMAP_NOEXCEPT;
 /* Why the last function that failed in this thread did; "" if none has. Valid until the next failure in this thread. */
 const char* tiermap_last_error(void) TIERMAP_NOEXCEPT;
 /* The library's, such as "0.1.0". */

@@ -61,6 +61,14 @@ void Fillers::prefetch(PagedRegion& region, const ReadAhead& plan, PrefetchState
   }
 }
 
+void Fillers::follow(PagedRegion& region, const ReadAhead& plan) noexcept {
+  for (std::uint32_t index = 0; index < plan.count_behind; ++index) {
+    pager_.advise(region, plan.behind + static_cast<std::uint64_t>(plan.step * static_cast<std::int64_t>(index)),
+                  Hotness::cold);
+  }
+  prefetch(region, plan, nullptr);
+}
+
 void Fillers::run(FillWorker& worker) {
   FillQueue::Batch batch;
   while (true) {

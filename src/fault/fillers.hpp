@@ -22,6 +22,9 @@ class Fillers {
   /// Asks for pages that are not there yet; forgotten if there is too much of that already. Safe in signal handlers.
   /// `completion` may be null.
   void prefetch(PagedRegion& region, const ReadAhead& plan, PrefetchState* completion) noexcept;
+  /// What a stream wants: pages ahead of the reader, and those that he has left to go before others. Safe in signal
+  /// handlers.
+  void follow(PagedRegion& region, const ReadAhead& plan) noexcept;
 
  private:
   void run(FillWorker& worker);

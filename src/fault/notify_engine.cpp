@@ -105,7 +105,7 @@ void NotifyEngine::handle(const uffd_msg& message, FillWorker& worker, std::uint
       case Resolution::done:
         region->userfaultfd->wake(region->page_address(page), region->page_mapped(page));
         if (word.state() == PageState::unmapped && word.prefetched()) {
-          fillers_.prefetch(*region, region->streams.used(page), nullptr);
+          fillers_.follow(*region, region->streams.used(page));
         }
         return;
       case Resolution::wait:
@@ -134,7 +134,7 @@ void NotifyEngine::fill(PagedRegion& region, std::uint64_t page, bool write, Fil
   } else {
     fillers_.fill(region, page, write, now);
   }
-  fillers_.prefetch(region, ahead, nullptr);
+  fillers_.follow(region, ahead);
 }
 
 void NotifyEngine::sleep(Manager& manager) {

@@ -231,7 +231,7 @@ int Pager::finish_fill(PagedRegion& region, std::uint64_t page, const FillFrames
   }
   frames_.record(frame).region = &region;
   frames_.record(frame).page = page;
-  frames_.record(frame).judged = kind == FillKind::fault && region.page_bytes <= settings_.largest_copied_page_bytes;
+  frames_.record(frame).judged = kind == FillKind::fault && copies_small_pages(region);
   const std::uint64_t flags = kind == FillKind::prefetch ? PageWord::prefetched_bit : 0;
   change_gauge(region, &CounterBlock::resident_bytes, static_cast<std::int64_t>(region.page_bytes));
   if (state == PageState::dirty) {

@@ -124,7 +124,7 @@ bool SelfServingEngine::serve(PagedRegion& region, std::uint64_t page, bool writ
     switch (resolution) {
       case Resolution::done:
         if (word.state() == PageState::unmapped && word.prefetched()) {
-          fillers_.prefetch(region, region.streams.used(page), nullptr);
+          fillers_.follow(region, region.streams.used(page));
         }
         return true;
       case Resolution::wait:
@@ -143,7 +143,7 @@ bool SelfServingEngine::serve(PagedRegion& region, std::uint64_t page, bool writ
 // and waits for the page above.
 bool SelfServingEngine::fill(PagedRegion& region, std::uint64_t page, bool write) noexcept {
   const std::uint64_t started = now_nanoseconds();
-  fillers_.prefetch(region, region.streams.missed(page), nullptr);
+  fillers_.follow(region, region.streams.missed(page));
   if (region.reads_may_block()) {
     fillers_.fill(region, page, write, started);
     return true;

@@ -22,7 +22,6 @@ void StreamDetector::advise(Advice advice) noexcept {
   streams_ = {};
 }
 
-// Widens the window and says what is missing up to it.
 ReadAhead StreamDetector::extend(Stream& stream, std::uint64_t page) noexcept {
   stream.last = page;
   stream.tick = ++tick_;
@@ -30,18 +29,37 @@ ReadAhead StreamDetector::extend(Stream& stream, std::uint64_t page) noexcept {
     stream.frontier = page;
     return {};
   }
+  ReadAhead plan{.step = stream.step};
+  read_further(stream, page, plan);
+  if (advice_ == Advice::sequential) {
+    leave_behind(stream, page, plan);
+  }
+  return plan;
+}
+
+// Widens the window and says what is missing up to it.
+void StreamDetector::read_further(Stream& stream, std::uint64_t page, ReadAhead& plan) const noexcept {
   stream.window = std::min(most_pages_, std::max<std::uint32_t>(stream.window * 2, 4));
   const std::int64_t ahead = distance(page, stream.frontier) / stream.step;
   // Half a window of slack lets requests be large: they are made when the reader has used half of what was fetched.
   if (ahead * 2 > static_cast<std::int64_t>(stream.window)) {
-    return {};
+    return;
   }
   const std::uint64_t from = ahead > 0 ? stream.frontier : page;
-  const auto count =
-      static_cast<std::uint32_t>(static_cast<std::int64_t>(stream.window) - std::max<std::int64_t>(ahead, 0));
-  ReadAhead plan{from + static_cast<std::uint64_t>(stream.step), stream.step, count};
-  stream.frontier = from + static_cast<std::uint64_t>(stream.step * static_cast<std::int64_t>(count));
-  return plan;
+  plan.count = static_cast<std::uint32_t>(static_cast<std::int64_t>(stream.window) - std::max<std::int64_t>(ahead, 0));
+  plan.first = from + static_cast<std::uint64_t>(stream.step);
+  stream.frontier = from + static_cast<std::uint64_t>(stream.step * static_cast<std::int64_t>(plan.count));
+}
+
+// The page just before this one may be in use still: what the reader looks at can lie across both.
+void StreamDetector::leave_behind(Stream& stream, std::uint64_t page, ReadAhead& plan) const noexcept {
+  const std::int64_t left = distance(stream.behind, page) / stream.step - 1;
+  if (left <= 0) {
+    return;
+  }
+  plan.behind = stream.behind;
+  plan.count_behind = static_cast<std::uint32_t>(left);
+  stream.behind += static_cast<std::uint64_t>(stream.step * left);
 }
 
 ReadAhead StreamDetector::missed(std::uint64_t page) noexcept {
@@ -86,7 +104,7 @@ ReadAhead StreamDetector::missed(std::uint64_t page) noexcept {
     oldest->confidence = proof;
     oldest->window = most_pages_;
   }
-  oldest->frontier = page;
+  oldest->frontier = oldest->behind = page;
   return extend(*oldest, page);
 }
 

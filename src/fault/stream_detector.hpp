@@ -11,11 +11,14 @@
 
 namespace tiermap {
 
-/// Pages to read ahead: first, first + step, ... count of them.
+/// Pages to read ahead: first, first + step, ... count of them. And, of a reader that said he reads in order, those
+/// that he has left: behind, behind + step, ... count_behind of them.
 struct ReadAhead {
   std::uint64_t first = 0;
   std::int64_t step = 1;
   std::uint32_t count = 0;
+  std::uint32_t count_behind = 0;
+  std::uint64_t behind = 0;
 };
 
 /// Safe in signal handlers; a call that meets another one at work detects nothing.
@@ -35,6 +38,7 @@ class StreamDetector {
   struct Stream {
     std::uint64_t last = ~std::uint64_t{0};  ///< The page seen last.
     std::uint64_t frontier = 0;              ///< The page last read ahead (or `last`).
+    std::uint64_t behind = 0;                ///< The first page that was not left yet.
     std::int64_t step = 0;                   ///< 0: one page seen only.
     std::uint32_t window = 0;                ///< Pages to keep ahead.
     std::uint32_t confidence = 0;            ///< Continuations in a row.
@@ -42,6 +46,8 @@ class StreamDetector {
   };
 
   ReadAhead extend(Stream& stream, std::uint64_t page) noexcept;
+  void read_further(Stream& stream, std::uint64_t page, ReadAhead& plan) const noexcept;
+  void leave_behind(Stream& stream, std::uint64_t page, ReadAhead& plan) const noexcept;
   static std::int64_t distance(std::uint64_t from, std::uint64_t to) noexcept {
     return static_cast<std::int64_t>(to - from);
   }

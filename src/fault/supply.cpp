@@ -10,6 +10,7 @@
 
 #include "fault/pager.hpp"
 #include "platform/clock.hpp"
+#include "platform/write_unless_closed.hpp"
 
 namespace tiermap {
 
@@ -138,7 +139,7 @@ void Pager::tell_exhausted() noexcept {
   for (std::size_t piece = 0; piece < pieces.size(); ++piece) {
     pieces[piece] = {const_cast<char*>(texts[piece]), std::strlen(texts[piece])};
   }
-  static_cast<void>(!::writev(STDERR_FILENO, pieces.data(), static_cast<int>(pieces.size())));
+  write_unless_closed(STDERR_FILENO, pieces);
 }
 
 bool Pager::obtain_frames(PagedRegion& region, FillFrames& frames) noexcept {

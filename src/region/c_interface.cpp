@@ -59,6 +59,12 @@ void copy_statistics(const tiermap::Statistics& from, tiermap_statistics& to) {
   to.mapped_bytes = from.mapped_bytes;
   to.dirty_bytes = from.dirty_bytes;
   std::memcpy(to.counters, from.counters.data(), sizeof(std::uint64_t) * tiermap::counter_count);
+  static_assert(tiermap::stage_count <= sizeof to.stages / sizeof to.stages[0]);
+  static_assert(sizeof to.stages[0] == sizeof(tiermap::LatencyHistogram::buckets));
+  to.stage_count = static_cast<std::uint32_t>(tiermap::stage_count);
+  for (std::size_t stage = 0; stage < tiermap::stage_count; ++stage) {
+    std::memcpy(to.stages[stage], from.stages[stage].buckets.data(), sizeof to.stages[stage]);
+  }
 }
 
 /// The caller's store, which calls destroy() only once it was mapped: before that the context is still the caller's.
@@ -271,6 +277,29 @@ std::uint64_t tiermap_counter(const struct tiermap_statistics* statistics, const
       }
     }
     throw tiermap::OptionError("there is no counter " + std::string(wanted) + ": see tiermap_counter_name()");
+  });
+}
+
+const char* tiermap_stage_name(std::uint32_t index) noexcept {
+  return index < tiermap::stage_count ? tiermap::stage_name(static_cast<tiermap::Stage>(index)) : nullptr;
+}
+
+std::uint64_t tiermap_stage_nanoseconds(const struct tiermap_statistics* statistics, const char* name,
+                                        double share) noexcept {
+  return without_exceptions<std::uint64_t>(0, [&] {
+    const auto& timed = checked(statistics, "statistics");
+    const char* wanted = &checked(name, "name");
+    if (!(share >= 0 && share <= 1)) {
+      throw tiermap::OptionError("share " + std::to_string(share) + " is not from 0 to 1: give 0.99 for 99 %");
+    }
+    for (std::uint32_t stage = 0; stage < tiermap::stage_count; ++stage) {
+      if (std::strcmp(tiermap_stage_name(stage), wanted) == 0) {
+        tiermap::LatencyHistogram histogram;
+        std::memcpy(histogram.buckets.data(), timed.stages[stage], sizeof timed.stages[stage]);
+        return histogram.quantile_nanoseconds(share);
+      }
+    }
+    throw tiermap::OptionError("there is no stage " + std::string(wanted) + ": see tiermap_stage_name()");
   });
 }
 

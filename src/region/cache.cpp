@@ -37,6 +37,11 @@ ResolvedRegionOptions check_options(const RegionOptions& options) {
     throw OptionError("reserve of " + format_size(options.reserve_bytes) + " is under the length of " +
                       format_size(options.length) + ": make it larger, or 0");
   }
+  if (options.advice == Advice::dont_need || options.advice == Advice::cold || options.advice == Advice::hot) {
+    throw OptionError(
+        "advice to map with is dont_need, cold or hot, and nothing is in memory yet: give normal, "
+        "sequential, random or will_need");
+  }
   const std::uint64_t alignment = resolved.page_size_bytes < (2U << 20) ? resolved.page_size_bytes : 2U << 20;
   if (reinterpret_cast<std::uint64_t>(options.address) % alignment != 0) {
     throw OptionError("address is not a multiple of " + format_size(alignment) +
@@ -95,7 +100,11 @@ Region Cache::map(std::shared_ptr<Store> store, const RegionOptions& options) {
   RegionOptions decided = options;
   decided.length = check_against_store(*store, options);
   const SignalsBlocked quiet;
-  return Region(engine_->map(std::move(store), decided, resolved));
+  std::shared_ptr<RegionImplementation> region = engine_->map(std::move(store), decided, resolved);
+  if (options.advice == Advice::will_need) {
+    region->advise(Advice::will_need, {0, decided.length});
+  }
+  return Region(std::move(region));
 }
 
 std::uint64_t Cache::budget_bytes() const noexcept {

@@ -33,9 +33,6 @@ KernelRegion::KernelRegion(std::shared_ptr<KernelEngine> engine, const std::shar
     own_counters_ = std::make_unique<CounterBlock>();
   }
   engine_->budget_.attach(*mapping_, counters());
-  if (options.advice == Advice::will_need) {
-    advise(Advice::will_need, {0, mapping_->length()});
-  }
 }
 
 KernelRegion::~KernelRegion() {

@@ -130,6 +130,19 @@ static void statistics_and_budget(struct tiermap_cache* cache) {
   EXPECT(tiermap_counter(&statistics, "read_faults") == statistics.counters[0]);
   EXPECT(statistics.counters[0] > 0);
   EXPECT_FAILURE(tiermap_counter(&statistics, "naps") == 0, EINVAL, "naps");
+  uint64_t timed = 0;
+  for (uint32_t stage = 0; stage < statistics.stage_count; ++stage) {
+    for (size_t bucket = 0; strcmp(tiermap_stage_name(stage), "total") == 0 && bucket < 40; ++bucket) {
+      timed += statistics.stages[stage][bucket];
+    }
+  }
+  const int kernel_serves = tiermap_cache_fault_mode(cache) == TIERMAP_FAULT_KERNEL; /* And it times nothing. */
+  EXPECT((timed > 0) == !kernel_serves);
+  EXPECT(tiermap_stage_name(statistics.stage_count) == NULL);
+  EXPECT((tiermap_stage_nanoseconds(&statistics, "total", 0.5) > 0) == !kernel_serves);
+  EXPECT(tiermap_stage_nanoseconds(&statistics, "total", 0.5) <= tiermap_stage_nanoseconds(&statistics, "total", 1));
+  EXPECT_FAILURE(tiermap_stage_nanoseconds(&statistics, "nap", 0.5) == 0, EINVAL, "nap");
+  EXPECT_FAILURE(tiermap_stage_nanoseconds(&statistics, "total", 50) == 0, EINVAL, "share 50");
   EXPECT(tiermap_region_statistics(region, &statistics) == 0);
   EXPECT(tiermap_unmap(region) == 0);
 

@@ -5,6 +5,7 @@
 
 #include <random>
 #include <set>
+#include <vector>
 
 namespace tiermap {
 namespace {
@@ -114,6 +115,33 @@ TEST(StreamDetector, NothingIsAskedForTwice) {
     for (std::uint64_t index = 0; index < plan.count; ++index) {
       EXPECT_TRUE(asked.insert(plan.first + index).second) << plan.first + index;
     }
+  }
+}
+
+TEST(StreamDetector, OfAReaderInOrderEveryPageIsLeftOnceButTheOneBeforeLast) {
+  StreamDetector detector;
+  detector.configure(32);
+  std::vector<std::uint64_t> left;
+  std::uint64_t frontier = 0;
+  const auto read = [&](std::uint64_t page) {
+    const ReadAhead plan = page <= frontier && page > 0 ? detector.used(page) : detector.missed(page);
+    frontier = plan.count > 0 ? plan.first + plan.count - 1 : frontier;
+    for (std::uint64_t index = 0; index < plan.count_behind; ++index) {
+      left.push_back(plan.behind + index);
+    }
+  };
+  for (std::uint64_t page = 0; page < 10; ++page) {
+    read(page);
+  }
+  EXPECT_TRUE(left.empty()) << "nobody said that these are read once";
+  detector.advise(Advice::sequential);
+  frontier = 0;
+  for (std::uint64_t page = 100; page < 600; ++page) {
+    read(page);
+    ASSERT_EQ(left.size(), page < 102 ? 0 : page - 101) << page;
+  }
+  for (std::uint64_t page = 100; page < 598; ++page) {
+    ASSERT_EQ(left[page - 100], page);
   }
 }
 

@@ -64,6 +64,41 @@ TEST_P(AdviseTest, SequentialReadsAheadFromTheFirstPageOn) {
   EXPECT_TRUE(comes_to_be([&] { return region.statistics()[Counter::prefetched_pages] > 0; }));
 }
 
+// How many of 32 pages are in memory still after another region was read from end to end.
+std::uint64_t kept_beside_a_scan(const CacheOptions& options, const std::shared_ptr<FaultyStore>& store,
+                                 Advice advice) {
+  Cache cache(options);
+  Region used = cache.map(store, read_only(page));
+  used.advise(Advice::random);
+  const auto look = [&] {
+    for (std::uint64_t offset = 0; offset < 32 * page; offset += page) {
+      touch(used.data() + offset);
+    }
+  };
+  look();
+  Region scanned = cache.map(store, read_only(page));
+  scanned.advise(advice);
+  EXPECT_TRUE(is_known(bytes_of(scanned), 0));
+  const std::uint64_t fills = used.statistics()[Counter::fills];
+  look();
+  return 32 - (used.statistics()[Counter::fills] - fills);
+}
+
+TEST_P(AdviseTest, SequentialGivesUpWhatIsBehindTheReaderFirst) {
+  CacheOptions options = cache_options(2 * mib);
+  options.policy = "fifo";
+  EXPECT_LT(kept_beside_a_scan(options, store_, Advice::normal), 8U) << "first in, first out";
+  EXPECT_GT(kept_beside_a_scan(options, store_, Advice::sequential), 24U);
+}
+
+TEST_P(AdviseTest, HowItIsReadHoldsForTheWholeRegionWhateverTheRange) {
+  Cache cache(cache_options(1 * mib));
+  Region region = cache.map(store_, read_only(page));
+  region.advise(Advice::random, {0, page});
+  EXPECT_TRUE(is_known(bytes_of(region), 0));
+  EXPECT_EQ(region.statistics()[Counter::prefetched_pages], 0U);
+}
+
 TEST_P(AdviseTest, AdviceAtMappingIsTaken) {
   Cache cache(cache_options(1 * mib));
   RegionOptions options = read_only(page);
@@ -75,6 +110,19 @@ TEST_P(AdviseTest, AdviceAtMappingIsTaken) {
   Region sequential = cache.map(store_, options);
   touch(sequential.data());
   EXPECT_TRUE(comes_to_be([&] { return sequential.statistics()[Counter::prefetched_pages] > 0; }));
+  options.advice = Advice::will_need;
+  options.length = 8 * page;
+  Region needed = cache.map(store_, options);
+  EXPECT_TRUE(comes_to_be([&] { return needed.statistics().resident_bytes == 8 * page; }));
+}
+
+TEST_P(AdviseTest, AdviceThatIsForPagesInMemoryCannotBeMappedWith) {
+  Cache cache(cache_options(1 * mib));
+  RegionOptions options = read_only(page);
+  for (const Advice advice : {Advice::dont_need, Advice::cold, Advice::hot}) {
+    options.advice = advice;
+    EXPECT_THROW(cache.map(store_, options), OptionError);
+  }
 }
 
 // How many pages of a range are in memory still after the range, then an advice, then other pages.

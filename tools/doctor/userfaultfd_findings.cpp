@@ -28,7 +28,7 @@ constexpr std::array features = {
     Feature{UFFD_FEATURE_EXACT_ADDRESS, "EXACT_ADDRESS", "5.18", "nothing is lost"},
     Feature{UFFD_FEATURE_WP_UNPOPULATED, "WP_UNPOPULATED", "6.4", "nothing is lost"},
     Feature{UFFD_FEATURE_POISON, "POISON", "6.6", "a page that cannot be read is reported by other means"},
-    Feature{UFFD_FEATURE_WP_ASYNC, "WP_ASYNC", "6.7", "first writes to clean pages cost a fault of their own"},
+    Feature{UFFD_FEATURE_WP_ASYNC, "WP_ASYNC", "6.7", "nothing is lost"},
     Feature{UFFD_FEATURE_MOVE, "MOVE", "6.8", "pages are copied into place, not moved"},
 };
 
@@ -54,7 +54,7 @@ Finding examine_pagemap_scan() {
     return {section, "PAGEMAP_SCAN", Finding::State::good, "works", ""};
   }
   return {section, "PAGEMAP_SCAN", Finding::State::limited, describe_error(error_number),
-          "use Linux 6.7 or later; without it, what was written inside a page is found by other means"};
+          "use Linux 6.7 or later; without it, fault mode kernel looks up one by one which pages are in memory"};
 }
 
 }  // namespace
