@@ -66,7 +66,8 @@ class FullMemory : public testing::TestWithParam<EngineSetting> {
     options.access = Access::read_write;
     options.page_size_bytes = page_bytes;
     options.manual_flush = manual_flush;
-    region_ = cache_->map(store_, options);
+    // A store that is code is read by fillers, one in memory by the thread that faults, if it may.
+    region_ = cache_->map(manual_flush ? memory_ : store_, options);
   }
   /// The signal that the first write raises for which there is no room; 0 if there is room for all.
   int fill() {
@@ -79,8 +80,8 @@ class FullMemory : public testing::TestWithParam<EngineSetting> {
 
   SignalTrap trap_;  // Before the first cache.
   Watchdog watchdog_{"full memory", 60s};
-  std::shared_ptr<FaultyStore> store_ =
-      std::make_shared<FaultyStore>(open_store("memory:" + std::to_string(store_bytes), OpenMode::open_or_create));
+  std::shared_ptr<Store> memory_ = open_store("memory:" + std::to_string(store_bytes), OpenMode::open_or_create);
+  std::shared_ptr<FaultyStore> store_ = std::make_shared<FaultyStore>(memory_);
   std::unique_ptr<Cache> cache_;
   Region region_;
 };
