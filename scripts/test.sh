@@ -67,9 +67,9 @@ step_tidy() {
 
 # The programs, the command and the documents' code run in the release step alone: under a sanitizer they would take most
 # of the time and show little that the library's own tests do not.
-readonly asan_tests=(store config observe policy cache fault region peers exactness system_calls crash)
+readonly asan_tests=(store config observe policy cache fault region peers adapt kernel_mode exactness system_calls crash)
 # Where threads meet.
-readonly tsan_tests=(cache fault region exactness system_calls)
+readonly tsan_tests=(store cache fault region adapt kernel_mode exactness system_calls)
 
 # run_sanitizer PRESET FOLDER...: builds and runs the tests of these folders.
 run_sanitizer() {

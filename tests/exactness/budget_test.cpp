@@ -47,6 +47,24 @@ std::uint64_t status_bytes(const std::string& field) {
   return 0;
 }
 
+/// The kernel's own high-water mark of this process, from when it is made.
+class HighWaterMark {
+ public:
+  HighWaterMark() : set_back_(static_cast<bool>(std::ofstream("/proc/self/clear_refs") << 5 << std::flush)) {}
+  /// How far the mark has risen, but for what the program itself has come to need of its files (code, libraries);
+  /// 0 where the mark cannot be set back.
+  std::uint64_t rise_bytes() const {
+    const std::uint64_t expected = resident_before_ + status_bytes("RssFile:") - of_files_before_;
+    const std::uint64_t mark = status_bytes("VmHWM:");
+    return set_back_ && mark > expected ? mark - expected : 0;
+  }
+
+ private:
+  const bool set_back_;
+  const std::uint64_t resident_before_ = status_bytes("VmRSS:");
+  const std::uint64_t of_files_before_ = status_bytes("RssFile:");
+};
+
 struct Setting {
   EngineSetting engine;
   std::vector<std::uint64_t> page_sizes;
@@ -137,6 +155,7 @@ TEST_P(Budget, ResidentMemoryStaysUnderItAtEveryMoment) {
   constexpr std::uint64_t budget = 48 << 20;
   in_child([&] {
     const Watchdog watchdog("budget", 60s);
+    const HighWaterMark mark;
     const std::uint64_t before = status_bytes("RssAnon:");
     const auto cache = make_cache(budget);
     map_all(*cache, 64 << 20);
@@ -151,8 +170,8 @@ TEST_P(Budget, ResidentMemoryStaysUnderItAtEveryMoment) {
     stop.store(true);
     sampler.join();
     EXPECT_GT(most, before + budget / 2);
-    const std::uint64_t allowed = before + budget;
-    return most > allowed ? most - allowed : 0;
+    const std::uint64_t rise = std::max(most - before, mark.rise_bytes());
+    return rise > budget ? rise - budget : 0;
   });
 }
 

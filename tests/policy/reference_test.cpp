@@ -214,22 +214,38 @@ std::unique_ptr<EvictionPolicy> plain_model(std::string_view name, PolicyOptions
 
 class Reference : public testing::TestWithParam<std::string_view> {};
 
+// Both are given the same accesses, and have to name the same victims.
+void compare(std::string_view name, PolicyOptions options, std::uint64_t capacity, std::uint64_t seed) {
+  SCOPED_TRACE("seed " + std::to_string(seed) + ", capacity " + std::to_string(capacity));
+  options.max_frames = static_cast<FrameId>(capacity);
+  options.capacity_units = capacity;
+  const std::unique_ptr<EvictionPolicy> tested = make_eviction_policy(name, options);
+  const std::unique_ptr<EvictionPolicy> model = plain_model(name, options);
+  Pair pair(*tested, *model);
+  Replay replay(pair, capacity, 40, seed == 2);
+  for (const Accesses::Step step : Accesses(seed).record(6000)) {
+    replay.step(step);
+    ASSERT_FALSE(testing::Test::HasFailure());
+  }
+  EXPECT_GT(pair.compared(), 1000U);
+}
+
 TEST_P(Reference, NamesTheSameVictimsInTheSameOrderAsThePlainModel) {
   for (const std::uint64_t capacity : {4U, 30U, 120U, 300U}) {
     for (std::uint64_t seed = 1; seed <= 3; ++seed) {
-      SCOPED_TRACE("seed " + std::to_string(seed) + ", capacity " + std::to_string(capacity));
+      compare(GetParam(), {}, capacity, seed);
+    }
+  }
+}
+
+TEST_P(Reference, AlsoWithOtherShares) {
+  for (const std::uint32_t hot : {0U, 25U, 75U}) {
+    for (const std::uint32_t unmapped : {0U, 10U, 50U, 75U}) {
+      SCOPED_TRACE(std::to_string(hot) + " % hot, " + std::to_string(unmapped) + " % unmapped");
       PolicyOptions options;
-      options.max_frames = static_cast<FrameId>(capacity);
-      options.capacity_units = capacity;
-      const std::unique_ptr<EvictionPolicy> tested = make_eviction_policy(GetParam(), options);
-      const std::unique_ptr<EvictionPolicy> model = plain_model(GetParam(), options);
-      Pair pair(*tested, *model);
-      Replay replay(pair, capacity, 40, seed == 2);
-      for (const Accesses::Step step : Accesses(seed).record(6000)) {
-        replay.step(step);
-        ASSERT_FALSE(HasFailure());
-      }
-      EXPECT_GT(pair.compared(), 1000U);
+      options.hot_share_percent = hot;
+      options.unmapped_share_percent = unmapped;
+      compare(GetParam(), options, 120, 1);
     }
   }
 }

@@ -185,6 +185,20 @@ TEST(FileStore, many_threads_open_or_create_one_file) {
   EXPECT_EQ(file_size(directory / "file"), 8192U);
 }
 
+TEST(FileStore, what_is_aligned_goes_past_the_page_cache_where_the_file_system_lets_it) {
+  const TemporaryDirectory directory;
+  const auto store = create(directory / "file", 1 << 20);
+  if (!FileDescriptor(::open((directory / "file").c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC)).valid()) {
+    GTEST_SKIP() << "this file system refuses O_DIRECT";
+  }
+  EXPECT_GT(store->direct_alignment(), 1U);
+  Extent extent;
+  ASSERT_TRUE(store->locate_read(8192, 65536, extent));
+  EXPECT_NE(::fcntl(extent.file_descriptor, F_GETFL) & O_DIRECT, 0);
+  ASSERT_TRUE(store->locate_write(8192, 65536, extent));
+  EXPECT_NE(::fcntl(extent.file_descriptor, F_GETFL) & O_DIRECT, 0);
+}
+
 TEST(FileStore, mixed_direct_and_buffered_access_agree) {
   const TemporaryDirectory directory;
   const auto store = create(directory / "file", 1 << 20);
