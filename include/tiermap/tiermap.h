@@ -187,8 +187,9 @@ void tiermap_prefetch_free(struct tiermap_prefetch* prefetch) TIERMAP_NOEXCEPT;
  * cannot hold it. */
 int tiermap_pin(struct tiermap_region* region, struct tiermap_range range) TIERMAP_NOEXCEPT;
 int tiermap_unpin(struct tiermap_region* region, struct tiermap_range range) TIERMAP_NOEXCEPT;
-/* `advice` is an enum tiermap_advice. The first three say how the program reads: they hold for the whole region, whatever
- * the range, until the next of them (in fault mode kernel for the range). The others are done once, to the range. */
+/* `advice` is an enum tiermap_advice. The first three say how the program reads: they hold for the whole region,
+ * whatever the range, until the next of them (in fault mode kernel for the range). The others are done once, to the
+ * range. */
 int tiermap_advise(struct tiermap_region* region, int advice, struct tiermap_range range) TIERMAP_NOEXCEPT;
 /* Writes back what is dirty of a range and makes it durable. On failure it stays dirty. */
 int tiermap_sync(struct tiermap_region* region, struct tiermap_range range) TIERMAP_NOEXCEPT;
@@ -211,8 +212,8 @@ const char* tiermap_counter_name(uint32_t index) TIERMAP_NOEXCEPT;
 uint64_t tiermap_counter(const struct tiermap_statistics* statistics, const char* name) TIERMAP_NOEXCEPT;
 /* Such as "read"; NULL from stage_count on. */
 const char* tiermap_stage_name(uint32_t index) TIERMAP_NOEXCEPT;
-/* The nanoseconds that a share (0 to 1) of the faults did not exceed in the stage of that name, to a factor of two; 0 if
- * none was counted; 0, and errno EINVAL, for an unknown stage or another share. */
+/* The nanoseconds that a share (0 to 1) of the faults did not exceed in the stage of that name, to a factor of two; 0
+ * if none was counted; 0, and errno EINVAL, for an unknown stage or another share. */
 uint64_t tiermap_stage_nanoseconds(const struct tiermap_statistics* statistics, const char* name,
                                    double share) TIERMAP_NOEXCEPT;
 /* Why the last function that failed in this thread did; "" if none has. Valid until the next failure in this thread. */
