@@ -9,6 +9,7 @@
 
 #include "kernel_mode/kernel_cache.hpp"
 #include "platform/file_cache.hpp"
+#include "region/raised_signal.hpp"
 
 namespace tiermap {
 namespace {
@@ -221,7 +222,7 @@ TEST_F(KernelRegionTest, WritingToAReadOnlyRegionIsASegmentationFault) {
   write_file(path(), std::string(4096, 'x'));
   Cache cache(kernel_options(mebibyte));
   const Region region = cache.map(path());
-  ASSERT_EXIT(*const_cast<volatile std::byte*>(region.data()) = std::byte{1}, ::testing::KilledBySignal(SIGSEGV), "");
+  EXPECT_EQ(signal_raised_by([&] { *const_cast<volatile std::byte*>(region.data()) = std::byte{1}; }), SIGSEGV);
   EXPECT_EQ(read_file(path()), std::string(4096, 'x'));
 }
 
