@@ -13,8 +13,8 @@ enum class Counter : std::uint8_t {
   write_faults,      ///< Accesses to absent pages that were writes.
   protect_faults,    ///< First writes to clean resident pages.
   coalesced_faults,  ///< Faults on a page that was being filled already.
-  fills,             ///< Pages read from the store, prefetched ones included.
-  zero_fills,        ///< Pages that lay wholly in a hole or past the store's end: no read.
+  fills,             ///< Pages filled from the store, prefetched ones included.
+  zero_fills,        ///< Of those, pages in a hole that the store tells of, or past its end: no read.
   rescues,           ///< Pages found unmapped but still in memory: no I/O.
   evictions,         ///< Pages whose frame was given up.
   unmaps,            ///< Pages taken from the program's address range, still in their frame.
@@ -23,7 +23,7 @@ enum class Counter : std::uint8_t {
   written_bytes,     ///< Bytes written to the store.
   prefetched_pages,  ///< Pages filled before anyone asked.
   prefetch_used,     ///< Of those, pages known to have been used.
-  prefetch_wasted,   ///< Of those, pages evicted unused.
+  prefetch_wasted,   ///< Of those, pages evicted without that; with placement copy a read of one goes unseen.
   frame_waits,       ///< Faults that found no frame, and evicted a page themselves or waited for the evictors.
   read_errors,       ///< Reads the store failed.
   write_errors,      ///< Writes the store failed; the page stays dirty.
@@ -39,7 +39,7 @@ const char* counter_name(Counter counter) noexcept;
 
 /// The stages of serving a fault that are timed.
 enum class Stage : std::uint8_t {
-  queue,  ///< From the message until a worker takes it (notify only).
+  queue,  ///< From the message, or from handing it on, until a worker takes it; a thread that serves itself has none.
   frame,  ///< Until a free frame is at hand.
   read,   ///< Until the store has filled it.
   place,  ///< Until the program can reach it.

@@ -1,130 +1,16 @@
-// Stores that fail, stall and return short at chosen moments: errors reach who they concern, nothing is lost, nothing
+// Stores that fail and return short at chosen moments: errors reach who they concern, nothing is lost, nothing
 // hangs.
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <memory>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "exactness/engine_setting.hpp"
-#include "exactness/signal_trap.hpp"
-#include "exactness/store_kinds.hpp"
-#include "exactness/watchdog.hpp"
-#include "tiermap/tiermap.hpp"
+#include "exactness/faulty_store_fixture.hpp"
 
 namespace tiermap {
 namespace {
-
-using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
-using Call = FaultyStore::Call;
-
-constexpr std::uint64_t store_bytes = 4 << 20;
-constexpr std::uint64_t page_bytes = 32 << 10;  // Large enough to track blocks.
-constexpr std::uint64_t page_words = page_bytes / 8;
-constexpr std::uint64_t pages = store_bytes / page_bytes;
-
-/// In memory, with limits.
-class CappedStore final : public Store {
- public:
-  explicit CappedStore(std::uint32_t reads = 0, std::uint32_t writes = 0) : reads_(reads), writes_(writes) {
-    inner_ = open_store("memory:" + std::to_string(store_bytes), OpenMode::open_or_create);
-    for (std::uint64_t word = 0; word < store_bytes / 8; ++word) {
-      const std::uint64_t value = first_content(word);
-      inner_->write(&value, sizeof value, word * 8);
-    }
-  }
-  std::uint64_t size_bytes() const override { return store_bytes; }
-  bool writable() const override { return true; }
-  std::int64_t read(void* buffer, std::size_t bytes, std::uint64_t offset) override {
-    return inner_->read(buffer, bytes, offset);
-  }
-  std::int64_t write(const void* buffer, std::size_t bytes, std::uint64_t offset) override {
-    return inner_->write(buffer, bytes, offset);
-  }
-  std::uint32_t max_reads_in_flight() const override { return reads_; }
-  std::uint32_t max_writes_in_flight() const override { return writes_; }
-  std::uint64_t word(std::uint64_t index) {
-    std::uint64_t value = 0;
-    inner_->read(&value, sizeof value, index * 8);
-    return value;
-  }
-
- private:
-  std::shared_ptr<Store> inner_;
-  const std::uint32_t reads_;
-  const std::uint32_t writes_;
-};
-
-class FaultyStores : public testing::TestWithParam<EngineSetting> {
- protected:
-  void open(std::uint64_t budget_bytes, std::uint32_t reads = 0, std::uint32_t writes = 0, bool manual_flush = false) {
-    inner_ = std::make_shared<CappedStore>(reads, writes);
-    store_ = std::make_shared<FaultyStore>(inner_);
-    CacheOptions options = cache_options(GetParam(), budget_bytes);
-    options.fillers = 4;
-    options.evictors = 2;
-    cache_ = std::make_unique<Cache>(options);
-    RegionOptions region;
-    region.access = Access::read_write;
-    region.page_size_bytes = page_bytes;
-    region.read_ahead_bytes = 0;
-    region.manual_flush = manual_flush;
-    region_ = cache_->map(store_, region);
-    words_ = reinterpret_cast<volatile std::uint64_t*>(region_.data());
-  }
-
-  void TearDown() override {
-    if (store_ != nullptr) {
-      store_->on_read(nullptr);
-      store_->on_write(nullptr);
-      store_->release();
-      region_.unmap();
-      EXPECT_EQ(store_->overlap_violations(), 0U);
-    }
-  }
-
-  static constexpr std::uint64_t first_word(std::uint64_t page) { return page * page_words; }
-
-  int load(std::uint64_t word, std::uint64_t& value) { return SignalTrap::load(words_ + word, value); }
-  /// The signal that loading a page's first word raises; 0 also says that the value was right.
-  int touch(std::uint64_t page) {
-    std::uint64_t value = 0;
-    const int number = load(first_word(page), value);
-    EXPECT_TRUE(number != 0 || value == first_content(first_word(page))) << "page " << page;
-    return number;
-  }
-  /// Touches until it works.
-  bool heals(std::uint64_t page, std::chrono::milliseconds patience = 5s) {
-    const auto end = Clock::now() + patience;
-    while (touch(page) != 0) {
-      if (Clock::now() > end) {
-        return false;
-      }
-      std::this_thread::sleep_for(10ms);
-    }
-    return true;
-  }
-  static std::uint64_t new_content(std::uint64_t word) { return first_content(word) ^ 0x5555; }
-  void store_has_new_content() {
-    for (std::uint64_t word = 0; word < store_bytes / 8; ++word) {
-      ASSERT_EQ(inner_->word(word), new_content(word)) << "word " << word << ", page " << word / page_words;
-    }
-  }
-
-  SignalTrap trap_;  // Before the first cache.
-  Watchdog watchdog_{"faulty store", 60s};
-  std::shared_ptr<CappedStore> inner_;
-  std::shared_ptr<FaultyStore> store_;
-  std::unique_ptr<Cache> cache_;
-  Region region_;
-  volatile std::uint64_t* words_ = nullptr;
-};
 
 TEST_P(FaultyStores, ReadErrorIsSigbusAndHeals) {
   open(1 << 20);
@@ -301,7 +187,7 @@ TEST_P(FaultyStores, MemoryFullOfUnwritablePagesIsSigbusNotAHang) {
 }
 
 TEST_P(FaultyStores, ManualFlushKeepsDirtyPagesFromTheStore) {
-  open(1 << 20, 0, 0, true);
+  open(1 << 20, {.manual_flush = true});
   std::uint64_t written = 0;
   while (written < pages && SignalTrap::store(words_ + first_word(written), 42 + written) == 0) {
     ++written;
@@ -331,71 +217,8 @@ TEST_P(FaultyStores, ShortReadsAndWritesAreCompleted) {
   store_has_new_content();
 }
 
-TEST_P(FaultyStores, AStalledPageHoldsUpNoOther) {
-  open(1 << 20);
-  store_->on_read(
-      [](const Call& call) { return call.offset / page_bytes == 3 ? FaultyStore::stall() : FaultyStore::pass(); });
-  std::vector<std::thread> waiting;
-  for (int thread = 0; thread < 3; ++thread) {
-    waiting.emplace_back([this] { EXPECT_EQ(touch(3), 0); });
-  }
-  while (store_->stalled() == 0) {
-    std::this_thread::sleep_for(1ms);
-  }
-  const std::uint64_t reads = store_->reads();
-  std::vector<std::thread> others;
-  for (std::uint64_t thread = 0; thread < 4; ++thread) {
-    others.emplace_back([this, thread] {
-      for (std::uint64_t page = 4 + thread; page < pages; page += 4) {
-        EXPECT_EQ(touch(page), 0);
-      }
-    });
-  }
-  for (std::thread& other : others) {
-    other.join();
-  }
-  region_.sync({4 * page_bytes, page_bytes});
-  EXPECT_EQ(store_->stalled(), 1U) << "one read for all who wait for one page";
-  EXPECT_GE(store_->reads() - reads, pages - 4);
-  store_->on_read(nullptr);
-  store_->release();
-  for (std::thread& thread : waiting) {
-    thread.join();
-  }
-}
-
-// While all fillers are held up, faults queue: many enough to go out in batches once a filler is free.
-TEST_P(FaultyStores, AStalledPageHoldsUpNoneThatWaitedWithIt) {
-  open(4 << 20);
-  store_->on_read(
-      [](const Call& call) { return call.offset / page_bytes < 4 ? FaultyStore::stall() : FaultyStore::pass(); });
-  std::vector<std::thread> first;
-  for (std::uint64_t page = 0; page < 4; ++page) {
-    first.emplace_back([this, page] { EXPECT_EQ(touch(page), 0); });
-  }
-  while (store_->stalled() < 4) {
-    std::this_thread::sleep_for(1ms);
-  }
-  store_->on_read(
-      [](const Call& call) { return call.offset / page_bytes == 8 ? FaultyStore::stall() : FaultyStore::pass(); });
-  std::vector<std::thread> others;
-  for (std::uint64_t page = 4; page < 44; ++page) {
-    (page == 8 ? first : others).emplace_back([this, page] { EXPECT_EQ(touch(page), 0); });
-  }
-  std::this_thread::sleep_for(50ms);
-  store_->release();
-  for (std::thread& other : others) {
-    other.join();
-  }
-  store_->on_read(nullptr);
-  store_->release();
-  for (std::thread& thread : first) {
-    thread.join();
-  }
-}
-
 TEST_P(FaultyStores, CapsOnRequestsInFlightAreKept) {
-  open(1 << 20, 2, 1);
+  open(1 << 20, {.reads = 2, .writes = 1});
   store_->on_read([](const Call&) { return FaultyStore::delay(1ms); });
   store_->on_write([](const Call&) { return FaultyStore::delay(1ms); });
   std::vector<std::thread> threads;

@@ -2,7 +2,10 @@
 // so for some microseconds a write raises no fault: it must not be lost. On a read-only region such a write must not
 // last.
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -117,6 +120,59 @@ TEST_P(Window, NoWriteIsLost) {
       store_->read(&value, sizeof value, page * GetParam().page_bytes + (1 + writer) * 8);
       EXPECT_EQ(value, first_content(page) + counts[writer][page]) << "page " << page << " writer " << writer;
     }
+  }
+}
+
+// A writer that looks for the very moment in which the first block of the page that another thread faults in is there,
+// and the last is still to come or nothing is protected yet.
+TEST_P(Window, AWriteInTheMomentOfPlacingIsCaughtAndCounted) {
+  if (GetParam().engine.placement != Placement::move || GetParam().page_bytes < (512 << 10)) {
+    GTEST_SKIP() << "only large pages that are moved in take long enough to be met for certain";
+  }
+  if (std::thread::hardware_concurrency() < 2) {
+    GTEST_SKIP() << "with one processor nobody else runs in that moment";
+  }
+  open(Access::read_write);
+  std::atomic<std::uint64_t> begun{0};
+  std::atomic<std::uint64_t> ended{0};
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    for (std::uint64_t turn = 1;; ++turn) {
+      while (begun.load() < turn) {
+        if (stop.load()) {
+          return;
+        }
+      }
+      volatile std::uint64_t* const start = word((turn - 1) % pages_, 0);
+      unsigned char present = 0;
+      while ((present & 1U) == 0) {
+        ::mincore(const_cast<std::uint64_t*>(start), 4096, &present);
+      }
+      start[1] = turn;
+      ended.store(turn);
+    }
+  });
+  const auto caught = [this] { return region_.statistics()[Counter::window_writes]; };
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  std::uint64_t turn = 0;
+  while (caught() == 0 && !HasFailure() && std::chrono::steady_clock::now() < end) {
+    const std::uint64_t page = turn++ % pages_;
+    begun.store(turn);
+    EXPECT_EQ(*word(page, 0), first_content(page));
+    while (ended.load() < turn) {
+      ::sched_yield();
+    }
+    EXPECT_EQ(*word(page, 1), turn);
+  }
+  stop.store(true);
+  writer.join();
+  std::printf("%llu placements until a write was caught\n", static_cast<unsigned long long>(turn));
+  EXPECT_GT(caught(), 0U);
+  region_.unmap();
+  for (std::uint64_t back = 0; back < std::min(turn, pages_); ++back) {
+    std::uint64_t value = 0;
+    store_->read(&value, sizeof value, (turn - 1 - back) % pages_ * GetParam().page_bytes + 8);
+    EXPECT_EQ(value, turn - back);
   }
 }
 

@@ -1,5 +1,6 @@
 // LLNL/umap: an input error, a closed descriptor, a signal while it polls end the process; exceptions cross extern "C";
 // errno has the wrong sign; a fixed address overwrites one page beyond; a forked child reads zeros.
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -7,7 +8,10 @@
 
 #include <atomic>
 #include <stdexcept>
+#include <string>
+#include <system_error>
 #include <thread>
+#include <vector>
 
 #include "region/engine_fixture.hpp"
 #include "store/faulty_store.hpp"
@@ -87,11 +91,76 @@ TEST_P(SurvivalTest, AnExceptionOfAStoreIsAnErrorOfThatPage) {
 
 TEST_P(SurvivalTest, AFileThatIsRemovedOrRenamedIsStillServed) {
   const auto directory = shared_memory_directory();
-  write_known_file(directory / "data", 16 * page);
   Cache cache(cache_options(512 * kib));
-  const Region region = cache.map(directory / "data", read_only(page));
-  std::filesystem::remove(directory / "data");
+  write_known_file(directory / "removed", 16 * page);
+  const Region removed = cache.map(directory / "removed", read_only(page));
+  std::filesystem::remove(directory / "removed");
+  EXPECT_TRUE(is_known(bytes_of(removed), 0));
+
+  write_known_file(directory / "before", 16 * page);
+  Region renamed = cache.map(directory / "before", read_write(page));
+  std::filesystem::rename(directory / "before", directory / "after");
+  write_file(directory / "before", "somebody else's");
+  EXPECT_TRUE(is_known(bytes_of(renamed), 0));
+  poke(renamed.data() + 3 * page, std::byte{0});
+  renamed.unmap();
+  std::vector<std::byte> expected = known_bytes(0, 16 * page);
+  expected[3 * page] = std::byte{0};
+  EXPECT_EQ(read_bytes(directory / "after"), expected);
+  EXPECT_EQ(read_bytes(directory / "before").size(), 15U);
+}
+
+/// The descriptors of this process that are open on the file.
+std::vector<int> descriptors_of(const std::string& path) {
+  std::vector<int> found;
+  for (const auto& descriptor : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    if (std::filesystem::read_symlink(descriptor.path(), gone) == path) {
+      found.push_back(std::stoi(descriptor.path().filename()));
+    }
+  }
+  return found;
+}
+
+// Programs that become daemons close every descriptor there is.
+TEST_P(SurvivalTest, AClosedDescriptorIsAnErrorOfTheAccess) {
+  const auto directory = shared_memory_directory();
+  write_known_file(directory / "data", 256 * page);
+  Cache cache(cache_options(512 * kib));
+  const auto other_store = known_store(16 * page);
+  const Region other = cache.map(other_store, read_only(page));
+  Region region = cache.map(directory / "data", read_write(page));
+  region.advise(Advice::random);
+  // Once around, so that every thread of the cache has opened what it keeps: none may get the number that becomes free.
   EXPECT_TRUE(is_known(bytes_of(region), 0));
+  region.prefetch({0, page}).wait();
+  region.pin({0, page});
+  poke(region.data(), std::byte{0});
+  const std::vector<int> numbers = descriptors_of(directory / "data");
+  ASSERT_FALSE(numbers.empty());
+  std::vector<int> copies;
+  for (const int number : numbers) {
+    copies.push_back(::fcntl(number, F_DUPFD_CLOEXEC, 500));
+    ASSERT_GE(copies.back(), 500);
+    ::close(number);
+  }
+  EXPECT_EQ(signal_raised_by([&] { touch(region.data() + 20 * page); }), SIGBUS);
+  EXPECT_EQ(signal_raised_by([&] { poke(region.data() + 21 * page, std::byte{0}); }), SIGBUS);
+  EXPECT_EQ(region.prefetch({30 * page, 4 * page}).wait(), 0U);
+  EXPECT_THROW(region.sync(), Error);
+  EXPECT_EQ(touch(region.data()), std::byte{0}) << "what is in memory stays";
+  EXPECT_TRUE(is_known(bytes_of(other), 0));
+  // The program gives the numbers back what they stood for.
+  for (std::size_t index = 0; index < numbers.size(); ++index) {
+    EXPECT_EQ(::fcntl(numbers[index], F_GETFD), -1) << "somebody has taken the number";
+    EXPECT_EQ(::dup2(copies[index], numbers[index]), numbers[index]);
+    ::close(copies[index]);
+  }
+  EXPECT_TRUE(comes_to_be([&] { return signal_raised_by([&] { touch(region.data() + 20 * page); }) == 0; }));
+  EXPECT_TRUE(comes_to_be([&] { return signal_raised_by([&] { touch(region.data() + 21 * page); }) == 0; }));
+  EXPECT_TRUE(is_known(bytes_of(region).subspan(1), 1));
+  region.sync();
+  EXPECT_EQ(read_bytes(directory / "data")[0], std::byte{0});
 }
 
 void do_nothing(int) {}

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "platform/userfaultfd.hpp"
 #include "region/known_bytes.hpp"
 #include "region/raised_signal.hpp"
 #include "tiermap/tiermap.hpp"
@@ -17,8 +18,19 @@ struct EngineChoice {
   const char* name;
 };
 
+/// Whether this kernel has UFFDIO_MOVE.
+inline bool kernel_moves() {
+  static const bool moves = (probe_userfaultfd().features & UFFD_FEATURE_MOVE) != 0;
+  return moves;
+}
+
 class EngineTest : public ::testing::TestWithParam<EngineChoice> {
  protected:
+  void SetUp() override {
+    if (GetParam().placement == Placement::move && !kernel_moves()) {
+      GTEST_SKIP() << "placement move needs UFFDIO_MOVE, which Linux has since 6.8";
+    }
+  }
   /// Options of a cache with the engine under test.
   static CacheOptions cache_options(std::uint64_t budget_bytes) {
     CacheOptions options;
@@ -34,9 +46,12 @@ inline std::string engine_name(const ::testing::TestParamInfo<EngineChoice>& inf
   return info.param.name;
 }
 
+/// Automatic placement copies small pages, such as most tests here use, and moves the others.
 inline const auto every_engine =
     ::testing::Values(EngineChoice{FaultMode::notify, Placement::automatic, "notify"},
                       EngineChoice{FaultMode::self_serving, Placement::automatic, "self_serving"},
+                      EngineChoice{FaultMode::notify, Placement::move, "notify_move"},
+                      EngineChoice{FaultMode::self_serving, Placement::move, "self_serving_move"},
                       EngineChoice{FaultMode::notify, Placement::copy, "notify_copy"},
                       EngineChoice{FaultMode::self_serving, Placement::copy, "self_serving_copy"});
 

@@ -175,7 +175,8 @@ class PageSizeTest : public ::testing::TestWithParam<std::tuple<FaultMode, std::
 INSTANTIATE_TEST_SUITE_P(Sizes, PageSizeTest,
                          ::testing::Combine(::testing::Values(FaultMode::notify, FaultMode::self_serving),
                                             ::testing::Values(4 * kib, 8 * kib, 32 * kib, 128 * kib, 512 * kib, 1 * mib,
-                                                              2 * mib, 4 * mib, 8 * mib, 16 * mib, 64 * mib)));
+                                                              2 * mib, 4 * mib, 8 * mib, 16 * mib, 32 * mib,
+                                                              64 * mib)));
 
 TEST_P(PageSizeTest, PagesOfThisSizeAreReadWrittenAndEvicted) {
   const auto [mode, size] = GetParam();

@@ -45,6 +45,19 @@ class Transfers : public RegionFixture {
     return true;
   }
 
+  /// Whether so much was written as `sources` hold, and the file begins with just that.
+  void expect_written(ssize_t written, const std::vector<iovec>& sources) {
+    std::vector<std::byte> expected;
+    for (const iovec& source : sources) {
+      const auto* start = static_cast<const std::byte*>(source.iov_base);
+      expected.insert(expected.end(), start, start + source.iov_len);
+    }
+    ASSERT_EQ(written, static_cast<ssize_t>(expected.size()));
+    std::vector<std::byte> found(expected.size());
+    ASSERT_EQ(::pread(file_, found.data(), found.size(), 0), written);
+    EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size()), 0);
+  }
+
   /// The pattern in a file on a disk, opened past the page cache; negative if that cannot be had.
   int open_direct() {
     write_file(directory_ / "data", std::string(reinterpret_cast<const char*>(pattern_.data()), pattern_.size()));
@@ -108,15 +121,70 @@ TEST_P(Transfers, VectorsOverAbsentAndResidentPages) {
   EXPECT_TRUE(holds_pattern(4 * page_bytes, 20000, 5000));
   EXPECT_TRUE(holds_pattern(100 * page_bytes - 3, 7, 25000));
   EXPECT_TRUE(holds_pattern(7 * page_bytes, 10000, 25007));
-  vectors[0].iov_base = at(200 * page_bytes + 16);
-  ASSERT_EQ(::pwritev(file_, vectors.data(), 1, 0), 5000);
+  // And out of absent ones, out of dirty and out of clean ones.
+  std::vector<iovec> sources{{at(200 * page_bytes + 16), 5000},
+                             {at(4 * page_bytes), 20000},
+                             {at(230 * page_bytes - 3), 7},
+                             {at(210 * page_bytes), 3 * page_bytes}};
+  expect_written(::pwritev(file_, sources.data(), static_cast<int>(sources.size()), 0), sources);
   region_.sync();
   std::uint64_t stored = 0;
   store_->read(&stored, 8, 4 * page_bytes + 8);
   EXPECT_EQ(stored, words_[4 * page_bytes / 8 + 1]);
 }
 
-TEST_P(Transfers, SocketsAndPipes) {
+TEST_P(Transfers, PlainReadsAndWritesMoveOnInTheFile) {
+  if (!notify()) {
+    GTEST_SKIP() << "self-serving mode serves no system calls on absent pages";
+  }
+  open(Access::read_write);
+  ASSERT_EQ(::read(file_, at(20 * page_bytes + 5), 30000), 30000);
+  EXPECT_TRUE(holds_pattern(20 * page_bytes + 5, 30000));
+  std::array<iovec, 3> vectors{iovec{at(50 * page_bytes - 1), 2}, iovec{at(60 * page_bytes), 20000},
+                               iovec{at(70 * page_bytes + 1), 10}};
+  ASSERT_EQ(::readv(file_, vectors.data(), 3), 20012);
+  EXPECT_TRUE(holds_pattern(50 * page_bytes - 1, 2, 30000));
+  EXPECT_TRUE(holds_pattern(60 * page_bytes, 20000, 30002));
+  EXPECT_TRUE(holds_pattern(70 * page_bytes + 1, 10, 50002));
+
+  ASSERT_EQ(::lseek(file_, 0, SEEK_SET), 0);
+  std::vector<iovec> sources{{at(120 * page_bytes + 7), 2 * page_bytes}};
+  expect_written(::write(file_, sources[0].iov_base, sources[0].iov_len), sources);
+  ASSERT_EQ(::lseek(file_, 0, SEEK_SET), 0);
+  sources = {{at(140 * page_bytes - 5), 10}, {at(160 * page_bytes), page_bytes + 1}, {at(60 * page_bytes), 20000}};
+  expect_written(::writev(file_, sources.data(), 3), sources);
+  EXPECT_TRUE(holds_first_content(121 * page_bytes, page_bytes));
+  EXPECT_TRUE(holds_first_content(160 * page_bytes, page_bytes));
+}
+
+TEST_P(Transfers, Pipes) {
+  if (!notify()) {
+    GTEST_SKIP() << "self-serving mode serves no system calls on absent pages";
+  }
+  open(Access::read_write);
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const std::size_t bytes = 300000;
+  std::thread writer([&] {
+    for (std::size_t written = 0; written < bytes;) {
+      const ssize_t now = ::write(ends[1], at(10 * page_bytes + 24 + written), bytes - written);
+      ASSERT_GT(now, 0);
+      written += static_cast<std::size_t>(now);
+    }
+  });
+  for (std::size_t got = 0; got < bytes;) {
+    const ssize_t now = ::read(ends[0], at(100 * page_bytes + 24 + got), bytes - got);
+    ASSERT_GT(now, 0);
+    got += static_cast<std::size_t>(now);
+  }
+  writer.join();
+  EXPECT_EQ(std::memcmp(at(10 * page_bytes + 24), at(100 * page_bytes + 24), bytes), 0);
+  EXPECT_TRUE(holds_first_content(10 * page_bytes, bytes));
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+TEST_P(Transfers, Sockets) {
   if (!notify()) {
     GTEST_SKIP() << "self-serving mode serves no system calls on absent pages";
   }

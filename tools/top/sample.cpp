@@ -54,7 +54,7 @@ double TopLine::faults_per_second() const {
 
 std::optional<double> TopLine::share_without_read() const {
   const auto without = static_cast<double>(change[Counter::rescues] + change[Counter::zero_fills]);
-  const double all = without + static_cast<double>(change[Counter::fills]);
+  const auto all = static_cast<double>(change[Counter::rescues] + change[Counter::fills]);
   return all > 0 ? std::optional(without / all) : std::nullopt;
 }
 
