@@ -24,6 +24,8 @@ OVERHEAD = 24 * MIB
 # What a search keeps for each vertex, on the heap, whoever pages the graph: its parent, two bits, and what checking adds.
 BFS_VERTEX_BYTES = 16
 DISK_NEEDED = 8 * GIB
+PACKAGE_LISTS = pathlib.Path("/var/lib/apt/lists")
+INSTALLED_PACKAGES = pathlib.Path("/var/lib/dpkg/status")
 
 
 class Demo:
@@ -72,12 +74,12 @@ def package_graph(demo):
     """The Debian package graph: read as text, built out of core, traversed, compared with plain memory."""
     show("1. The Debian package graph of this machine")
     edges = demo.scratch / "packages.txt"
-    lists = pathlib.Path("/var/lib/apt/lists")
+    lists = PACKAGE_LISTS
     if not any(lists.glob("*_Packages*")):
         show("   no package lists (apt-get update fetches them): the installed packages instead")
         lists = demo.scratch / "lists"
         lists.mkdir()
-        (lists / "installed_Packages").symlink_to("/var/lib/dpkg/status")
+        (lists / "installed_Packages").symlink_to(INSTALLED_PACKAGES)
     made = run_json([demo.program("tiermap-debian-graph"), "--lists", lists, "--output", edges, "--json"],
                     label="reading the package lists")
     if "failed" in made:

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import time
 
-CGROUP_ROOT = pathlib.Path("/sys/fs/cgroup")
+PROC = pathlib.Path("/proc")
 
 
 class LimitUnavailable(Exception):
@@ -17,7 +17,7 @@ class LimitUnavailable(Exception):
 
 def _own_group(controller):
     """The path of this process's group in a hierarchy of version 1 (by controller) or 2 (controller '')."""
-    for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
+    for line in (PROC / "self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         if controller in controllers.split(",") if controller else controllers == "":
             return path
@@ -26,7 +26,7 @@ def _own_group(controller):
 
 def _mount_point(kind, option):
     """Where the hierarchy is mounted: kind cgroup with an option such as memory, or cgroup2."""
-    for line in pathlib.Path("/proc/mounts").read_text().splitlines():
+    for line in (PROC / "mounts").read_text().splitlines():
         _, where, what, options = line.split()[:4]
         if what == kind and (option is None or option in options.split(",")):
             return pathlib.Path(where)

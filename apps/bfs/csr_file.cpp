@@ -65,7 +65,9 @@ CsrHeader read_csr_header(Store& store) {
   const CsrHeader fitting = CsrHeader::for_graph(header.vertices, header.arcs, header.is_undirected());
   if (header.checksum != header.computed_checksum() || header.target_bytes != sizeof(Vertex) ||
       header.vertices >= no_vertex || header.offsets_at != fitting.offsets_at ||
-      header.targets_at != fitting.targets_at || header.file_bytes != fitting.file_bytes) {
+      header.targets_at != fitting.targets_at || header.file_bytes != fitting.file_bytes ||
+      // So many that their bytes, counted in 64 bits, begin again at 0.
+      header.arcs > header.file_bytes / sizeof(Vertex)) {
     refuse_file(store, "has a damaged header: build the graph again");
   }
   if (store.size_bytes() < header.file_bytes) {

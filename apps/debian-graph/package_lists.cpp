@@ -86,6 +86,12 @@ std::vector<std::string> find_package_lists(const std::string& folder) {
 }
 
 void add_list_file(PackageGraph& graph, const std::string& path) {
+  // Opening a FIFO would wait until somebody writes.
+  std::error_code error;
+  if (const auto status = std::filesystem::status(path, error);
+      std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    throw StoreError(EINVAL, fmt::format("{} is no plain file: remove it, or name another folder with --lists", path));
+  }
   if (ends_with_any(path, compressions)) {
     std::istringstream list(unpacked_by_apt(path));
     graph.add_list(list);

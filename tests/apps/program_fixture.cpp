@@ -52,7 +52,7 @@ std::vector<std::string> ProgramTest::left_behind() const {
   return names;
 }
 
-pid_t ProgramTest::start(const std::string& program, const std::vector<std::string>& arguments) const {
+pid_t ProgramTest::start(const std::string& program, const std::vector<std::string>& arguments, int terminal) const {
   const std::string binary = std::string(TIERMAP_BINARY_FOLDER) + "/" + program;
   const std::string output = path("output");
   const std::string errors = path("errors");
@@ -72,7 +72,9 @@ pid_t ProgramTest::start(const std::string& program, const std::vector<std::stri
       ::setenv(name.c_str(), value.c_str(), 1);
     }
     ::dup2(::open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), STDOUT_FILENO);
-    ::dup2(::open(errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), STDERR_FILENO);
+    ::dup2(terminal >= 0 ? terminal : ::open(errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), STDERR_FILENO);
+    // Outlives exec: a program that hangs is ended by a signal, and fails its test by name.
+    ::alarm(longest_run_seconds);
     ::execv(binary.c_str(), pointers.data());
     ::_exit(127);
   }
@@ -80,7 +82,10 @@ pid_t ProgramTest::start(const std::string& program, const std::vector<std::stri
 }
 
 Outcome ProgramTest::run(const std::string& program, const std::vector<std::string>& arguments) const {
-  const pid_t child = start(program, arguments);
+  return outcome_of(start(program, arguments));
+}
+
+Outcome ProgramTest::outcome_of(pid_t child) const {
   int status = 0;
   EXPECT_EQ(child, ::waitpid(child, &status, 0));
   Outcome outcome;

@@ -32,8 +32,10 @@ class ProgramTest : public testing::Test {
   /// Names of what is in the folder, sorted.
   std::vector<std::string> left_behind() const;
   Outcome run(const std::string& program, const std::vector<std::string>& arguments) const;
-  /// Starts it without waiting; its output is lost.
-  pid_t start(const std::string& program, const std::vector<std::string>& arguments) const;
+  /// Starts it without waiting; its standard error is `terminal` if that is a descriptor, else a file.
+  pid_t start(const std::string& program, const std::vector<std::string>& arguments, int terminal = -1) const;
+  /// Waits for what was started last.
+  Outcome outcome_of(pid_t child) const;
 
   /// For the programs that are started from now on.
   void set_environment(const std::string& name, const std::string& value) { environment_[name] = value; }
@@ -41,6 +43,9 @@ class ProgramTest : public testing::Test {
   /// Expects exit code 2, one line that holds `part`, nothing on standard output, and `files` files left.
   void expect_refused(const std::string& program, const std::vector<std::string>& arguments, const std::string& part,
                       std::size_t files = 0) const;
+
+  /// Ends a program that hangs: less than a test may take, and more than any program of the tests does.
+  unsigned longest_run_seconds = 240;
 
  private:
   std::filesystem::path folder_;

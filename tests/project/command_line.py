@@ -1,13 +1,51 @@
 #!/usr/bin/env python3
-"""`make help` names every target in a line each, and the version is written in one place."""
+"""`make help` names every target in a line each, `make` and the scripts ask for presets, steps and folders that exist, and
+the version is written in one place."""
+import json
 import pathlib
 import re
 import subprocess
 import sys
 
 
+def check_calls(root):
+    """What the Makefile and the scripts call by name: scripts, presets, steps, groups of packages, folders of tests."""
+    presets = json.loads((root / "CMakePresets.json").read_text())
+    tests = (root / "scripts" / "test.sh").read_text()
+    setup = (root / "scripts" / "setup.sh").read_text()
+    known = {"build.sh": {preset["name"] for preset in presets["buildPresets"]},
+             "test.sh": {"all", *re.findall(r"^step_(\w+)\(\)", tests, re.MULTILINE)},
+             "setup.sh": set(re.findall(r"^ +(\w+)\) echo ", setup, re.MULTILINE))}
+    calls = re.compile(r"^[^#\n]*?(?<![\w/])scripts/([\w.]+)((?: [a-z]+)*)", re.MULTILINE)
+    seen = set()
+    for path in (root / "Makefile", *sorted((root / "scripts").glob("*.sh"))):
+        for script, words in calls.findall(path.read_text()):
+            if not (root / "scripts" / script).exists():
+                yield f"{path.name}: there is no scripts/{script}"
+            # Of build.sh only the first word is a preset; targets follow.
+            named = words.split()[:1] if script == "build.sh" else words.split()
+            seen.add(script)
+            for word in named:
+                if word not in known.get(script, {word}):
+                    yield f"{path.name}: scripts/{script} knows no {word}: {', '.join(sorted(known[script]))}"
+    for script in known.keys() - seen:
+        yield f"nothing calls scripts/{script}: the search for calls is wrong"
+    steps = re.search(r"^readonly all_steps=\((.*)\)", tests, re.MULTILINE).group(1).split()
+    if sorted(steps) != sorted(known["test.sh"] - {"all"}):
+        yield f"test.sh: all_steps are {steps}, its functions are for {sorted(known['test.sh'] - {'all'})}"
+    for preset, folders in re.findall(r"^readonly (\w+)_tests=\((.*)\)", tests, re.MULTILINE):
+        if preset not in known["build.sh"]:
+            yield f"test.sh: {preset}_tests are for a preset that does not exist"
+        for folder in folders.split():
+            if not list((root / "tests" / folder).glob("*_test.cpp")):
+                yield f"test.sh: {preset}_tests names tests/{folder}, which has no tests"
+
+
 def main(root):
     good = True
+    for complaint in check_calls(root):
+        print(complaint)
+        good = False
     makefile = (root / "Makefile").read_text()
     phony = re.search(r"\.PHONY:((?:.*\\\n)*.*)", makefile).group(1).replace("\\", " ").split()
     targets = re.findall(r"^([a-z][a-z-]*):", makefile, re.MULTILINE)

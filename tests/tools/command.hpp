@@ -36,6 +36,8 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
   for (const auto& [name, value] : variables) {
     ::setenv(name.c_str(), value.c_str(), 1);
   }
+  // Outlives exec: a command that hangs is ended by a signal, and fails its test by name.
+  ::alarm(120);
   const std::string program = std::string(TIERMAP_BINARY_FOLDER) + "/tiermap";
   std::vector<char*> words = {const_cast<char*>("tiermap")};
   for (const std::string& argument : arguments) {

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "config/option_table.hpp"
@@ -99,6 +101,53 @@ TEST(Config, TableHasALineForEachOption) {
   const std::string text = result.output.substr(line + 1, result.output.find('\n', line + 1) - line - 1);
   EXPECT_NE(text.find("1MiB"), std::string::npos);
   EXPECT_TRUE(text.ends_with("environment")) << text;
+}
+
+TEST(Config, SaysWhichLineOfTheFileSetAValue) {
+  std::string folder = (std::filesystem::temp_directory_path() / "tiermap-config-test-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const std::string path = folder + "/options.yaml";
+  std::ofstream(path) << "# two lines before\n\nfillers: 7\npage_size: 1MiB\n";
+  const CommandResult result =
+      run_tiermap({"config", "--json"}, {{"TIERMAP_CONFIG", path}, {"TIERMAP_PAGE_SIZE", "2MiB"}});
+  const CommandResult table = run_tiermap({"config"}, {{"TIERMAP_CONFIG", path}});
+  std::filesystem::remove_all(folder);
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const json options = json::parse(result.output).at("options");
+  EXPECT_EQ(options[static_cast<std::size_t>(OptionId::fillers)].at("origin"), "file " + path + ":3");
+  EXPECT_EQ(options[static_cast<std::size_t>(OptionId::fillers)].at("number"), 7);
+  // The environment goes before the file.
+  EXPECT_EQ(options[static_cast<std::size_t>(OptionId::page_size)].at("origin"), "environment");
+  EXPECT_EQ(options[static_cast<std::size_t>(OptionId::shards)].at("origin"), "default");
+  EXPECT_NE(table.output.find("file " + path + ":4\n"), std::string::npos) << table.output;
+}
+
+TEST(Config, AFileThatCannotBeReadGetsOneLineAndExitCode2) {
+  std::string folder = (std::filesystem::temp_directory_path() / "tiermap-config-test-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const std::string fifo = folder + "/fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  for (const std::string& path : {fifo, folder}) {
+    const CommandResult result = run_tiermap({"config"}, {{"TIERMAP_CONFIG", path}});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_TRUE(is_one_line(result.errors)) << result.errors;
+    EXPECT_NE(result.errors.find(path), std::string::npos) << result.errors;
+  }
+  const CommandResult refused = run_tiermap({"doctor", fifo});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_TRUE(is_one_line(refused.errors)) << refused.errors;
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Config, AnEmptyFileSetsNothing) {
+  std::string path = (std::filesystem::temp_directory_path() / "tiermap-config-test-XXXXXX").string();
+  const int descriptor = ::mkstemp(path.data());
+  ASSERT_GE(descriptor, 0);
+  ::close(descriptor);
+  const CommandResult result = run_tiermap({"config"}, {{"TIERMAP_CONFIG", path}});
+  std::filesystem::remove(path);
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(result.output.find(path), std::string::npos) << result.output;
 }
 
 TEST(Config, BadValuesGetOneLineAndExitCode2) {

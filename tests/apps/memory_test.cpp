@@ -1,0 +1,59 @@
+// On tiermap the programs keep to their budget as the kernel counts it, while they work on several times as much.
+#include "apps/program_fixture.hpp"
+
+namespace tiermap::test {
+namespace {
+
+constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
+/// docs/applications.md: what a program needs beside its pages and what it keeps for each vertex.
+constexpr std::uint64_t program_bytes = 24 * mebibyte;
+
+class MemoryTest : public ProgramTest {
+ protected:
+  nlohmann::json report_of(const std::string& program, std::vector<std::string> arguments) const {
+    arguments.insert(arguments.end(), {"--budget", "8MiB", "--page-size", "64KiB", "--threads", "2", "--json"});
+    const Outcome outcome = run(program, arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    return outcome.exit_code == 0 ? outcome.json() : nlohmann::json::object();
+  }
+  /// Whether the budget is exact: fault mode kernel keeps near it (docs/how-to/kernel-mode.md).
+  static bool is_exact(const nlohmann::json& report) { return !report.value("engine", "").starts_with("kernel"); }
+  /// Expects a peak of at most the budget, the program, and `beside`; and more data than that several times.
+  static void expect_small(const nlohmann::json& report, std::uint64_t data, std::uint64_t beside = 0) {
+    const auto peak = report.value("peak_rss_bytes", std::uint64_t{0});
+    const std::uint64_t most = report.value("budget_bytes", std::uint64_t{0}) + program_bytes + beside;
+    EXPECT_GT(peak, 0U);
+    EXPECT_LE(peak, most) << report.value("engine", "");
+    EXPECT_GT(data, most * 3 / 2);
+  }
+};
+
+TEST_F(MemoryTest, SortingKeepsToItsBudget) {
+  const nlohmann::json report = report_of("tiermap-sort", {"--bytes", "96MiB"});
+  EXPECT_EQ(report.value("verified", false), true);
+  if (!is_exact(report)) {
+    GTEST_SKIP() << "userfaultfd is refused here";
+  }
+  expect_small(report, report.value("bytes", std::uint64_t{0}));
+}
+
+TEST_F(MemoryTest, BuildingAndSearchingAGraphKeepToTheirBudget) {
+  const std::string graph = path("work/graph");
+  const nlohmann::json built =
+      report_of("tiermap-bfs", {"--scale", "18", "--edge-factor", "32", "--graph", graph, "--build-only"});
+  if (!is_exact(built)) {
+    GTEST_SKIP() << "userfaultfd is refused here";
+  }
+  // It sorts every edge twice, once each way, in words of 8 bytes.
+  expect_small(built, built.value("input_edges", std::uint64_t{0}) * 2 * 8);
+  const nlohmann::json searched = report_of("tiermap-bfs", {"--graph", graph, "--roots", "2", "--no-verify"});
+  expect_small(searched, searched.value("bytes", std::uint64_t{0}), searched.value("state_bytes", std::uint64_t{0}));
+}
+
+TEST_F(MemoryTest, TheBoundWouldSeeAllOfTheDataInMemory) {
+  const nlohmann::json report = report_of("tiermap-sort", {"--bytes", "96MiB", "--system", "memory"});
+  EXPECT_GT(report.value("peak_rss_bytes", std::uint64_t{0}), 8 * mebibyte + program_bytes);
+}
+
+}  // namespace
+}  // namespace tiermap::test
