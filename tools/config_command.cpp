@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -27,7 +28,9 @@ void warn_of_unknown_variables() {
     const bool known = std::ranges::find(option_table(), variable, &OptionRow::environment) != option_table().end() ||
                        std::ranges::find(other_variables, variable) != other_variables.end();
     if (variable.starts_with("TIERMAP_") && !known) {
-      fmt::print(stderr, "tiermap: {} is set, but no option has that name: correct or unset it\n", variable);
+      std::fputs(
+          fmt::format("tiermap: {} is set, but no option has that name: correct or unset it\n", variable).c_str(),
+          stderr);
     }
   }
 }

@@ -49,7 +49,7 @@ int run(int argc, char** argv) {
   add_version_command(program);
   add_reference_command(program);
   if (const std::string word = unknown_command(program, argc, argv); !word.empty()) {
-    fmt::print(stderr, "tiermap: unknown command {}: run 'tiermap --help'\n", quote_value(word));
+    std::fputs(fmt::format("tiermap: unknown command {}: run 'tiermap --help'\n", quote_value(word)).c_str(), stderr);
     return exit_bad_input;
   }
   try {
@@ -58,15 +58,15 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& help) {
     return program.exit(help);
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "tiermap: {}: run 'tiermap --help'\n", one_line(error.what()));
+    std::fputs(fmt::format("tiermap: {}: run 'tiermap --help'\n", one_line(error.what())).c_str(), stderr);
     return exit_bad_input;
   } catch (const ExitCode& exit) {
     return exit.code;
   } catch (const OptionError& error) {
-    fmt::print(stderr, "tiermap: {}\n", error.what());
+    std::fputs(fmt::format("tiermap: {}\n", error.what()).c_str(), stderr);
     return exit_bad_input;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "tiermap: {}\n", one_line(error.what()));
+    std::fputs(fmt::format("tiermap: {}\n", one_line(error.what())).c_str(), stderr);
     return exit_failure;
   }
 }
@@ -78,7 +78,7 @@ int main(int argc, char** argv) {
   const int code = tiermap::run(argc, argv);
   // What a full disk or a closed pipe swallowed has not been said.
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    fmt::print(stderr, "tiermap: standard output cannot be written: give it room, or read it to the end\n");
+    std::fputs("tiermap: standard output cannot be written: give it room, or read it to the end\n", stderr);
     return std::max(code, 1);
   }
   return code;

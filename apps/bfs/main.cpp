@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <memory>
 #include <set>
 #include <string>
@@ -312,8 +313,10 @@ class BfsRun {
   void announce_making() const {
     const bool asked_for = bfs_.build_only || options_.bytes.has_value() || !bfs_.scale.empty() || !bfs_.input.empty();
     if (!options_.file.empty() && !asked_for) {
-      fmt::print(stderr, "{}{}: {} is not there: making an R-MAT graph of scale {} (see --scale and --input)\n",
-                 progress_.shown() ? "\r\033[K" : "", program_name, options_.file, default_scale);
+      std::fputs(fmt::format("{}{}: {} is not there: making an R-MAT graph of scale {} (see --scale and --input)\n",
+                             progress_.shown() ? "\r\033[K" : "", program_name, options_.file, default_scale)
+                     .c_str(),
+                 stderr);
     }
   }
 

@@ -23,7 +23,7 @@ constexpr int bad_input = 2;
 /// One line on standard error, whatever the message holds.
 void complain(const std::string& name, std::string message) {
   std::replace(message.begin(), message.end(), '\n', ' ');
-  fmt::print(stderr, "{}: {}\n", name, message);
+  std::fputs(fmt::format("{}: {}\n", name, message).c_str(), stderr);
 }
 
 /// A store that fails while it is used is not its user's mistake; one that cannot be opened is.

@@ -55,7 +55,8 @@ int write_back_range(Pager& pager, PagedRegion& region, std::uint64_t first, std
   return first_error;
 }
 
-Evictors::Evictors(Pager& pager, std::uint32_t threads) : pager_(pager) {
+// From the delegated constructor on the destructor ends those that run, should another one not start.
+Evictors::Evictors(Pager& pager, std::uint32_t threads) : Evictors(pager) {
   for (std::uint32_t index = 0; index < threads; ++index) {
     threads_.push_back(start_engine_thread(
         "tiermap-evict", [this, write_back = std::make_unique<WriteBack>(pager, ring_depth)] { run(*write_back); }));

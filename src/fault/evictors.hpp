@@ -27,6 +27,7 @@ class Evictors {
   void wait_for_flushes(const PagedRegion& region);
 
  private:
+  explicit Evictors(Pager& pager) : pager_(pager) {}
   struct Flush {
     PagedRegion* region;
     std::uint64_t first;

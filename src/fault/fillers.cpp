@@ -12,7 +12,8 @@ constexpr unsigned ring_depth = 64;
 
 }  // namespace
 
-Fillers::Fillers(Pager& pager, std::uint32_t threads) : pager_(pager) {
+// From the delegated constructor on the destructor ends those that run, should another one not start.
+Fillers::Fillers(Pager& pager, std::uint32_t threads) : Fillers(pager) {
   for (std::uint32_t index = 0; index < threads; ++index) {
     threads_.push_back(start_engine_thread(
         "tiermap-fill", [this, worker = std::make_unique<FillWorker>(pager, ring_depth)] { run(*worker); }));

@@ -27,6 +27,7 @@ class Fillers {
   void follow(PagedRegion& region, const ReadAhead& plan) noexcept;
 
  private:
+  explicit Fillers(Pager& pager) : pager_(pager) {}
   void run(FillWorker& worker);
 
   Pager& pager_;

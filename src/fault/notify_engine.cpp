@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "platform/engine_thread.hpp"
+#include "platform/own_descriptor.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -28,7 +29,7 @@ NotifyEngine::NotifyEngine(Pager& pager, Fillers& fillers, RegionIndex& index,
       index_(index),
       userfaultfds_(userfaultfds),
       settings_(settings),
-      stop_event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      stop_event_(above_standard_streams(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {
   if (stop_event_ < 0) {
     throw PlatformError(errno, "cannot make an event descriptor: raise ulimit -n");
   }
@@ -103,6 +104,10 @@ void NotifyEngine::handle(const uffd_msg& message, FillWorker& worker, std::uint
     int error = 0;
     switch (pager_.resolve(*region, page, write, word, error)) {
       case Resolution::done:
+        if (!protected_page && Pager::taken_away(*region, page, address, word)) {
+          // The access is to fail. Where the kernel cannot be told so it is tried for ever.
+          region->userfaultfd->poison(region->block_address(address), block_bytes);
+        }
         region->userfaultfd->wake(region->page_address(page), region->page_mapped(page));
         if (word.state() == PageState::unmapped && word.prefetched()) {
           fillers_.follow(*region, region->streams.used(page));

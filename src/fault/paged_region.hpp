@@ -108,6 +108,10 @@ struct PagedRegion {
   std::uint64_t page_of(const void* address) const noexcept {
     return static_cast<std::uint64_t>(static_cast<const std::byte*>(address) - memory) >> page_shift;
   }
+  /// Where the block of 4 KiB begins that an address of the region lies in.
+  std::byte* block_address(const std::byte* address) const noexcept {
+    return memory + static_cast<std::uint64_t>(address - memory) / block_bytes * block_bytes;
+  }
   std::byte* page_address(std::uint64_t page) const noexcept { return memory + (page << page_shift); }
   std::uint64_t page_offset(std::uint64_t page) const noexcept { return store_offset + (page << page_shift); }
   /// Bytes of the page that are part of the region: fewer than page_bytes for the last one.

@@ -110,6 +110,24 @@ Resolution Pager::resolve(PagedRegion& region, std::uint64_t page, bool write, P
   }
 }
 
+// Others may evict the page and bring it back while we look: it has to be in place before and after, several times.
+bool Pager::taken_away(const PagedRegion& region, std::uint64_t page, std::byte* address, PageWord word) noexcept {
+  if (word.state() != PageState::clean && word.state() != PageState::dirty) {
+    return false;
+  }
+  std::byte* block = region.block_address(address);
+  constexpr int looks = 3;
+  for (int look = 0; look < looks; ++look) {
+    unsigned char resident = 1;
+    const PageWord now = region.table.load(page);
+    const bool in_place = now.state() == word.state() && now.frame() == word.frame();
+    if (!in_place || ::mincore(block, block_bytes, &resident) != 0 || (resident & 1U) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
 // The page is in its frame and ours (busy); `word` is what it was.
 Resolution Pager::rescue(PagedRegion& region, std::uint64_t page, bool write, PageWord word, int& error) noexcept {
   const bool dirty = word.state() == PageState::unmapped_dirty;

@@ -196,6 +196,9 @@ class Pager {
   /// Whether memory is full of what cannot go: the evictors have looked several times since `exhausted_before`, and for
   /// a while nothing went, and nothing was in the hands of others who might let it go.
   bool exhausted(std::uint32_t exhausted_before, std::uint64_t started_nanoseconds) const noexcept;
+  /// Whether the memory at `address`, which was missing for the thread that faulted there, is missing still although
+  /// the page was found in place (`word`): the program itself has taken it away, by madvise() or munmap().
+  static bool taken_away(const PagedRegion& region, std::uint64_t page, std::byte* address, PageWord word) noexcept;
   void ring_evictors() noexcept;
   void announce_supply() noexcept;
   /// Rings, and sleeps until `supply` is no longer `epoch` or patience ends.

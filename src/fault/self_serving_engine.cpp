@@ -60,7 +60,7 @@ void handle_signal(int signal_number, siginfo_t* information, void* context) {
   if (information->si_code > 0) {
     const RegionUse region = router().index.find(information->si_addr);
     if (region) {
-      served = region->self_serving->serve(*region, region->page_of(information->si_addr), was_write(context));
+      served = region->self_serving->serve(*region, static_cast<std::byte*>(information->si_addr), was_write(context));
     }
   }
   if (!served) {
@@ -109,7 +109,8 @@ void SelfServingEngine::detach(const PagedRegion& region) {
   router().index.remove(region);
 }
 
-bool SelfServingEngine::serve(PagedRegion& region, std::uint64_t page, bool write) noexcept {
+bool SelfServingEngine::serve(PagedRegion& region, std::byte* address, bool write) noexcept {
+  const std::uint64_t page = region.page_of(address);
   bool counted = false;
   while (true) {
     PageWord word;
@@ -126,7 +127,7 @@ bool SelfServingEngine::serve(PagedRegion& region, std::uint64_t page, bool writ
         if (word.state() == PageState::unmapped && word.prefetched()) {
           fillers_.follow(region, region.streams.used(page));
         }
-        return true;
+        return !Pager::taken_away(region, page, address, word);
       case Resolution::wait:
         pager_.count(region, Counter::coalesced_faults);
         Pager::wait(region, page, word);

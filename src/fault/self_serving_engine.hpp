@@ -25,7 +25,7 @@ class SelfServingEngine {
   void detach(const PagedRegion& region);
 
   /// Serves one fault (handler). False if it is an error that the program must be told.
-  bool serve(PagedRegion& region, std::uint64_t page, bool write) noexcept;
+  bool serve(PagedRegion& region, std::byte* address, bool write) noexcept;
 
  private:
   bool fill(PagedRegion& region, std::uint64_t page, bool write) noexcept;

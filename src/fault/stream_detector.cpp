@@ -39,6 +39,9 @@ ReadAhead StreamDetector::extend(Stream& stream, std::uint64_t page) noexcept {
 
 // Widens the window and says what is missing up to it.
 void StreamDetector::read_further(Stream& stream, std::uint64_t page, ReadAhead& plan) const noexcept {
+  if (most_pages_ == 0) {
+    return;
+  }
   stream.window = std::min(most_pages_, std::max<std::uint32_t>(stream.window * 2, 4));
   const std::int64_t ahead = distance(page, stream.frontier) / stream.step;
   // Half a window of slack lets requests be large: they are made when the reader has used half of what was fetched.
@@ -62,12 +65,45 @@ void StreamDetector::leave_behind(Stream& stream, std::uint64_t page, ReadAhead&
   stream.behind += static_cast<std::uint64_t>(stream.step * left);
 }
 
+ReadAhead StreamDetector::begin(Stream& stream, std::uint64_t page) noexcept {
+  stream = Stream{};
+  if (advice_ == Advice::sequential) {
+    stream.step = 1;
+    stream.assumed = true;
+    stream.confidence = proof;
+    stream.window = most_pages_;
+  }
+  stream.frontier = stream.behind = page;
+  return extend(stream, page);
+}
+
+// A stream that goes another way than was thought: two of its pages are all that is known.
+ReadAhead StreamDetector::turn(Stream& stream, std::int64_t step, std::uint64_t page) noexcept {
+  stream.step = step;
+  stream.assumed = false;
+  stream.confidence = advice_ == Advice::sequential ? proof : 1;
+  stream.window = advice_ == Advice::sequential ? most_pages_ : 0;
+  stream.frontier = page;
+  return extend(stream, page);
+}
+
+// A reader that left out pages which were read ahead goes on all the same. If his step is only assumed he has to touch
+// the very next page, or the first one that was not read ahead.
+bool StreamDetector::continues(const Stream& stream, std::int64_t moved) noexcept {
+  if (stream.step == 0 || moved == 0 || moved % stream.step != 0 || moved / stream.step < 0) {
+    return false;
+  }
+  const std::int64_t steps = moved / stream.step;
+  const std::int64_t farthest = std::max<std::int64_t>(1, distance(stream.last, stream.frontier) / stream.step + 1);
+  return stream.assumed ? steps == 1 || steps == farthest : steps <= farthest;
+}
+
 ReadAhead StreamDetector::missed(std::uint64_t page) noexcept {
-  if (most_pages_ == 0 || !lock_.try_lock()) {
+  if (!lock_.try_lock()) {
     return {};
   }
   const std::lock_guard held(lock_, std::adopt_lock);
-  if (advice_ == Advice::random) {
+  if (advice_ == Advice::random || (most_pages_ == 0 && advice_ != Advice::sequential)) {
     return {};
   }
   Stream* oldest = streams_.data();
@@ -80,10 +116,8 @@ ReadAhead StreamDetector::missed(std::uint64_t page) noexcept {
       continue;
     }
     const std::int64_t moved = distance(stream.last, page);
-    const bool goes_on =
-        stream.step != 0 && moved != 0 && moved % stream.step == 0 && moved / stream.step > 0 &&
-        moved / stream.step <= std::max<std::int64_t>(1, distance(stream.last, stream.frontier) / stream.step + 1);
-    if (goes_on) {
+    if (continues(stream, moved)) {
+      stream.assumed = false;
       ++stream.confidence;
       return extend(stream, page);
     }
@@ -92,24 +126,14 @@ ReadAhead StreamDetector::missed(std::uint64_t page) noexcept {
       near = &stream;
     }
   }
-  if (near != nullptr && near->confidence < proof) {
-    near->step = distance(near->last, page);
-    near->confidence = advice_ == Advice::sequential ? proof : 1;
-    near->window = advice_ == Advice::sequential ? most_pages_ : 0;
-    return extend(*near, page);
+  if (near != nullptr && (near->confidence < proof || near->assumed)) {
+    return turn(*near, distance(near->last, page), page);
   }
-  *oldest = Stream{};
-  if (advice_ == Advice::sequential) {
-    oldest->step = 1;
-    oldest->confidence = proof;
-    oldest->window = most_pages_;
-  }
-  oldest->frontier = oldest->behind = page;
-  return extend(*oldest, page);
+  return begin(*oldest, page);
 }
 
 ReadAhead StreamDetector::used(std::uint64_t page) noexcept {
-  if (most_pages_ == 0 || !lock_.try_lock()) {
+  if (!lock_.try_lock()) {
     return {};
   }
   const std::lock_guard held(lock_, std::adopt_lock);
@@ -120,6 +144,10 @@ ReadAhead StreamDetector::used(std::uint64_t page) noexcept {
     const std::int64_t moved = distance(stream.last, page);
     if (moved % stream.step == 0 && moved / stream.step >= 0 &&
         moved / stream.step <= distance(stream.last, stream.frontier) / stream.step) {
+      if (stream.assumed && moved > 1) {
+        return turn(stream, moved, page);
+      }
+      stream.assumed = stream.assumed && moved == 0;
       return extend(stream, page);
     }
   }

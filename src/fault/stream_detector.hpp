@@ -24,7 +24,7 @@ struct ReadAhead {
 /// Safe in signal handlers; a call that meets another one at work detects nothing.
 class StreamDetector {
  public:
-  /// `most_pages` bounds what is ahead of one stream at any moment; 0 turns detection off.
+  /// `most_pages` bounds what is ahead of one stream at any moment; with 0 nothing is read ahead.
   void configure(std::uint32_t most_pages) noexcept { most_pages_ = most_pages; }
   void advise(Advice advice) noexcept;
 
@@ -42,10 +42,14 @@ class StreamDetector {
     std::int64_t step = 0;                   ///< 0: one page seen only.
     std::uint32_t window = 0;                ///< Pages to keep ahead.
     std::uint32_t confidence = 0;            ///< Continuations in a row.
+    bool assumed = false;                    ///< The step is only what `sequential` lets expect.
     std::uint64_t tick = 0;
   };
 
   ReadAhead extend(Stream& stream, std::uint64_t page) noexcept;
+  static bool continues(const Stream& stream, std::int64_t moved) noexcept;
+  ReadAhead begin(Stream& stream, std::uint64_t page) noexcept;
+  ReadAhead turn(Stream& stream, std::int64_t step, std::uint64_t page) noexcept;
   void read_further(Stream& stream, std::uint64_t page, ReadAhead& plan) const noexcept;
   void leave_behind(Stream& stream, std::uint64_t page, ReadAhead& plan) const noexcept;
   static std::int64_t distance(std::uint64_t from, std::uint64_t to) noexcept {

@@ -16,6 +16,7 @@
 #include <span>
 
 #include "observe/publication_layout.hpp"
+#include "platform/own_descriptor.hpp"
 
 namespace tiermap {
 namespace {
@@ -95,7 +96,8 @@ bool Publication::make_file() {
   for (int attempt = 0; attempt < attempts && file_descriptor_ < 0; ++attempt) {
     name.instance = next_instance();
     path_ = std::string(shared_memory_folder) + "/" + format_publication_name(name);
-    file_descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    file_descriptor_ = above_standard_streams(
+        ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
     if (file_descriptor_ < 0 && errno != EEXIST) {
       break;
     }

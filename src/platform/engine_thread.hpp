@@ -3,21 +3,29 @@
 
 #include <pthread.h>
 
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "platform/clock.hpp"
 #include "platform/signals_blocked.hpp"
+#include "tiermap/error.hpp"
 
 namespace tiermap {
 
-/// Starts a thread with every asynchronous signal blocked. `name` has at most 15 characters.
+/// Starts a thread with every asynchronous signal blocked. `name` has at most 15 characters. Throws PlatformError.
 template <typename Body>
 std::thread start_engine_thread(const char* name, Body&& body) {
   const SignalsBlocked inherited;  // A new thread starts with its creator's mask.
-  std::thread thread(std::forward<Body>(body));
-  pthread_setname_np(thread.native_handle(), name);
-  return thread;
+  try {
+    std::thread thread(std::forward<Body>(body));
+    pthread_setname_np(thread.native_handle(), name);
+    return thread;
+  } catch (const std::system_error& error) {
+    throw PlatformError(error.code().value(), "cannot start the thread " + std::string(name) +
+                                                  ": raise the limit of threads (ulimit -u), or of memory");
+  }
 }
 
 }  // namespace tiermap

@@ -1,8 +1,11 @@
 #include "platform/io_ring.hpp"
 
 #include <liburing.h>
+#include <sched.h>
 
 #include <cerrno>
+
+#include "platform/own_descriptor.hpp"
 
 namespace tiermap {
 
@@ -10,10 +13,29 @@ struct IoRing::Kernel {
   io_uring ring{};
 };
 
+namespace {
+
+// Some sandboxes let a ring be made, and nothing be done with it.
+bool works(io_uring& ring) noexcept {
+  io_uring_cqe* entry = nullptr;
+  io_uring_prep_nop(io_uring_get_sqe(&ring));
+  if (io_uring_submit(&ring) != 1 || io_uring_wait_cqe(&ring, &entry) != 0) {
+    return false;
+  }
+  io_uring_cqe_seen(&ring, entry);
+  return true;
+}
+
+}  // namespace
+
 IoRing::IoRing(unsigned depth) : kernel_(std::make_unique<Kernel>()), depth_(depth) {
+  const StandardStreamsTaken taken;
   // COOP_TASKRUN spares the interrupt that would otherwise force each completion into this thread.
   if (io_uring_queue_init(depth, &kernel_->ring, IORING_SETUP_COOP_TASKRUN) != 0 &&
       io_uring_queue_init(depth, &kernel_->ring, 0) != 0) {
+    kernel_.reset();
+  } else if (!works(kernel_->ring)) {
+    io_uring_queue_exit(&kernel_->ring);
     kernel_.reset();
   }
   completions_.reserve(depth);
@@ -71,8 +93,9 @@ void IoRing::write(int file_descriptor, std::span<const iovec> vectors, std::uin
 }
 
 void IoRing::submit() {
-  if (kernel_ != nullptr && io_uring_sq_ready(&kernel_->ring) > 0) {
-    io_uring_submit(&kernel_->ring);
+  // The kernel may want memory for requests, and have none at the moment.
+  while (kernel_ != nullptr && io_uring_sq_ready(&kernel_->ring) > 0 && io_uring_submit(&kernel_->ring) < 0) {
+    ::sched_yield();
   }
 }
 

@@ -6,11 +6,12 @@
 
 #include <cerrno>
 #include <cstddef>
-#include <system_error>
+#include <string>
 #include <type_traits>
 #include <utility>
 
 #include "platform/drop_pages.hpp"
+#include "tiermap/error.hpp"
 
 namespace tiermap {
 
@@ -26,14 +27,14 @@ class LazyArray {
     }
     void* memory = ::mmap(nullptr, bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
-      throw std::system_error(errno, std::generic_category(), "reserving address space for a table");
+      refuse(errno);
     }
     // Else all of it would get memory after mlockall(MCL_FUTURE).
     unlock_pages(memory, bytes());
     if (::mprotect(memory, bytes(), PROT_READ | PROT_WRITE) != 0) {
       const int error_number = errno;
       ::munmap(memory, bytes());
-      throw std::system_error(error_number, std::generic_category(), "reserving address space for a table");
+      refuse(error_number);
     }
     // Huge pages would make one touched element cost 2 MiB.
     ::madvise(memory, bytes(), MADV_NOHUGEPAGE);
@@ -58,6 +59,11 @@ class LazyArray {
   std::size_t size() const noexcept { return size_; }
 
  private:
+  [[noreturn]] void refuse(int error_number) const {
+    throw PlatformError(error_number,
+                        "cannot reserve " + std::to_string(bytes()) +
+                            " bytes of address space for a table: raise the limit (ulimit -v), or map less");
+  }
   std::size_t bytes() const noexcept { return size_ * sizeof(T); }
   T* elements_ = nullptr;
   std::size_t size_ = 0;

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "platform/own_descriptor.hpp"
 #include "platform/userfaultfd_abi.hpp"
 #include "tiermap/error.hpp"
 
@@ -33,7 +34,8 @@ void append(std::vector<PageRun>& runs, std::size_t first, std::uint64_t offset,
 
 }  // namespace
 
-PresentPages::PresentPages(bool may_scan) : file_descriptor_(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)) {
+PresentPages::PresentPages(bool may_scan)
+    : file_descriptor_(above_standard_streams(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC))) {
   if (file_descriptor_ < 0) {
     throw PlatformError(errno,
                         "cannot open /proc/self/pagemap, by which fault mode kernel keeps its budget: mount /proc");

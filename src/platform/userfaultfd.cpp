@@ -11,6 +11,7 @@
 #include <functional>
 #include <utility>
 
+#include "platform/own_descriptor.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -28,15 +29,27 @@ int open_device() {
   const int descriptor = ::ioctl(device, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
   const int error_number = errno;
   ::close(device);
-  return descriptor < 0 ? -error_number : descriptor;
+  errno = error_number;
+  const int own = above_standard_streams(descriptor);
+  return own < 0 ? -errno : own;
 }
 
 int open_by_system_call(int flags) {
   const long descriptor = ::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | flags);
-  return descriptor < 0 ? -errno : static_cast<int>(descriptor);
+  const int own = above_standard_streams(static_cast<int>(descriptor));
+  return own < 0 ? -errno : own;
+}
+
+const char* const too_many_files = "raise the limit of open files (ulimit -n), or close some";
+
+bool is_too_many_files(int error_number) {
+  return error_number == EMFILE || error_number == ENFILE;
 }
 
 std::string device_remedy(int error_number) {
+  if (is_too_many_files(error_number)) {
+    return too_many_files;
+  }
   if (error_number == ENOENT) {
     return "Linux 6.1 and later have the device; older kernels need the system call";
   }
@@ -44,6 +57,9 @@ std::string device_remedy(int error_number) {
 }
 
 std::string system_call_remedy(int error_number) {
+  if (is_too_many_files(error_number)) {
+    return too_many_files;
+  }
   if (error_number == ENOSYS) {
     return "use a kernel with CONFIG_USERFAULTFD, or a container profile that allows userfaultfd";
   }

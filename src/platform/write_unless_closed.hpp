@@ -1,6 +1,7 @@
 // A last word on standard error that costs the program nothing if nobody listens.
 #pragma once
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/uio.h>
 
@@ -9,9 +10,14 @@
 
 namespace tiermap {
 
-/// Writes the pieces in one go; what cannot be written is left out. Where `descriptor` is a pipe that nobody reads any
-/// more, no SIGPIPE comes of it. At most 1024 pieces. Safe in signal handlers; changes `errno`.
+/// Writes the pieces in one go; what cannot be written at once is left out. Where `descriptor` is a pipe that nobody
+/// reads any more, no SIGPIPE comes of it. At most 1024 pieces, and 4096 bytes in all. Safe in signal handlers; changes
+/// `errno`.
 inline void write_unless_closed(int descriptor, std::span<const iovec> pieces) noexcept {
+  pollfd room{descriptor, POLLOUT, 0};
+  if (::poll(&room, 1, 0) != 1) {  // A pipe that is full would keep us. If it has room, then for 4096 bytes.
+    return;
+  }
   sigset_t pipe;
   sigset_t before;
   sigset_t pending;

@@ -32,7 +32,11 @@ using tiermap::without_exceptions;
 template <typename Handle>
 Handle& checked(Handle* handle, const char* what) {
   if (handle == nullptr) {
-    throw tiermap::OptionError(std::string(what) + " is NULL: give what the function that makes it returned");
+    // Most often because what was to make it failed, and nobody looked.
+    const std::string failure = tiermap::kept_error();
+    throw tiermap::OptionError(std::string(what) + " is NULL" +
+                               (failure.empty() ? ": give what the function that makes it returned"
+                                                : "; the failure before this one: " + failure));
   }
   return *handle;
 }

@@ -26,11 +26,14 @@ void check_page_size(std::uint64_t bytes) {
 ResolvedRegionOptions check_options(const RegionOptions& options) {
   const ResolvedRegionOptions resolved = resolve(options);
   check_page_size(resolved.page_size_bytes);
+  if (options.access > Access::read_write || options.sharing > Sharing::private_copy || options.advice > Advice::hot) {
+    throw OptionError("access, sharing or advice has a value that has no name: set them to one of their enumerators");
+  }
   if (options.offset % 4096 != 0) {
     throw OptionError("offset " + std::to_string(options.offset) + " is not a multiple of 4096: round it down");
   }
-  constexpr std::uint64_t largest = std::uint64_t{1} << 46;
-  if (options.length > largest || options.reserve_bytes > largest || options.offset > largest) {
+  if (options.length > largest_mapping_bytes || options.reserve_bytes > largest_mapping_bytes ||
+      options.offset > largest_mapping_bytes) {
     throw OptionError("offset, length and reserve must each be at most 64TiB: map a part");
   }
   if (options.reserve_bytes != 0 && options.reserve_bytes < options.length) {
@@ -89,6 +92,9 @@ Cache::~Cache() {
 Region Cache::map(std::string_view url, const RegionOptions& options) {
   const ResolvedRegionOptions resolved = check_options(options);
   engine_->check_room(options, resolved);
+  if (open_mode(options) == OpenMode::open_or_create) {
+    engine_->check_new_store(parse_store_url(url));
+  }
   return map(open_store(url, open_mode(options), options.offset + options.length), options);
 }
 

@@ -76,10 +76,16 @@ void require(FaultMode mode, const UserfaultfdProbe& probe) {
 }  // namespace
 
 void Engine::check_room(const RegionOptions& options, const ResolvedRegionOptions& resolved) const {
-  static_cast<void>(resolved);
-  const std::uint64_t bytes = std::max(options.length, options.reserve_bytes);
-  if (options.address != nullptr && bytes != 0) {
-    AddressRange::reserve_at(options.address, round_up(bytes, kernel_page_bytes), PROT_NONE);
+  const std::uint64_t bytes = round_up(std::max(options.length, options.reserve_bytes), kernel_page_bytes);
+  if (bytes == 0) {
+    return;
+  }
+  if (options.address != nullptr) {
+    AddressRange::reserve_at(options.address, bytes, PROT_NONE);
+  } else {
+    // With a word for each page, and what alignment takes.
+    const std::uint64_t page_words = bytes / resolved.page_size_bytes * sizeof(std::uint64_t);
+    AddressRange::reserve(bytes + page_words + huge_page_bytes, kernel_page_bytes, PROT_NONE);
   }
 }
 

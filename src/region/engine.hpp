@@ -10,6 +10,7 @@
 
 #include "config/resolve.hpp"
 #include "region/region_implementation.hpp"
+#include "store/store_url.hpp"
 #include "tiermap/options.hpp"
 #include "tiermap/statistics.hpp"
 #include "tiermap/store.hpp"
@@ -25,6 +26,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   /// Throws what map() would, as far as it can be told before there is a store: nothing is to be created for a mapping
   /// that cannot be.
   virtual void check_room(const RegionOptions& options, const ResolvedRegionOptions& resolved) const;
+  /// Throws if a store that has to be made first could not be mapped.
+  virtual void check_new_store(const StoreUrl&) const {}
   virtual std::uint64_t budget_bytes() const noexcept = 0;
   virtual void set_budget_bytes(std::uint64_t bytes) = 0;
   virtual std::uint64_t minimum_budget_bytes() const noexcept = 0;

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <utility>
@@ -65,6 +66,13 @@ void KernelEngine::check_room(const RegionOptions& options, const ResolvedRegion
         "notify or self-serving, or sharing private_copy");
   }
   Engine::check_room(options, resolved);
+}
+
+// An old one may lie in one piece, and nothing is made for it.
+void KernelEngine::check_new_store(const StoreUrl& url) const {
+  if (url.scheme == "sparse" && !std::filesystem::exists(percent_decode(url.path, url.text))) {
+    refuse_as_no_plain_file(url.text);
+  }
 }
 
 std::shared_ptr<RegionImplementation> KernelEngine::map(std::shared_ptr<Store> store, const RegionOptions& options,

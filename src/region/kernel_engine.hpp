@@ -29,6 +29,7 @@ class KernelEngine final : public Engine {
   std::shared_ptr<RegionImplementation> map(std::shared_ptr<Store> store, const RegionOptions& options,
                                             const ResolvedRegionOptions& resolved) override;
   void check_room(const RegionOptions& options, const ResolvedRegionOptions& resolved) const override;
+  void check_new_store(const StoreUrl& url) const override;
   std::uint64_t budget_bytes() const noexcept override { return budget_.budget_bytes(); }
   void set_budget_bytes(std::uint64_t bytes) override { budget_.set_budget_bytes(bytes); }
   std::uint64_t minimum_budget_bytes() const noexcept override { return budget_.minimum_budget_bytes(); }

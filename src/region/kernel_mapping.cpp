@@ -75,16 +75,19 @@ KernelMapping::KernelMapping(std::shared_ptr<Store> store, const RegionOptions& 
   set_pattern(pattern_);
 }
 
+void refuse_as_no_plain_file(const std::string& name) {
+  throw OptionError(name +
+                    " is not one plain file, which is all that fault mode kernel can map: map a file, or choose fault "
+                    "mode notify or self-serving (`tiermap doctor` says what they need)");
+}
+
 /// Throws unless `file_bytes` bytes from the region's start on are one piece of one file.
 void KernelMapping::find_file(std::uint64_t file_bytes) {
   Extent extent;
   const bool located = store_->locate_read(store_offset_, round_up(file_bytes, kernel_page_bytes), extent);
   if (!located || extent.hole || extent.file_descriptor < 0 || extent.bytes < file_bytes ||
       extent.offset % kernel_page_bytes != 0) {
-    throw OptionError(
-        store_->name() +
-        " is not one plain file, which is all that fault mode kernel can map: map a file, or choose fault "
-        "mode notify or self-serving (`tiermap doctor` says what they need)");
+    refuse_as_no_plain_file(store_->name());
   }
   file_descriptor_ = extent.file_descriptor;
   file_offset_ = extent.offset;

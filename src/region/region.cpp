@@ -144,6 +144,9 @@ void Region::resize(std::uint64_t length) {
   if (length == 0) {
     throw OptionError("length 0 cannot be mapped: unmap() instead");
   }
+  if (length > largest_mapping_bytes) {
+    throw OptionError("length " + std::to_string(length) + " is over 64TiB: map a part");
+  }
   const SignalsBlocked quiet;
   region.resize(length);
 }

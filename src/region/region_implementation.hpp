@@ -13,6 +13,9 @@
 
 namespace tiermap {
 
+/// Of offset, length and reserve. Far above any machine's address space for one mapping, far below what would wrap.
+inline constexpr std::uint64_t largest_mapping_bytes = std::uint64_t{1} << 46U;
+
 class RegionImplementation {
  public:
   virtual ~RegionImplementation() = default;

@@ -5,13 +5,15 @@
 
 #include <utility>
 
+#include "platform/own_descriptor.hpp"
+
 namespace tiermap {
 
 class FileDescriptor {
  public:
   FileDescriptor() = default;
-  /// Takes over `descriptor`; a negative one means none.
-  explicit FileDescriptor(int descriptor) : descriptor_(descriptor) {}
+  /// Takes over `descriptor`; a negative one means none. Another number may be given to it.
+  explicit FileDescriptor(int descriptor) : descriptor_(above_standard_streams(descriptor)) {}
   FileDescriptor(FileDescriptor&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
   FileDescriptor& operator=(FileDescriptor&& other) noexcept {
     std::swap(descriptor_, other.descriptor_);

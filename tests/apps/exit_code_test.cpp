@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <new>
@@ -129,6 +130,23 @@ TEST_F(ExitCodeTest, SortingAFileThatSomebodyElseChangesIsWrong) {
   EXPECT_EQ(outcome.exit_code, 1) << outcome.errors;
   EXPECT_EQ(outcome.error_lines(), 1U) << outcome.errors;
   EXPECT_EQ(outcome.json().at("verified"), false);
+}
+
+/// A shell's line, in which PROGRAM stands for the program's path. Returns its exit code.
+int run_shell(const std::string& program, std::string line) {
+  const std::string path = std::string(TIERMAP_BINARY_FOLDER) + "/" + program;
+  line.replace(line.find("PROGRAM"), std::string("PROGRAM").size(), "'" + path + "'");
+  const int status = std::system(line.c_str());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(ExitCode, IsTheSameIfNobodyCanReadTheMessage) {
+  for (const char* program : {"tiermap-sort", "tiermap-bfs", "tiermap-debian-graph", "tiermap"}) {
+    SCOPED_TRACE(program);
+    EXPECT_EQ(run_shell(program, "PROGRAM --nonsense 2>&-"), 2);
+    EXPECT_EQ(run_shell(program, "PROGRAM --nonsense 2>/dev/full"), 2);
+    EXPECT_EQ(run_shell(program, "PROGRAM --nonsense >&- 2>&-"), 2);
+  }
 }
 
 }  // namespace

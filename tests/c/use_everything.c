@@ -168,6 +168,10 @@ int main(int count, char** arguments) {
   tiermap_cache_destroy(cache);
   unlink(path);
 
+  /* Why there is no cache is not forgotten. */
+  EXPECT(tiermap_cache_create_with_budget(5) == NULL);
+  EXPECT_FAILURE(tiermap_map_file(NULL, path, mebibyte) == NULL, EINVAL, "budget of 5 bytes");
+
   /* Regions outlive their cache. */
   cache = tiermap_cache_create_with_budget(16 * mebibyte);
   EXPECT(cache != NULL);

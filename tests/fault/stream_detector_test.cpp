@@ -145,6 +145,31 @@ TEST(StreamDetector, OfAReaderInOrderEveryPageIsLeftOnceButTheOneBeforeLast) {
   }
 }
 
+TEST(StreamDetector, AReaderInOrderMayGoBackwardOrInSteps) {
+  for (const std::int64_t step : {1, -1, 3, -3, 60}) {
+    Reader reader(32);
+    reader.detector.advise(Advice::sequential);
+    for (std::int64_t number = 0; number < 200; ++number) {
+      reader.read(static_cast<std::uint64_t>(100'000 + number * step));
+    }
+    EXPECT_LE(reader.misses, 4U) << "step " << step;
+    EXPECT_LE(reader.fetched.size(), 300U) << "step " << step;
+  }
+}
+
+TEST(StreamDetector, WhatIsLeftBehindIsToldAlsoIfNothingIsReadAhead) {
+  StreamDetector detector;
+  detector.configure(0);
+  detector.advise(Advice::sequential);
+  std::uint64_t left = 0;
+  for (std::uint64_t page = 10; page < 110; ++page) {
+    const ReadAhead plan = detector.missed(page);
+    EXPECT_EQ(plan.count, 0U);
+    left += plan.count_behind;
+  }
+  EXPECT_EQ(left, 98U);
+}
+
 TEST(StreamDetector, ZeroPagesTurnItOff) {
   Reader reader(0);
   for (std::uint64_t page = 0; page < 100; ++page) {

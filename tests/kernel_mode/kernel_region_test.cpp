@@ -218,6 +218,15 @@ TEST_F(KernelRegionTest, RefusesWhatItCannotMapAndChangesNothing) {
   EXPECT_FALSE(std::filesystem::exists(fresh));
 }
 
+TEST_F(KernelRegionTest, RefusesNewStoresItCannotMapAndMakesNone) {
+  Cache cache(kernel_options(mebibyte));
+  RegionOptions options;
+  options.access = Access::read_write;
+  options.length = 4096;
+  EXPECT_EQ(error_of([&] { cache.map("sparse:" + path(), options); }), EINVAL);
+  EXPECT_FALSE(std::filesystem::exists(path()));
+}
+
 TEST_F(KernelRegionTest, WritingToAReadOnlyRegionIsASegmentationFault) {
   write_file(path(), std::string(4096, 'x'));
   Cache cache(kernel_options(mebibyte));

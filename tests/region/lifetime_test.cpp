@@ -1,4 +1,5 @@
 // A Region object from map() to unmap(): moves, errors at the end, and what is left of it.
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -6,6 +7,8 @@
 #include <thread>
 
 #include "region/engine_fixture.hpp"
+#include "region/known_bytes.hpp"
+#include "region/raised_signal.hpp"
 #include "store/faulty_store.hpp"
 #include "tiermap/error.hpp"
 
@@ -70,6 +73,26 @@ TEST_P(LifetimeTest, AReaderIsWokenWhenItsRegionGoes) {
     // Serving himself, he may find nobody at home a moment before the addresses are gone.
     ASSERT_TRUE(raised == SIGSEGV || (raised == SIGBUS && GetParam().fault_mode == FaultMode::self_serving)) << raised;
   }
+}
+
+// madvise() of the program's own, where advise() or discard() was meant: an error, and no endless fault.
+TEST_P(LifetimeTest, MemoryThatTheProgramTookAwayRaisesSigbus) {
+  if (GetParam().fault_mode == FaultMode::notify && (probe_userfaultfd().features & UFFD_FEATURE_POISON) == 0) {
+    GTEST_SKIP() << "no UFFDIO_POISON in this kernel";
+  }
+  constexpr std::uint64_t large_page = 64 * kib;
+  Cache cache(cache_options(4 * mib));
+  Region region = cache.map(known_store(1 * mib), read_write(large_page));
+  EXPECT_EQ(touch(region.data()), known_byte(0));
+  EXPECT_EQ(touch(region.data() + large_page), known_byte(large_page));
+  poke(region.data() + 2 * large_page, std::byte{1});
+  region.sync();
+  for (const std::uint64_t lost : {std::uint64_t{0}, large_page + 8192, 2 * large_page}) {
+    ASSERT_EQ(::madvise(region.data() + lost, 4096, MADV_DONTNEED), 0);
+    EXPECT_EQ(signal_raised_by([&] { touch(region.data() + lost + 5); }), SIGBUS) << lost;
+  }
+  EXPECT_EQ(touch(region.data() + large_page + 4096), known_byte(large_page + 4096)) << "beside it";
+  EXPECT_TRUE(is_known(bytes_of(region).subspan(3 * large_page), 3 * large_page));
 }
 
 TEST_P(LifetimeTest, UnmapWritesWhatIsDirty) {

@@ -214,10 +214,13 @@ TEST_P(ResizeTest, AReadOnlyRegionGrowsOverZeros) {
   EXPECT_TRUE(is_all(bytes_of(region).subspan(4 * page), std::byte{0}));
 }
 
-TEST_P(ResizeTest, ToNothingIsRefused) {
+TEST_P(ResizeTest, ToNothingOrMoreThanThereCanBeIsRefused) {
   Cache cache(cache_options(4 * mib));
   Region region = cache.map(known_store(4 * page), read_only(page));
   EXPECT_THROW(region.resize(0), OptionError);
+  // These wrap when they are rounded up, or added to where the region begins.
+  EXPECT_THROW(region.resize(~std::uint64_t{0}), OptionError);
+  EXPECT_THROW(region.resize((std::uint64_t{1} << 46) + 1), OptionError);
   region.resize(4 * page);  // To what it is: nothing to do.
   EXPECT_TRUE(is_known(bytes_of(region), 0));
 }

@@ -65,6 +65,8 @@ Screen::Screen() {
 Screen::~Screen() {
   write_all("\x1b[?25h\x1b[?1049l");
   if (keys_) {
+    // A terminal stops who changes it from the background, as whoever was started by timeout(1) does.
+    ::signal(SIGTTOU, SIG_IGN);
     ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
   }
 }
