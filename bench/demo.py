@@ -108,6 +108,7 @@ def sort(demo):
             return demo.run(command, limit, [], f"sort by {' '.join([system, *options])}")
         return run
 
+    # No advice serves mmap better than sequential, here or in the search: see docs/benchmarks.md.
     return {"job": "sort", "bytes": size, "limit_bytes": limit, "results": demo.compare({
         "tiermap": case("tiermap"),
         "mmap": case("mmap", "--prefetch", "off"),

@@ -92,7 +92,7 @@ def random_reads(bench):
     tables = []
     for block_bytes in (4096, 65536):
         block = option_bytes(block_bytes)
-        for threads in bench.choose((1, 8), (1, 8), (1, 2, 8, 32, 64)):
+        for threads in bench.choose((1, 8), (1, 8, 64), (1, 2, 8, 32, 64)):
             def case(system, *options):
                 return bench.case("bench-random_read", "--system", system, "--file", path, "--block", block,
                                   "--page-size", block, "--threads", threads, "--seconds", seconds, "--budget",
@@ -197,18 +197,18 @@ def sort(bench):
     if bench.detail == "full":
         cases[("mmap random",)] = _sort_case(bench, bench.scratch, "mmap", cores, "--madvise", "random")
     tables = [bench.measure(f"page sizes, {cores} threads", cases, "seconds", "s", "less")]
-    if bench.detail == "short":
-        bench.skip("sort: more threads, and read-ahead 128 KiB", "left out of the short run")
-        return tables
     best = _best(tables[0], "tiermap")
     page = best["labels"][0].split()[1] if best else pages[0]
     cases = {}
-    for threads in ((2, 4) if bench.quick else (2, 4, 8, 16)):
+    for threads in bench.choose((2, 4), (2, 4, 16), (2, 4, 8, 16)):
         cases[(f"tiermap, {page} pages", threads)] = _sort_case(bench, bench.scratch, "tiermap", threads, "--page-size", page)
         for (name,), case in _sort_mmap(bench, bench.scratch, threads).items():
-            if not bench.quick:
+            if bench.detail == "full":
                 cases[(name, threads)] = case
     tables.append(bench.measure("threads", cases, "seconds", "s", "less"))
+    if bench.detail == "short":
+        bench.skip("sort: mmap with more threads, and read-ahead 128 KiB", "left out of the short run")
+        return tables
     with_loop(bench, "sort", lambda folder: tables.append(bench.measure(
         f"read-ahead 128 KiB, {cores} threads",
         {(f"tiermap, {page} pages",): _sort_case(bench, folder, "tiermap", cores, "--page-size", page),

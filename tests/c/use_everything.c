@@ -170,7 +170,7 @@ int main(int count, char** arguments) {
 
   /* Why there is no cache is not forgotten. */
   EXPECT(tiermap_cache_create_with_budget(5) == NULL);
-  EXPECT_FAILURE(tiermap_map_file(NULL, path, mebibyte) == NULL, EINVAL, "budget of 5 bytes");
+  EXPECT_FAILURE(tiermap_map_file(NULL, path, mebibyte) == NULL, EINVAL, "buffer size 5");
 
   /* Regions outlive their cache. */
   cache = tiermap_cache_create_with_budget(16 * mebibyte);
