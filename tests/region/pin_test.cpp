@@ -55,7 +55,9 @@ TEST_P(PinTest, WritesToPinnedPagesAreNotLost) {
 
 TEST_P(PinTest, CountsHowOften) {
   Cache cache(cache_options(1 * mib));
-  Region region = cache.map(store_, read_only(page));
+  RegionOptions options = read_only(page);
+  options.read_ahead_bytes = 0;
+  Region region = cache.map(store_, options);
   region.pin({0, 2 * page});
   region.pin({page, page});
   region.unpin({0, 2 * page});
