@@ -1,6 +1,5 @@
 // The `tiermap` command: reads the command line, runs one subcommand, and turns errors into one line and an exit code:
 // 2 for what the user can correct, 1 for what failed.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -37,6 +36,11 @@ std::string unknown_command(const CLI::App& program, int argc, char** argv) {
   return known.empty() ? word : "";
 }
 
+/// One line on standard error, if anybody can read it.
+void complain(const std::string& message) {
+  std::fputs(("tiermap: " + message + "\n").c_str(), stderr);
+}
+
 int run(int argc, char** argv) {
   CLI::App program(
       "What this machine offers Tiermap, what it is configured to do, and what running programs do with it.",
@@ -49,7 +53,7 @@ int run(int argc, char** argv) {
   add_version_command(program);
   add_reference_command(program);
   if (const std::string word = unknown_command(program, argc, argv); !word.empty()) {
-    std::fputs(fmt::format("tiermap: unknown command {}: run 'tiermap --help'\n", quote_value(word)).c_str(), stderr);
+    complain("unknown command " + quote_value(word) + ": run 'tiermap --help'");
     return exit_bad_input;
   }
   try {
@@ -58,15 +62,15 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& help) {
     return program.exit(help);
   } catch (const CLI::ParseError& error) {
-    std::fputs(fmt::format("tiermap: {}: run 'tiermap --help'\n", one_line(error.what())).c_str(), stderr);
+    complain(one_line(error.what()) + ": run 'tiermap --help'");
     return exit_bad_input;
   } catch (const ExitCode& exit) {
     return exit.code;
   } catch (const OptionError& error) {
-    std::fputs(fmt::format("tiermap: {}\n", error.what()).c_str(), stderr);
+    complain(error.what());
     return exit_bad_input;
   } catch (const std::exception& error) {
-    std::fputs(fmt::format("tiermap: {}\n", one_line(error.what())).c_str(), stderr);
+    complain(one_line(error.what()));
     return exit_failure;
   }
 }
@@ -78,7 +82,7 @@ int main(int argc, char** argv) {
   const int code = tiermap::run(argc, argv);
   // What a full disk or a closed pipe swallowed has not been said.
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    std::fputs("tiermap: standard output cannot be written: give it room, or read it to the end\n", stderr);
+    tiermap::complain("standard output cannot be written: give it room, or read it to the end");
     return std::max(code, 1);
   }
   return code;

@@ -23,13 +23,19 @@ NotifyEngine::Manager::Manager(Pager& pager, const Settings& settings, std::size
 }
 
 NotifyEngine::NotifyEngine(Pager& pager, Fillers& fillers, RegionIndex& index,
-                           std::span<const Userfaultfd> userfaultfds, const Settings& settings)
+                           std::span<const Userfaultfd> userfaultfds, const Settings& settings, int stop_event)
     : pager_(pager),
       fillers_(fillers),
       index_(index),
       userfaultfds_(userfaultfds),
       settings_(settings),
-      stop_event_(above_standard_streams(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {
+      stop_event_(stop_event) {}
+
+// From the delegated constructor on the destructor ends those that run, should another one not start.
+NotifyEngine::NotifyEngine(Pager& pager, Fillers& fillers, RegionIndex& index,
+                           std::span<const Userfaultfd> userfaultfds, const Settings& settings)
+    : NotifyEngine(pager, fillers, index, userfaultfds, settings,
+                   above_standard_streams(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {
   if (stop_event_ < 0) {
     throw PlatformError(errno, "cannot make an event descriptor: raise ulimit -n");
   }

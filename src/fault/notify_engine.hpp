@@ -39,6 +39,8 @@ class NotifyEngine {
     std::vector<pollfd> descriptors;
   };
 
+  NotifyEngine(Pager& pager, Fillers& fillers, RegionIndex& index, std::span<const Userfaultfd> userfaultfds,
+               const Settings& settings, int stop_event);
   void run(Manager& manager);
   bool read_all(FillWorker& worker, std::vector<uffd_msg>& messages);
   void handle(const uffd_msg& message, FillWorker& worker, std::uint64_t now);

@@ -40,16 +40,7 @@ int open_by_system_call(int flags) {
   return own < 0 ? -errno : own;
 }
 
-const char* const too_many_files = "raise the limit of open files (ulimit -n), or close some";
-
-bool is_too_many_files(int error_number) {
-  return error_number == EMFILE || error_number == ENFILE;
-}
-
 std::string device_remedy(int error_number) {
-  if (is_too_many_files(error_number)) {
-    return too_many_files;
-  }
   if (error_number == ENOENT) {
     return "Linux 6.1 and later have the device; older kernels need the system call";
   }
@@ -57,9 +48,6 @@ std::string device_remedy(int error_number) {
 }
 
 std::string system_call_remedy(int error_number) {
-  if (is_too_many_files(error_number)) {
-    return too_many_files;
-  }
   if (error_number == ENOSYS) {
     return "use a kernel with CONFIG_USERFAULTFD, or a container profile that allows userfaultfd";
   }
@@ -87,18 +75,27 @@ std::array<Way, 3> all_ways() {
   }};
 }
 
+/// What became of it: `descriptor` is what it opened, or a negative errno value.
+UserfaultfdAttempt attempt_by(const Way& way, int descriptor) {
+  if (descriptor >= 0) {
+    return {way.name, 0, ""};
+  }
+  const bool too_many = descriptor == -EMFILE || descriptor == -ENFILE;
+  return {way.name, -descriptor,
+          too_many ? "raise the limit of open files (ulimit -n), or close some" : way.remedy(-descriptor)};
+}
+
 Opened try_all_ways() {
   const std::array<Way, 3> ways = all_ways();
   Opened opened;
   for (const Way& way : ways) {
     const int descriptor = way.open();
+    opened.attempts.push_back(attempt_by(way, descriptor));
     if (descriptor >= 0) {
-      opened.attempts.push_back({way.name, 0, ""});
       opened.descriptor = descriptor;
       opened.user_mode_only = &way == &ways[2];
       break;
     }
-    opened.attempts.push_back({way.name, -descriptor, way.remedy(-descriptor)});
   }
   return opened;
 }
@@ -118,11 +115,9 @@ std::vector<UserfaultfdAttempt> try_every_userfaultfd_way() {
   std::vector<UserfaultfdAttempt> attempts;
   for (const Way& way : all_ways()) {
     const int descriptor = way.open();
+    attempts.push_back(attempt_by(way, descriptor));
     if (descriptor >= 0) {
       ::close(descriptor);
-      attempts.push_back({way.name, 0, ""});
-    } else {
-      attempts.push_back({way.name, -descriptor, way.remedy(-descriptor)});
     }
   }
   return attempts;

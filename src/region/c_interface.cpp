@@ -71,6 +71,17 @@ void copy_statistics(const tiermap::Statistics& from, tiermap_statistics& to) {
   }
 }
 
+/// The index at which `name_at` gives the name; `kind` is for the message, should there be none.
+std::uint32_t index_of(const char* name, const char* kind, const char* (*name_at)(std::uint32_t)) {
+  const std::string wanted = &checked(name, "name");
+  for (std::uint32_t index = 0; name_at(index) != nullptr; ++index) {
+    if (name_at(index) == wanted) {
+      return index;
+    }
+  }
+  throw tiermap::OptionError(std::string("there is no ") + kind + " " + wanted + ": see tiermap_" + kind + "_name()");
+}
+
 /// The caller's store, which calls destroy() only once it was mapped: before that the context is still the caller's.
 class MappedFunctions {
  public:
@@ -274,13 +285,7 @@ const char* tiermap_counter_name(std::uint32_t index) noexcept {
 std::uint64_t tiermap_counter(const struct tiermap_statistics* statistics, const char* name) noexcept {
   return without_exceptions<std::uint64_t>(0, [&] {
     const auto& counted = checked(statistics, "statistics");
-    const char* wanted = &checked(name, "name");
-    for (std::uint32_t index = 0; index < tiermap::counter_count; ++index) {
-      if (std::strcmp(tiermap_counter_name(index), wanted) == 0) {
-        return counted.counters[index];
-      }
-    }
-    throw tiermap::OptionError("there is no counter " + std::string(wanted) + ": see tiermap_counter_name()");
+    return counted.counters[index_of(name, "counter", tiermap_counter_name)];
   });
 }
 
@@ -292,18 +297,13 @@ std::uint64_t tiermap_stage_nanoseconds(const struct tiermap_statistics* statist
                                         double share) noexcept {
   return without_exceptions<std::uint64_t>(0, [&] {
     const auto& timed = checked(statistics, "statistics");
-    const char* wanted = &checked(name, "name");
     if (!(share >= 0 && share <= 1)) {
       throw tiermap::OptionError("share " + std::to_string(share) + " is not from 0 to 1: give 0.99 for 99 %");
     }
-    for (std::uint32_t stage = 0; stage < tiermap::stage_count; ++stage) {
-      if (std::strcmp(tiermap_stage_name(stage), wanted) == 0) {
-        tiermap::LatencyHistogram histogram;
-        std::memcpy(histogram.buckets.data(), timed.stages[stage], sizeof timed.stages[stage]);
-        return histogram.quantile_nanoseconds(share);
-      }
-    }
-    throw tiermap::OptionError("there is no stage " + std::string(wanted) + ": see tiermap_stage_name()");
+    const std::uint32_t stage = index_of(name, "stage", tiermap_stage_name);
+    tiermap::LatencyHistogram histogram;
+    std::memcpy(histogram.buckets.data(), timed.stages[stage], sizeof timed.stages[stage]);
+    return histogram.quantile_nanoseconds(share);
   });
 }
 

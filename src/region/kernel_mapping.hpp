@@ -16,11 +16,11 @@
 
 namespace tiermap {
 
-/// Owns the range. The first file_bytes() of it are the file's, the rest, past the end of a file that does not grow, is
-/// anonymous memory that reads as zero. Members may be called from any thread, but for resize() and destruction.
 /// Throws: `name` is no store that the kernel could map.
 [[noreturn]] void refuse_as_no_plain_file(const std::string& name);
 
+/// Owns the range. The first file_bytes() of it are the file's, the rest, past the end of a file that does not grow, is
+/// anonymous memory that reads as zero. Members may be called from any thread, but for resize() and destruction.
 class KernelMapping {
  public:
   /// Maps; a file that a shared read_write region outreaches gets its new size here, since touching a mapped page past

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/option_table.hpp"
+#include "store/temporary_directory.hpp"
 #include "tiermap/version.hpp"
 
 namespace tiermap {
@@ -104,14 +105,12 @@ TEST(Config, TableHasALineForEachOption) {
 }
 
 TEST(Config, SaysWhichLineOfTheFileSetAValue) {
-  std::string folder = (std::filesystem::temp_directory_path() / "tiermap-config-test-XXXXXX").string();
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-  const std::string path = folder + "/options.yaml";
+  const TemporaryDirectory folder;
+  const std::string path = folder / "options.yaml";
   std::ofstream(path) << "# two lines before\n\nfillers: 7\npage_size: 1MiB\n";
   const CommandResult result =
       run_tiermap({"config", "--json"}, {{"TIERMAP_CONFIG", path}, {"TIERMAP_PAGE_SIZE", "2MiB"}});
   const CommandResult table = run_tiermap({"config"}, {{"TIERMAP_CONFIG", path}});
-  std::filesystem::remove_all(folder);
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   const json options = json::parse(result.output).at("options");
   EXPECT_EQ(options[static_cast<std::size_t>(OptionId::fillers)].at("origin"), "file " + path + ":3");
@@ -123,11 +122,10 @@ TEST(Config, SaysWhichLineOfTheFileSetAValue) {
 }
 
 TEST(Config, AFileThatCannotBeReadGetsOneLineAndExitCode2) {
-  std::string folder = (std::filesystem::temp_directory_path() / "tiermap-config-test-XXXXXX").string();
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-  const std::string fifo = folder + "/fifo";
+  const TemporaryDirectory folder;
+  const std::string fifo = folder / "fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
-  for (const std::string& path : {fifo, folder}) {
+  for (const std::string& path : {fifo, folder.path()}) {
     const CommandResult result = run_tiermap({"config"}, {{"TIERMAP_CONFIG", path}});
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_TRUE(is_one_line(result.errors)) << result.errors;
@@ -136,16 +134,13 @@ TEST(Config, AFileThatCannotBeReadGetsOneLineAndExitCode2) {
   const CommandResult refused = run_tiermap({"doctor", fifo});
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_TRUE(is_one_line(refused.errors)) << refused.errors;
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Config, AnEmptyFileSetsNothing) {
-  std::string path = (std::filesystem::temp_directory_path() / "tiermap-config-test-XXXXXX").string();
-  const int descriptor = ::mkstemp(path.data());
-  ASSERT_GE(descriptor, 0);
-  ::close(descriptor);
+  const TemporaryDirectory folder;
+  const std::string path = folder / "options.yaml";
+  std::ofstream(path).close();
   const CommandResult result = run_tiermap({"config"}, {{"TIERMAP_CONFIG", path}});
-  std::filesystem::remove(path);
   EXPECT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_EQ(result.output.find(path), std::string::npos) << result.output;
 }
