@@ -347,14 +347,17 @@ void Pager::capacity_changed(std::uint64_t units) noexcept {
 }
 
 void Pager::advise(PagedRegion& region, std::uint64_t page, Hotness hotness) noexcept {
-  const PageWord word = region.table.load(page);
-  if (word.state() != PageState::clean && word.state() != PageState::dirty) {
+  const auto is_stable = [](PageWord word) {
+    return word.state() == PageState::clean || word.state() == PageState::dirty;
+  };
+  if (!is_stable(region.table.load(page))) {
     return;
   }
   const std::lock_guard held(policy_lock_);
-  // The frame may have gone to another page since: a wrong hint costs a little, and is no error.
-  const FrameRecord& record = frames_.record(word.frame());
-  if (record.region == &region && record.page == page && region.table.load(page).frame() == word.frame()) {
+  // The policy knows the frame of a page that nobody owns, and whoever comes to own it needs the lock to make the
+  // policy forget it: the frame is still this page's when the policy hears of it. Its record is the owner's to read.
+  const PageWord word = region.table.load(page);
+  if (is_stable(word)) {
     policy_.advised(word.frame(), hotness);
   }
 }

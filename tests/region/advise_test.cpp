@@ -1,4 +1,7 @@
 // advise(): each advice does what it says, and none changes what the bytes are.
+#include <atomic>
+#include <thread>
+
 #include "region/engine_fixture.hpp"
 #include "store/faulty_store.hpp"
 #include "tiermap/error.hpp"
@@ -156,6 +159,24 @@ TEST_P(AdviseTest, ColdPagesGoBeforeOthersAndHotOnesAfter) {
   const std::uint64_t hot = still_resident(options, store_, Advice::hot, 0, 16 * page);
   EXPECT_LT(cold, young);
   EXPECT_GT(hot, old);
+}
+
+// Advice is about pages that others evict and fill at the same moment; under ThreadSanitizer this found it reading what
+// is theirs.
+TEST_P(AdviseTest, MeetsPagesThatComeAndGo) {
+  Cache cache(cache_options(1 * mib));
+  Region region = cache.map(store_, read_only(page));
+  std::atomic<bool> done{false};
+  std::thread adviser([&] {
+    for (bool cold = true; !done.load(); cold = !cold) {
+      region.advise(cold ? Advice::cold : Advice::hot);
+    }
+  });
+  for (std::uint64_t offset = 0; offset < 16 * mib; offset += page) {
+    EXPECT_EQ(region.data()[offset % (4 * mib)], known_byte(offset % (4 * mib)));
+  }
+  done.store(true);
+  adviser.join();
 }
 
 TEST_P(AdviseTest, ARangeOutsideIsRefused) {
