@@ -41,7 +41,7 @@ if(tiermap_programs)
   install(TARGETS ${tiermap_programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT Programs)
 endif()
 
-foreach(name LICENSE README.md CHANGELOG.md)
+foreach(name LICENSE README.md CHANGELOG.md CONTRIBUTING.md)
   if(EXISTS ${PROJECT_SOURCE_DIR}/${name})
     install(FILES ${name} DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT Programs)
   endif()

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <iostream>
 #include <new>
 #include <utility>
 
@@ -19,6 +20,8 @@ namespace {
 constexpr int right = 0;
 constexpr int wrong = 1;
 constexpr int bad_input = 2;
+
+constexpr const char* unwritable_output = "standard output cannot be written: give it room, or read it to the end";
 
 /// One line on standard error, whatever the message holds.
 void complain(const std::string& name, std::string message) {
@@ -40,9 +43,24 @@ Program::Program(std::string name, const std::string& description, std::uint64_t
   shared_.declare(app_, default_page_size);
 }
 
+void refuse_empty_values(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& value : option->results()) {
+      if (value.empty()) {
+        throw OptionError(fmt::format("{} is given as nothing: give it a value, or leave it out", option->get_name()));
+      }
+    }
+  }
+}
+
 int exit_code_of(const std::string& name, const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) {
-    return app.exit(error);
+    const int code = app.exit(error);
+    if (!std::cout.flush()) {
+      complain(name, unwritable_output);
+      return wrong;
+    }
+    return code;
   }
   complain(name, fmt::format("{}: see {} --help", error.what(), name));
   return bad_input;
@@ -81,7 +99,10 @@ int Program::run(int argc, char** argv, const std::function<Report(const Workloa
   // was meant to limit. Left alone, glibc raises it with the first large block that is freed.
   ::mallopt(M_MMAP_THRESHOLD, 256 << 10);
 #endif
-  return exit_code_of(name_, [&] { return run_parsed(work); });
+  return exit_code_of(name_, [&] {
+    refuse_empty_values(app_);
+    return run_parsed(work);
+  });
 }
 
 int Program::run_parsed(const std::function<Report(const WorkloadOptions&)>& work) {
@@ -93,7 +114,7 @@ int Program::run_parsed(const std::function<Report(const WorkloadOptions&)>& wor
   }
   const std::string text = options.json ? report.fields.dump() + "\n" : report.summary();
   if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
-    complain(name_, "the report cannot be written to standard output");
+    complain(name_, unwritable_output);
     return wrong;
   }
   return failed ? wrong : right;

@@ -30,6 +30,10 @@ class Program {
   SharedOptions shared_;
 };
 
+/// Throws OptionError if an option was given as nothing. It would count as not given, and a script's empty variable
+/// would choose another file than was meant.
+void refuse_empty_values(const CLI::App& app);
+
 /// Runs `body`; an exception becomes one line on standard error that begins with `name`, and exit code 1 or 2.
 int exit_code_of(const std::string& name, const std::function<int()>& body);
 

@@ -198,5 +198,8 @@ int main(int argc, char** argv) {
     return tiermap::exit_code_of(tiermap::program_name, app, error);
   }
   tiermap::remove_scratch_on_interruption();
-  return tiermap::exit_code_of(tiermap::program_name, [&] { return tiermap::run(options); });
+  return tiermap::exit_code_of(tiermap::program_name, [&] {
+    tiermap::refuse_empty_values(app);
+    return tiermap::run(options);
+  });
 }

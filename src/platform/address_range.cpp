@@ -68,8 +68,9 @@ AddressRange AddressRange::reserve_at(void* address, std::size_t bytes, int prot
     errno = EEXIST;
   }
   if (raw == MAP_FAILED) {
-    throw PlatformError(errno, "cannot map " + std::to_string(bytes) + " bytes at " + hexadecimal(address) +
-                                   ": something is mapped there already, choose another address or none");
+    const char* cause = errno == EEXIST ? "something is mapped there already" : "that place may not be mapped";
+    throw PlatformError(errno, "cannot map " + std::to_string(bytes) + " bytes at " + hexadecimal(address) + ": " +
+                                   cause + ", choose another address or none");
   }
   AddressRange range{static_cast<std::byte*>(raw), bytes};
   if (prepare(raw, bytes, protection) != 0) {

@@ -127,6 +127,9 @@ RegionOptions region_options_from(const tiermap_region_options* given) {
   tiermap_region_options_init(&defaults);
   const tiermap_region_options options =
       given == nullptr ? defaults : whole(*given, defaults, "tiermap_region_options");
+  if (options.unused != 0) {
+    refuse("unused", options.unused, "0");
+  }
   RegionOptions result;
   result.access = flag("writable", options.writable) ? Access::read_write : Access::read_only;
   result.sharing = flag("private_copy", options.private_copy) ? Sharing::private_copy : Sharing::shared;

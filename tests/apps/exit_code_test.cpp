@@ -149,5 +149,26 @@ TEST(ExitCode, IsTheSameIfNobodyCanReadTheMessage) {
   }
 }
 
+TEST(ExitCode, IsOneIfHelpCannotBeWritten) {
+  for (const char* program : {"tiermap-sort", "tiermap-bfs", "tiermap-debian-graph", "tiermap"}) {
+    SCOPED_TRACE(program);
+    EXPECT_EQ(run_shell(program, "PROGRAM --help >/dev/full 2>/dev/null"), 1);
+  }
+}
+
+// As a script's empty variable is; tiermap-bfs took --graph "" for a graph of its own making.
+TEST_F(ExitCodeTest, AnOptionGivenAsNothingIsRefused) {
+  struct {
+    const char* program;
+    const char* option;
+  } const options[] = {{"tiermap-sort", "--file"},          {"tiermap-sort", "--input"}, {"tiermap-sort", "--budget"},
+                       {"tiermap-sort", "--policy"},        {"tiermap-bfs", "--graph"},  {"tiermap-bfs", "--input"},
+                       {"tiermap-debian-graph", "--output"}};
+  for (const auto& [program, option] : options) {
+    SCOPED_TRACE(std::string(program) + " " + option);
+    expect_refused(program, {option, ""}, std::string(option) + " is given as nothing");
+  }
+}
+
 }  // namespace
 }  // namespace tiermap::test

@@ -80,6 +80,12 @@ static void odd_writable(struct tiermap_region_options* options) {
 static void negative_read_ahead(struct tiermap_region_options* options) {
   options->read_ahead_bytes = -2;
 }
+static void used_what_is_unused(struct tiermap_region_options* options) {
+  options->unused = 1;
+}
+static void address_of_the_kernel(struct tiermap_region_options* options) {
+  options->address = (void*)0xFFFF800000000000U;
+}
 static void short_reserve(struct tiermap_region_options* options) {
   options->reserve_bytes = 4096;
 }
@@ -94,6 +100,8 @@ static void bad_regions(struct tiermap_cache* cache) {
   EXPECT_FAILURE(region_with(cache, unknown_advice) == NULL, EINVAL, "advice 7");
   EXPECT_FAILURE(region_with(cache, odd_writable) == NULL, EINVAL, "writable 5");
   EXPECT_FAILURE(region_with(cache, negative_read_ahead) == NULL, EINVAL, "read_ahead_bytes -2");
+  EXPECT_FAILURE(region_with(cache, used_what_is_unused) == NULL, EINVAL, "unused 1");
+  EXPECT_FAILURE(region_with(cache, address_of_the_kernel) == NULL, ENOMEM, "may not be mapped");
   EXPECT_FAILURE(region_with(cache, short_reserve) == NULL, EINVAL, "reserve");
   EXPECT_FAILURE(region_with(cache, missing_file) == NULL, ENOENT, path);
   EXPECT_FAILURE(tiermap_map(cache, "gopher:///x", NULL) == NULL, EOPNOTSUPP, "gopher");
