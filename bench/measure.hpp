@@ -41,6 +41,7 @@ struct Arguments {
   unsigned threads = 1;
   unsigned evictors = 0;
   double seconds = 5;
+  double warm_up_seconds = 0;
   std::uint64_t seed = 1;
   bool generate = false;
   bool json = false;
@@ -62,6 +63,8 @@ struct Arguments {
     app.add_option("--threads", threads, "Threads that read")->check(CLI::Range(1, 1024));
     app.add_option("--evictors", evictors, "Threads that write back and free")->check(CLI::Range(1, 256));
     app.add_option("--seconds", seconds, "How long to measure")->check(CLI::Range(0.1, 3600.0));
+    app.add_option("--warm-up", warm_up_seconds, "How long to work before measuring begins")
+        ->check(CLI::Range(0.0, 3600.0));
     app.add_option("--seed", seed, "Seed of everything random");
     app.add_flag("--generate", generate, "Write the file and end");
     app.add_flag("--json", json, "One JSON object on standard output");

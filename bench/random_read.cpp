@@ -1,5 +1,6 @@
 // Uniform random reads of blocks for a while: operations a second, every word that is looked at checked. One word of
 // each 4 KiB of the block is looked at, so that a block costs all its pages.
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -8,11 +9,29 @@
 namespace tiermap::bench {
 namespace {
 
-/// What one thread did.
-struct Outcome {
-  std::uint64_t operations = 0;
-  std::uint64_t wrong = 0;
+/// What one thread did so far; on a cache line of its own.
+struct alignas(64) Outcome {
+  std::atomic<std::uint64_t> operations = 0;
+  std::atomic<std::uint64_t> wrong = 0;
+
+  /// By the thread itself only.
+  void add(std::uint64_t wrong_words) noexcept {
+    operations.store(operations.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    wrong.store(wrong.load(std::memory_order_relaxed) + wrong_words, std::memory_order_relaxed);
+  }
 };
+
+std::uint64_t operations_of(const std::vector<Outcome>& outcomes) noexcept {
+  std::uint64_t sum = 0;
+  for (const Outcome& outcome : outcomes) {
+    sum += outcome.operations.load(std::memory_order_relaxed);
+  }
+  return sum;
+}
+
+bool all_right(const std::vector<Outcome>& outcomes) noexcept {
+  return std::ranges::all_of(outcomes, [](const Outcome& outcome) { return outcome.wrong.load() == 0; });
+}
 
 /// xorshift64*: cheap enough not to be what is measured.
 class Random {
@@ -40,30 +59,26 @@ std::uint64_t wrong_words(const std::uint64_t* words, std::uint64_t first_index,
   return wrong;
 }
 
-Outcome read_mapping(const Mapping& mapping, std::uint64_t block, std::uint64_t seed, const std::atomic<bool>& stop) {
+void read_mapping(const Mapping& mapping, std::uint64_t block, std::uint64_t seed, const std::atomic<bool>& stop,
+                  Outcome& outcome) {
   Random random(seed);
-  Outcome outcome;
   while (!stop.load(std::memory_order_relaxed)) {
     const std::uint64_t first = random.below(mapping.bytes() / block) * block / 8;
-    outcome.wrong += wrong_words(mapping.words() + first, first, block / 8);
-    ++outcome.operations;
+    outcome.add(wrong_words(mapping.words() + first, first, block / 8));
   }
-  return outcome;
 }
 
-Outcome read_direct(const File& file, std::uint64_t block, std::uint64_t seed, const std::atomic<bool>& stop) {
+void read_direct(const File& file, std::uint64_t block, std::uint64_t seed, const std::atomic<bool>& stop,
+                 Outcome& outcome) {
   Random random(seed);
-  Outcome outcome;
   const AlignedBuffer buffer(static_cast<std::size_t>(block));
   const std::uint64_t blocks = file.size() / block;
   while (!stop.load(std::memory_order_relaxed)) {
     const std::uint64_t offset = random.below(blocks) * block;
     const ssize_t got =
         ::pread(file.descriptor(), buffer.data(), static_cast<std::size_t>(block), static_cast<off_t>(offset));
-    outcome.wrong += got == static_cast<ssize_t>(block) ? wrong_words(buffer.words(), offset / 8, block / 8) : 1U;
-    ++outcome.operations;
+    outcome.add(got == static_cast<ssize_t>(block) ? wrong_words(buffer.words(), offset / 8, block / 8) : 1U);
   }
-  return outcome;
 }
 
 nlohmann::json measure(const Arguments& arguments) {
@@ -77,31 +92,31 @@ nlohmann::json measure(const Arguments& arguments) {
   std::atomic<bool> stop = false;
   std::vector<Outcome> outcomes(arguments.threads);
   std::vector<std::thread> threads;
-  const double started = now_seconds();
-  const double cpu_started = cpu_seconds();
   for (unsigned index = 0; index < arguments.threads; ++index) {
     threads.emplace_back([&, index] {
       const std::uint64_t seed = arguments.seed * 1000 + index;
-      outcomes[index] = direct ? read_direct(file, block, seed, stop) : read_mapping(*mapping, block, seed, stop);
+      direct ? read_direct(file, block, seed, stop, outcomes[index])
+             : read_mapping(*mapping, block, seed, stop, outcomes[index]);
     });
   }
+  std::this_thread::sleep_for(std::chrono::duration<double>(arguments.warm_up_seconds));
+  const double started = now_seconds();
+  const double cpu_started = cpu_seconds();
+  const std::uint64_t operations_before = operations_of(outcomes);
   std::this_thread::sleep_for(std::chrono::duration<double>(arguments.seconds));
+  const std::uint64_t operations = operations_of(outcomes) - operations_before;
+  const double seconds = now_seconds() - started;
+  const double cpu = cpu_seconds() - cpu_started;
   stop = true;
   for (std::thread& thread : threads) {
     thread.join();
   }
-  const double seconds = now_seconds() - started;
-  Outcome sum;
-  for (const Outcome& outcome : outcomes) {
-    sum.operations += outcome.operations;
-    sum.wrong += outcome.wrong;
-  }
   nlohmann::json report = describe("random-read", arguments, file.size());
   report["seconds"] = seconds;
-  report["operations"] = sum.operations;
-  report["operations_per_second"] = static_cast<double>(sum.operations) / seconds;
-  report["cpu_seconds"] = cpu_seconds() - cpu_started;
-  report["verified"] = sum.wrong == 0 && sum.operations > 0;
+  report["operations"] = operations;
+  report["operations_per_second"] = static_cast<double>(operations) / seconds;
+  report["cpu_seconds"] = cpu;
+  report["verified"] = all_right(outcomes) && operations > 0;
   if (mapping && mapping->statistics()) {
     report["fault_mode"] = mapping->fault_mode();
     report["statistics"] = describe(*mapping->statistics());

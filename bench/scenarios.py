@@ -71,7 +71,7 @@ def _data_file(bench, folder=None):
 
 def _fio(bench, path, block, depth):
     """fio's view of the disk at the same concurrency."""
-    seconds = bench.choose(1, 2, 4)
+    seconds = bench.choose(1, 3, 4)
     command = ["fio", "--name=random", f"--filename={path}", "--rw=randread", f"--bs={block}", "--ioengine=io_uring",
                "--direct=1", f"--iodepth={depth}", "--time_based", f"--runtime={seconds}", "--output-format=json",
                "--readonly", "--norandommap"]
@@ -88,14 +88,17 @@ def random_reads(bench):
     """Uniform random reads, memory a quarter of the file."""
     path = _data_file(bench)
     limit = bench.data_bytes // 4
-    seconds = bench.choose(1, 2, 4)
+    seconds = bench.choose(1, 3, 4)
+    # Until memory is full: by one thread and 4 KiB at a time that takes longest.
+    warm_up_seconds = bench.choose(1, 6, 24)
     tables = []
     for block_bytes in (4096, 65536):
         block = option_bytes(block_bytes)
         for threads in bench.choose((1, 8), (1, 8, 64), (1, 2, 8, 32, 64)):
             def case(system, *options):
                 return bench.case("bench-random_read", "--system", system, "--file", path, "--block", block,
-                                  "--page-size", block, "--threads", threads, "--seconds", seconds, "--budget",
+                                  "--page-size", block, "--threads", threads, "--seconds", seconds, "--warm-up",
+                                  warm_up_seconds, "--budget",
                                   option_bytes(limit - OVERHEAD), "--json", *options, limit=limit, drop=[path],
                                   label=f"random {block} x {threads}: {' '.join([system, *options])}")
             cases = {("tiermap self-serving",): case("tiermap", "--fault-mode", "self-serving", "--madvise", "random"),
