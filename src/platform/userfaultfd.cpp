@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -12,6 +14,7 @@
 #include <utility>
 
 #include "platform/own_descriptor.hpp"
+#include "platform/page_sizes.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -109,6 +112,37 @@ int negotiate(int descriptor, std::uint64_t wanted, std::uint64_t& offered) {
   return result;
 }
 
+/// Whether memory lies at each 4 KiB page of a range, which has at most `mincore_pages`.
+constexpr std::size_t mincore_pages = 64;
+using Residency = std::array<unsigned char, mincore_pages>;
+bool look(std::uint64_t start, std::size_t pages, Residency& resident) noexcept {
+  return ::mincore(reinterpret_cast<void*>(start), pages * kernel_page_bytes, resident.data()) == 0;
+}
+
+/// How many bytes at the beginning of a move that was refused with EEXIST have moved all the same.
+///
+/// Linux since 6.18 moves several pages at a time. Where it has to try again inside one call (EAGAIN: a page-table entry
+/// changed under it, as when accessed bits are cleared), it keeps that error although the second attempt succeeds, tries
+/// a third time, and finds the destination occupied, by the very pages it has moved. Both ranges are the caller's: where
+/// the source has gone and the destination is there, the page has moved.
+std::size_t moved_untold(const uffdio_move& request) noexcept {
+  std::size_t moved_bytes = 0;
+  while (moved_bytes < request.len) {
+    const std::size_t pages = std::min<std::size_t>(mincore_pages, (request.len - moved_bytes) / kernel_page_bytes);
+    Residency source{};
+    Residency destination{};
+    if (!look(request.src + moved_bytes, pages, source) || !look(request.dst + moved_bytes, pages, destination)) {
+      return moved_bytes;
+    }
+    for (std::size_t page = 0; page < pages; ++page, moved_bytes += kernel_page_bytes) {
+      if ((source[page] & 1U) != 0 || (destination[page] & 1U) == 0) {
+        return moved_bytes;
+      }
+    }
+  }
+  return moved_bytes;
+}
+
 }  // namespace
 
 std::vector<UserfaultfdAttempt> try_every_userfaultfd_way() {
@@ -191,8 +225,11 @@ int Userfaultfd::move(void* destination, void* source, std::size_t bytes, std::s
       return moved_bytes = bytes, 0;
     }
     const int error_number = errno;
-    if (request.move > 0) {
-      moved_bytes += static_cast<std::size_t>(request.move);
+    const std::size_t untold = error_number == EEXIST ? moved_untold(request) : 0;
+    moved_bytes += request.move > 0 ? static_cast<std::size_t>(request.move) : untold;
+    if (untold > 0) {
+      ++retries;
+      continue;
     }
     if (error_number == EBUSY && ++busy_retries <= most_busy_retries) {
       ::sched_yield();
