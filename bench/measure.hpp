@@ -270,7 +270,9 @@ int run_program(const char* description, int argc, char** argv, Measure measure)
   CLI11_PARSE(app, argc, argv);
   try {
     if (arguments.generate) {
-      generate_file(arguments.file, parse_size(arguments.bytes, "size"));
+      const std::uint64_t bytes = parse_size(arguments.bytes, "size");
+      generate_file(arguments.file, bytes);
+      std::cout << nlohmann::json{{"workload", "generate"}, {"bytes", bytes}, {"verified", true}} << '\n';
       return 0;
     }
     const nlohmann::json report = measure(arguments);

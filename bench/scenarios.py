@@ -62,7 +62,6 @@ def _data_file(bench, folder=None):
     path = (folder or bench.scratch) / "data"
     made = bench.case("bench-random_read", "--generate", "--file", path, "--bytes", option_bytes(bench.data_bytes),
                       label="writing the data")
-    # It prints nothing; what counts is the file.
     made()
     if not path.exists() or path.stat().st_size != bench.data_bytes:
         raise RuntimeError(f"{path} could not be made")
