@@ -27,7 +27,7 @@ build: ## Build the library, the programs and the tests into build/release
 	@scripts/setup.sh build test
 	@scripts/build.sh release
 
-demo: ## Real jobs larger than memory against mmap: a table and build/demo/demo.png, within 5 minutes
+demo: ## Real jobs larger than memory against mmap: a table and build/demo/demo.png; 5 minutes after the build
 	@scripts/setup.sh build demo
 	@scripts/build.sh release programs
 	@$(PYTHON) bench/demo.py --bin build/release/bin --output build/demo

@@ -25,6 +25,9 @@ std::string hexadecimal(const void* address) {
 int prepare(void* data, std::size_t bytes, int protection) noexcept {
   // A child would see holes where pages are: better that it faults at once. Moving pages also needs them unshared.
   ::madvise(data, bytes, MADV_DONTFORK);
+  // Where the program has the kernel merge equal pages (PR_SET_MEMORY_MERGE): a merged page loses its write-protection,
+  // and what is written to it then is never heard of. It cannot be moved either.
+  ::madvise(data, bytes, MADV_UNMERGEABLE);
   // After mlockall(MCL_FUTURE) the kernel would give memory to all of it, which may be as much as the machine has.
   unlock_pages(data, bytes);
   return protection == PROT_NONE ? 0 : ::mprotect(data, bytes, protection);

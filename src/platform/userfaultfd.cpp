@@ -112,6 +112,12 @@ int negotiate(int descriptor, std::uint64_t wanted, std::uint64_t& offered) {
   return result;
 }
 
+/// The kernel moves, copies and poisons within one mapping a side. A program may have cut a page in two, by advice or a lock
+/// for a part of it: then 4 KiB at a time does.
+bool may_lie_across_mappings(int error_number, std::size_t bytes) noexcept {
+  return (error_number == EINVAL || error_number == ENOENT) && bytes > kernel_page_bytes;
+}
+
 /// Whether memory lies at each 4 KiB page of a range, which has at most `mincore_pages`.
 constexpr std::size_t mincore_pages = 64;
 using Residency = std::array<unsigned char, mincore_pages>;
@@ -214,17 +220,23 @@ int Userfaultfd::move(void* destination, void* source, std::size_t bytes, std::s
   // long-term pin (the application's own asynchronous I/O) lasts, and is the caller's to wait for.
   constexpr int most_busy_retries = 200;
   int busy_retries = 0;
+  std::size_t most_at_once = bytes;
   moved_bytes = 0;
   while (moved_bytes < bytes) {
     uffdio_move request{};
     request.dst = reinterpret_cast<std::uint64_t>(destination) + moved_bytes;
     request.src = reinterpret_cast<std::uint64_t>(source) + moved_bytes;
-    request.len = bytes - moved_bytes;
+    request.len = std::min(most_at_once, bytes - moved_bytes);
     request.mode = UFFDIO_MOVE_MODE_ALLOW_SRC_HOLES | UFFDIO_MOVE_MODE_DONTWAKE;
     if (::ioctl(file_descriptor_, UFFDIO_MOVE, &request) == 0) {
-      return moved_bytes = bytes, 0;
+      moved_bytes += request.len;
+      continue;
     }
     const int error_number = errno;
+    if (may_lie_across_mappings(error_number, request.len)) {
+      most_at_once = kernel_page_bytes;
+      continue;
+    }
     const std::size_t untold = error_number == EEXIST ? moved_untold(request) : 0;
     moved_bytes += request.move > 0 ? static_cast<std::size_t>(request.move) : untold;
     if (untold > 0) {
@@ -242,17 +254,23 @@ int Userfaultfd::move(void* destination, void* source, std::size_t bytes, std::s
 }
 
 int Userfaultfd::copy(void* destination, const void* source, std::size_t bytes, bool write_protected) const noexcept {
+  std::size_t most_at_once = bytes;
   std::size_t done = 0;
   while (done < bytes) {
     uffdio_copy request{};
     request.dst = reinterpret_cast<std::uint64_t>(destination) + done;
     request.src = reinterpret_cast<std::uint64_t>(source) + done;
-    request.len = bytes - done;
+    request.len = std::min(most_at_once, bytes - done);
     request.mode = UFFDIO_COPY_MODE_DONTWAKE | (write_protected ? UFFDIO_COPY_MODE_WP : 0);
     if (::ioctl(file_descriptor_, UFFDIO_COPY, &request) == 0) {
-      return 0;
+      done += request.len;
+      continue;
     }
     const int error_number = errno;
+    if (may_lie_across_mappings(error_number, request.len)) {
+      most_at_once = kernel_page_bytes;
+      continue;
+    }
     if (request.copy > 0) {
       done += static_cast<std::size_t>(request.copy);
     }
@@ -287,7 +305,17 @@ int Userfaultfd::unprotect(void* start, std::size_t bytes) const noexcept {
 int Userfaultfd::poison(void* start, std::size_t bytes) const noexcept {
   uffdio_poison request{};
   request.range = {reinterpret_cast<std::uint64_t>(start), bytes};
-  return negative_errno(::ioctl(file_descriptor_, UFFDIO_POISON, &request));
+  const int result = negative_errno(::ioctl(file_descriptor_, UFFDIO_POISON, &request));
+  if (result == 0 || !may_lie_across_mappings(-result, bytes)) {
+    return result;
+  }
+  auto* piece = static_cast<std::byte*>(start);
+  for (std::byte* const end = piece + bytes; piece < end; piece += kernel_page_bytes) {
+    if (const int failed = poison(piece, kernel_page_bytes); failed != 0) {
+      return failed;
+    }
+  }
+  return 0;
 }
 
 int Userfaultfd::wake(void* start, std::size_t bytes) const noexcept {

@@ -32,11 +32,11 @@ using tiermap::without_exceptions;
 template <typename Handle>
 Handle& checked(Handle* handle, const char* what) {
   if (handle == nullptr) {
-    // Most often because what was to make it failed, and nobody looked.
+    const std::string remedy = " is NULL: give what the function that makes it returned";
+    // Most often because what was to make it failed, and nobody looked. A message of this kind says it already.
     const std::string failure = tiermap::kept_error();
-    throw tiermap::OptionError(std::string(what) + " is NULL" +
-                               (failure.empty() ? ": give what the function that makes it returned"
-                                                : "; the failure before this one: " + failure));
+    const bool tells_more = !failure.empty() && failure.find(remedy) == std::string::npos;
+    throw tiermap::OptionError(what + remedy + (tells_more ? "; the failure before this one: " + failure : ""));
   }
   return *handle;
 }
