@@ -161,8 +161,9 @@ TEST_F(ExitCodeTest, AnOptionGivenAsNothingIsRefused) {
   struct {
     const char* program;
     const char* option;
-  } const options[] = {{"tiermap-sort", "--file"}, {"tiermap-sort", "--budget"}, {"tiermap-sort", "--policy"},
-                       {"tiermap-bfs", "--graph"}, {"tiermap-bfs", "--input"},   {"tiermap-debian-graph", "--output"}};
+  } const options[] = {{"tiermap-sort", "--file"},          {"tiermap-sort", "--budget"}, {"tiermap-sort", "--policy"},
+                       {"tiermap-sort", "--seed"},          {"tiermap-bfs", "--graph"},   {"tiermap-bfs", "--input"},
+                       {"tiermap-debian-graph", "--output"}};
   for (const auto& [program, option] : options) {
     SCOPED_TRACE(std::string(program) + " " + option);
     expect_refused(program, {option, ""}, std::string(option) + " is given as nothing");
