@@ -2,6 +2,8 @@
 // limit.
 #pragma once
 
+#include <signal.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -31,6 +33,10 @@ class Watchdog {
 
  private:
   void watch() {
+    // The signals of a test are for the threads that it waits for.
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
     std::unique_lock held(mutex_);
     if (!changed_.wait_for(held, patience_, [this] { return done_; })) {
       std::fprintf(stderr, "HANG: %s: not finished after %lld s\n", what_.c_str(),
