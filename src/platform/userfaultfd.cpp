@@ -112,8 +112,8 @@ int negotiate(int descriptor, std::uint64_t wanted, std::uint64_t& offered) {
   return result;
 }
 
-/// The kernel moves, copies and poisons within one mapping a side. A program may have cut a page in two, by advice or a lock
-/// for a part of it: then 4 KiB at a time does.
+/// The kernel moves, copies and poisons within one mapping a side. A program may have cut a page in two, by advice or a
+/// lock for a part of it: then 4 KiB at a time does.
 bool may_lie_across_mappings(int error_number, std::size_t bytes) noexcept {
   return (error_number == EINVAL || error_number == ENOENT) && bytes > kernel_page_bytes;
 }
@@ -127,10 +127,10 @@ bool look(std::uint64_t start, std::size_t pages, Residency& resident) noexcept 
 
 /// How many bytes at the beginning of a move that was refused with EEXIST have moved all the same.
 ///
-/// Linux since 6.18 moves several pages at a time. Where it has to try again inside one call (EAGAIN: a page-table entry
-/// changed under it, as when accessed bits are cleared), it keeps that error although the second attempt succeeds, tries
-/// a third time, and finds the destination occupied, by the very pages it has moved. Both ranges are the caller's: where
-/// the source has gone and the destination is there, the page has moved.
+/// Linux since 6.18 moves several pages at a time. Where it has to try again inside one call (EAGAIN: a page-table
+/// entry changed under it, as when accessed bits are cleared), it keeps that error although the second attempt
+/// succeeds, tries a third time, and finds the destination occupied, by the very pages it has moved. Both ranges are
+/// the caller's: where the source has gone and the destination is there, the page has moved.
 std::size_t moved_untold(const uffdio_move& request) noexcept {
   std::size_t moved_bytes = 0;
   while (moved_bytes < request.len) {
