@@ -10,8 +10,8 @@ SECTIONS = (
     ("random-reads", "Uniform random reads",
      "Blocks at uniform random places of a file, read-only; memory is a quarter of the file, Tiermap's page is the block. "
      "One word in every 4 KiB of a block is read and checked. Each run begins with nothing in memory; the seconds in which "
-     "it fills are not counted. A quarter of the reads find their page in memory then. fio keeps as many reads in flight "
-     "as there are threads, keeps nothing in memory, and checks nothing.",
+     "it fills are not counted. Up to a quarter of the reads find their page in memory then. fio keeps as many reads in "
+     "flight as there are threads, and checks nothing; it and pread() with O_DIRECT keep nothing in memory.",
      "Aim: at least 0.9 of fio with the self-serving engine, and not below the best mmap at any point."),
     ("sequential-read", "Sequential read, cold",
      "One pass over a file four times larger than memory by one thread: the sum of its words, checked.",

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 
 #include "region/engine_fixture.hpp"
 
@@ -19,7 +18,7 @@ class ProgramAdvice : public EngineTest {
   static constexpr std::uint64_t bytes = 4 * mib;
 
   /// A word of each 4 KiB is written, found again, and in the store after sync().
-  static void write_and_find(Region& region, const Store& store) {
+  static void write_and_find(Region& region, Store& store) {
     for (std::uint64_t offset = 0; offset < bytes; offset += 4096) {
       std::memcpy(region.data() + offset, &offset, sizeof offset);
     }
@@ -29,8 +28,7 @@ class ProgramAdvice : public EngineTest {
     region.sync();
     for (std::uint64_t offset = 0; offset < bytes; offset += 4096) {
       std::uint64_t stored = 0;
-      ASSERT_EQ(const_cast<Store&>(store).read(&stored, sizeof stored, offset),
-                static_cast<std::int64_t>(sizeof stored));
+      ASSERT_EQ(store.read(&stored, sizeof stored, offset), static_cast<std::int64_t>(sizeof stored));
       ASSERT_EQ(stored, offset);
     }
   }
