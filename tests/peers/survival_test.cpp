@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "region/engine_fixture.hpp"
+#include "region/surrounded_gap.hpp"
 #include "store/faulty_store.hpp"
 #include "tiermap/error.hpp"
 
@@ -194,26 +195,19 @@ TEST_P(SurvivalTest, SignalsOfTheProgramDisturbNothing) {
 }
 
 TEST_P(SurvivalTest, AFixedAddressLeavesTheNextPageAlone) {
-  auto* const space =
-      static_cast<std::byte*>(::mmap(nullptr, 64 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  ASSERT_NE(space, MAP_FAILED);
-  std::memset(space, 0x33, 64 * page);
+  const SurroundedGap gap(4 * page, 8 * page, page);
+  std::memset(gap.before(), 0x33, 8 * page);
+  std::memset(gap.behind(), 0x33, 8 * page);
   Cache cache(cache_options(512 * kib));
-  const auto store = known_store(4 * page);
-  const auto start = (reinterpret_cast<std::uintptr_t>(space) / page + 8) * page;
-  auto* const middle = reinterpret_cast<std::byte*>(start);
-  ::munmap(middle, 4 * page);
   RegionOptions options = read_write(page);
-  options.address = middle;
+  options.address = gap.data();
   {
-    const Region region = cache.map(store, options);
+    const Region region = cache.map(known_store(4 * page), options);
     EXPECT_TRUE(is_known(bytes_of(region), 0));
     std::memset(region.data(), 1, region.size());
   }
-  EXPECT_TRUE(is_all({middle - 4 * page, 4 * page}, std::byte{0x33}));
-  EXPECT_TRUE(is_all({middle + 4 * page, 4 * page}, std::byte{0x33}));
-  ::munmap(space, static_cast<std::size_t>(middle - space));
-  ::munmap(middle + 4 * page, 32 * page);
+  EXPECT_TRUE(is_all({gap.before(), 8 * page}, std::byte{0x33}));
+  EXPECT_TRUE(is_all({gap.behind(), 8 * page}, std::byte{0x33}));
 }
 
 TEST_P(SurvivalTest, AForkedChildNeverReadsZeros) {

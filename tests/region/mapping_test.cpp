@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "region/engine_fixture.hpp"
+#include "region/surrounded_gap.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -117,16 +118,12 @@ TEST_P(MappingTest, ANewFileIsMadeWithTheLengthAsked) {
 TEST_P(MappingTest, MapsAtAChosenAddress) {
   Cache cache(cache_options(4 * mib));
   const auto store = known_store(10 * page);
-  // Inside a reservation of the program's own, which is given up in the middle: nobody else maps there by chance.
-  void* const reserved = ::mmap(nullptr, 4 * mib, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  ASSERT_NE(reserved, MAP_FAILED);
+  const SurroundedGap gap(10 * page, page, page);
   RegionOptions options = read_only(page, 10 * page);
-  options.address = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(reserved) + mib) / page * page);
-  ::munmap(options.address, 10 * page);
+  options.address = gap.data();
   const Region region = cache.map(store, options);
   EXPECT_EQ(region.data(), options.address);
   EXPECT_TRUE(is_known(bytes_of(region), 0));
-  ::munmap(reserved, mib / 2);
 }
 
 TEST_P(MappingTest, NeverMapsOverAnotherMapping) {

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "region/engine_fixture.hpp"
+#include "region/surrounded_gap.hpp"
 #include "store/faulty_store.hpp"
 #include "tiermap/error.hpp"
 
@@ -66,22 +67,9 @@ TEST_P(ResizeTest, BeyondTheReserveNeedsFreeNeighbours) {
   write_known_file(path_, 4 * page);
   Cache cache(cache_options(4 * mib));
   RegionOptions options = read_write(page);
-  // Inside a reservation of the test's own: the neighbours are known to be taken.
-  void* reserved = nullptr;
-  Region region;
-  // The gap made for the region may go to somebody else's mmap() first: then make another.
-  for (int attempt = 0; attempt < 20 && !region; ++attempt) {
-    reserved = ::mmap(nullptr, 64 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    ASSERT_NE(reserved, MAP_FAILED);
-    options.address = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(reserved) / page + 2) * page);
-    ::munmap(options.address, 4 * page);
-    try {
-      region = cache.map(path_, options);
-    } catch (const Error& error) {
-      ASSERT_EQ(error.code().value(), EEXIST);
-    }
-  }
-  ASSERT_TRUE(region);
+  const SurroundedGap gap(4 * page, 8 * page, page);
+  options.address = gap.data();
+  Region region = cache.map(path_, options);
   poke(region.data() + 4 * page - 1, std::byte{0});
   try {
     region.resize(6 * page);
@@ -93,11 +81,9 @@ TEST_P(ResizeTest, BeyondTheReserveNeedsFreeNeighbours) {
   EXPECT_TRUE(is_known(bytes_of(region).first(4 * page - 1), 0));
   EXPECT_EQ(touch(region.data() + 4 * page - 1), std::byte{0});
   // With the neighbour gone it can.
-  ::munmap(region.data() + 4 * page, 8 * page);
+  ::munmap(gap.behind(), 8 * page);
   region.resize(6 * page);
   EXPECT_EQ(touch(region.data() + 6 * page - 1), std::byte{0});
-  region.unmap();
-  ::munmap(reserved, 64 * page);
 }
 
 TEST_P(ResizeTest, ShrinkingWritesWhatItCutsOffAndTheStoreKeepsItsSize) {
