@@ -67,19 +67,17 @@ void print_command(const CLI::App& command) {
 }  // namespace
 
 CLI::App* add_reference_command(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("reference", "Print docs/reference.md.");
-  command->group("");
+  CLI::App* command =
+      program.add_subcommand("reference", "Print the reference of options, variables and commands, as Markdown.");
   command->callback([&program] {
     print_options();
     fmt::print("{}", other_variables);
     fmt::print(
         "\n## The command `tiermap`\n\nExit codes: 0, all is well; 1, something failed; 2, the command line, a "
-        "variable or the file "
-        "of options is wrong, which one line on standard error says.\n");
+        "variable or the file of options is wrong, which one line on standard error says. `tiermap --help` lists the "
+        "commands, and `tiermap --version` prints the version.\n");
     for (const CLI::App* subcommand : program.get_subcommands([](const CLI::App*) { return true; })) {
-      if (!subcommand->get_group().empty()) {
-        print_command(*subcommand);
-      }
+      print_command(*subcommand);
     }
   });
   return command;

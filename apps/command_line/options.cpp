@@ -79,7 +79,10 @@ void SharedOptions::declare(CLI::App& app, std::uint64_t default_page_size) {
   app.add_option("--madvise", advice_, "What to advise for the whole mapping: normal, random or sequential");
   app.add_option("--file", plain_.file, "URL or path of the data; without it a scratch file in $TMPDIR or /var/tmp");
   app.add_option("--bytes", bytes_, "Size of the data to generate, such as 4GiB");
-  app.add_option("--budget", budget_, "Memory for pages, such as 1GiB (default: half of what is available)");
+  app.add_option(
+      "--budget", budget_,
+      "Memory for pages, such as 1GiB (default: TIERMAP_BUFFER_SIZE, the file of options, or half of what is "
+      "available)");
   app.add_option("--page-size", page_size_, "UPage size of tiermap, a power of two from 4KiB to 64MiB");
   app.add_option("--threads", threads_, "Threads that work (default: one a processor)");
   app.add_option("--policy", policy_, "Eviction policy of tiermap");

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <utility>
 
 #include "platform/engine_thread.hpp"
@@ -15,8 +14,6 @@ constexpr std::size_t batch_pages = WriteBack::most_pages;
 /// Pages are owned while their batch is written: a batch must not take so long that faults on them notice.
 constexpr std::uint64_t batch_bytes = 8 << 20;
 constexpr std::int64_t tick_nanoseconds = 100'000'000;
-/// While faults wait for frames, pages are dropped so many at a time.
-constexpr std::size_t few_pages = 8;
 
 }  // namespace
 
@@ -137,90 +134,93 @@ void Evictors::keep_house() {
   }
 }
 
+// Over budget, unmapped pages must go too: their frames are given back for good.
+void Evictors::give_back_what_is_over_budget() {
+  FramePool& frames = pager_.frames();
+  while (frames.committed_bytes() > frames.budget_bytes()) {
+    const FrameId frame = pager_.reclaim_unmapped();
+    if (frame == no_frame) {
+      return;
+    }
+    frames.give_back(frame, true);
+  }
+}
+
+// Chooses victims of so many bytes, unmaps them, drops those that need no writing, and hands the others to
+// `write_back`.
+void Evictors::unmap_victims(Pass& pass, std::uint64_t bytes, WriteBack& write_back) {
+  static_assert(batch_pages <= Pager::most_dropped_at_once);
+  std::array<Pager::Victim, batch_pages> dropping{};
+  std::size_t to_drop = 0;
+  std::uint64_t chosen_bytes = 0;
+  while (pass.chosen < batch_pages && chosen_bytes < std::min(bytes, batch_bytes)) {
+    Pager::Victim victim{};
+    if (pager_.choose_victims({&victim, 1}) == 0) {
+      break;
+    }
+    pass.uses[pass.chosen++].emplace(RegionUse::adopt(victim.region));
+    const Pager::Eviction eviction = pager_.evict(victim);
+    switch (eviction) {
+      case Pager::Eviction::unmapped:
+        pager_.announce_supply();
+        break;
+      case Pager::Eviction::drop:
+        dropping[to_drop++] = victim;
+        if (to_drop >= Pager::few_dropped_at_once && pager_.waiting_for_frames.load(std::memory_order_relaxed) > 0) {
+          pager_.drop(std::span(dropping).first(std::exchange(to_drop, 0)));
+          pager_.announce_supply();
+        }
+        break;
+      case Pager::Eviction::write:
+        write_back.add(*victim.region, victim.page, victim.frame);
+        break;
+      case Pager::Eviction::busy:
+        pass.met_busy_pages = true;
+        continue;
+      case Pager::Eviction::kept:
+        continue;
+    }
+    chosen_bytes += victim.region->page_bytes;
+    pass.gained += eviction == Pager::Eviction::write ? 0 : 1;
+  }
+  pager_.drop(std::span(dropping).first(to_drop));
+}
+
+// Returns how many pages were written.
+std::size_t Evictors::write_victims(WriteBack& write_back) {
+  const std::size_t pages = write_back.pages();
+  std::size_t failed = 0;
+  write_back.run([&](PagedRegion& region, std::uint64_t page, int error) {
+    pager_.finish_write(region, page, error);
+    failed += error == 0 ? 0 : 1;
+  });
+  return pages - failed;
+}
+
 // One pass after another, in phases: choose; unmap; write what is dirty all at once; let go. Ends at the low watermark,
 // or when a pass gains nothing.
 void Evictors::evict_until_rested(WriteBack& write_back) {
-  const WriteBack::Finished finished = [this](PagedRegion& region, std::uint64_t page, int error) {
-    pager_.finish_write(region, page, error);
-  };
   while (!stop_.load(std::memory_order_relaxed)) {
     const std::uint64_t shortage = pager_.shortage_bytes(true);
     if (shortage == 0) {
       return;
     }
     keep_house();
-    // Over budget, unmapped pages must go too: their frames are given back for good.
-    if (pager_.frames().committed_bytes() > pager_.frames().budget_bytes()) {
-      for (FrameId frame = pager_.reclaim_unmapped(); frame != no_frame;
-           frame = pager_.frames().committed_bytes() > pager_.frames().budget_bytes() ? pager_.reclaim_unmapped()
-                                                                                      : no_frame) {
-        pager_.frames().give_back(frame, true);
-      }
-    }
-    std::array<Pager::Victim, batch_pages> victims{};
-    std::size_t wanted = 0;
-    std::size_t gained = 0;
-    std::size_t busy = 0;
-    std::array<std::optional<RegionUse>, batch_pages> uses;
-    static_assert(batch_pages <= Pager::most_dropped_at_once);
-    std::array<Pager::Victim, batch_pages> dropping{};
-    std::size_t to_drop = 0;
-    std::uint64_t chosen_bytes = 0;
-    while (wanted < batch_pages && chosen_bytes < std::min(shortage, batch_bytes)) {
-      if (pager_.choose_victims(std::span(victims).subspan(wanted, 1)) == 0) {
-        break;
-      }
-      const Pager::Victim& victim = victims[wanted];
-      uses[wanted++].emplace(RegionUse::adopt(victim.region));
-      switch (pager_.evict(victim)) {
-        case Pager::Eviction::unmapped:
-          ++gained;
-          chosen_bytes += victim.region->page_bytes;
-          pager_.announce_supply();
-          break;
-        case Pager::Eviction::drop:
-          ++gained;
-          chosen_bytes += victim.region->page_bytes;
-          dropping[to_drop++] = victim;
-          if (to_drop >= few_pages && pager_.waiting_for_frames.load(std::memory_order_relaxed) > 0) {
-            pager_.drop(std::span(dropping).first(std::exchange(to_drop, 0)));
-            pager_.announce_supply();
-          }
-          break;
-        case Pager::Eviction::write:
-          chosen_bytes += victim.region->page_bytes;
-          write_back.add(*victim.region, victim.page, victim.frame);
-          break;
-        case Pager::Eviction::busy:
-          ++busy;
-          break;
-        case Pager::Eviction::kept:
-          break;
-      }
-    }
-    pager_.drop(std::span(dropping).first(to_drop));
-    if (write_back.pages() > 0) {
-      const std::size_t written = write_back.pages();
-      const std::uint64_t errors_before =
-          pager_.counters().counters[static_cast<std::size_t>(Counter::write_errors)].load();
-      write_back.run(finished);
-      const std::uint64_t errors =
-          pager_.counters().counters[static_cast<std::size_t>(Counter::write_errors)].load() - errors_before;
-      gained += written - std::min<std::size_t>(written, errors);
-    }
-    const bool others_will_free = busy > 0 || pager_.fills_with_frames.load(std::memory_order_acquire) > 0 ||
+    give_back_what_is_over_budget();
+    Pass pass;
+    unmap_victims(pass, shortage, write_back);
+    pass.gained += write_victims(write_back);
+    const bool others_will_free = pass.met_busy_pages || pager_.fills_with_frames.load(std::memory_order_acquire) > 0 ||
                                   pager_.writes_under_way.load(std::memory_order_acquire) > 0;
-    if (gained > 0 || others_will_free) {
+    if (pass.gained > 0 || others_will_free) {
       pager_.last_hope_nanoseconds.store(now_nanoseconds(), std::memory_order_release);
-    }
-    if (gained == 0) {
-      if (!others_will_free) {
-        pager_.exhausted_passes.fetch_add(1, std::memory_order_release);
-      }
-      pager_.announce_supply();
-      return;
+    } else {
+      pager_.exhausted_passes.fetch_add(1, std::memory_order_release);
     }
     pager_.announce_supply();
+    if (pass.gained == 0) {
+      return;
+    }
   }
 }
 

@@ -2,10 +2,12 @@
 // background what flush() asked for.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -36,6 +38,15 @@ class Evictors {
 
   void run(WriteBack& write_back);
   void keep_house();
+  struct Pass {
+    std::array<std::optional<RegionUse>, WriteBack::most_pages> uses;  ///< Of the regions of the pages chosen.
+    std::size_t chosen = 0;
+    std::size_t gained = 0;  ///< Pages that were let go, or wait unmapped.
+    bool met_busy_pages = false;
+  };
+  void give_back_what_is_over_budget();
+  void unmap_victims(Pass& pass, std::uint64_t bytes, WriteBack& write_back);
+  std::size_t write_victims(WriteBack& write_back);
   void evict_until_rested(WriteBack& write_back);
   const Flush* take_flush() noexcept;
   void finish_flush(const Flush& flush) noexcept;

@@ -96,6 +96,8 @@ class Pager {
   /// Unmaps a victim if it may go (handler).
   Eviction evict(const Victim& victim) noexcept;
   static constexpr std::size_t most_dropped_at_once = 32;
+  /// While faults wait for frames, pages are dropped so many at a time.
+  static constexpr std::size_t few_dropped_at_once = 8;
   /// Gives up pages whose eviction said so, at most so many, with one interrupt to the other processors (handler).
   void drop(std::span<const Victim> victims) noexcept;
   /// The address a page being written is to be written from.

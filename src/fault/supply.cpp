@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "fault/pager.hpp"
@@ -109,18 +110,33 @@ bool Pager::try_frames(PagedRegion& region, FillKind kind, FillFrames& frames) n
   }
 }
 
-// With nothing to write, a faulting thread unmaps a victim itself sooner than an evictor could be woken to do it.
+// With nothing to write, a faulting thread unmaps victims itself sooner than an evictor could be woken to do it: one, or
+// of pages that are dropped a few, for one interrupt to the other processors. It is rarely alone in its wait.
 void Pager::evict_directly() noexcept {
-  Victim victim{};
-  if (choose_victims({&victim, 1}) == 1) {
-    const RegionUse use = RegionUse::adopt(victim.region);
-    const Eviction result = evict(victim);
+  std::array<std::optional<RegionUse>, few_dropped_at_once> uses;
+  std::array<Victim, few_dropped_at_once> dropping{};
+  const std::uint64_t most_bytes = frames_.budget_bytes() / 64;
+  std::uint64_t bytes = 0;
+  std::size_t to_drop = 0;
+  Eviction result = Eviction::drop;
+  while (result == Eviction::drop && to_drop < dropping.size() && (to_drop == 0 || bytes < most_bytes)) {
+    Victim& victim = dropping[to_drop];
+    if (choose_victims({&victim, 1}) == 0) {
+      break;
+    }
+    uses[to_drop].emplace(RegionUse::adopt(victim.region));
+    bytes += victim.region->page_bytes;
+    result = evict(victim);
     if (result == Eviction::drop) {
-      drop({&victim, 1});
+      ++to_drop;
     } else if (result == Eviction::write) {
       // A writable region was mapped just now. Writing is not for signal handlers.
       finish_write(*victim.region, victim.page, -EAGAIN);
     }
+  }
+  if (to_drop > 0) {
+    drop(std::span(dropping).first(to_drop));
+    announce_supply();
   }
 }
 
