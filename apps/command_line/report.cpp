@@ -90,6 +90,9 @@ std::string Report::summary() const {
                                  size("budget_bytes"), fields.at("threads").get<std::uint32_t>());
   text += fmt::format("read {}, wrote {}, {} faults, peak {} resident\n", size("read_bytes"), size("written_bytes"),
                       fields.at("faults").get<std::uint64_t>(), size("peak_rss_bytes"));
+  if (!remark.empty()) {
+    text += remark + "\n";
+  }
   if (fields.contains("file")) {
     text += fmt::format("kept: {}\n", fields.at("file").get<std::string>());
   }

@@ -1,0 +1,186 @@
+#include "random-io/access_sequence.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <utility>
+
+#include "parallel/random.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr std::uint64_t write_salt = 0x77;
+constexpr std::uint64_t rank_salt = 0x72;
+
+/// A number from 0 to under 1.
+double unit_number(std::uint64_t word) noexcept {
+  return static_cast<double>(word >> 11U) * 0x1.0p-53;
+}
+
+/// A random order of the numbers under `count`, none of which is stored: a Feistel network over the next power of four,
+/// walked until it meets a number that counts (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002).
+class Permutation {
+ public:
+  Permutation(std::uint64_t count, std::uint64_t seed) : count_(count), seed_(seed) {
+    half_bits_ = (static_cast<unsigned>(std::bit_width(count - 1)) + 1) / 2;
+    half_mask_ = (std::uint64_t{1} << half_bits_) - 1;
+  }
+  std::uint64_t at(std::uint64_t index) const noexcept {
+    do {
+      index = once(index);
+    } while (index >= count_);
+    return index;
+  }
+
+ private:
+  std::uint64_t once(std::uint64_t index) const noexcept {
+    std::uint64_t left = index >> half_bits_;
+    std::uint64_t right = index & half_mask_;
+    for (std::uint64_t round = 0; round < 4; ++round) {
+      const std::uint64_t mixed = left ^ (random_word(seed_ + round, right) & half_mask_);
+      left = right;
+      right = mixed;
+    }
+    return left << half_bits_ | right;
+  }
+
+  std::uint64_t count_;
+  std::uint64_t seed_;
+  unsigned half_bits_ = 0;
+  std::uint64_t half_mask_ = 0;
+};
+
+class GeneratedSequence : public AccessSequence {
+ public:
+  GeneratedSequence(BlockRange range, const SequenceOptions& options) : range_(range), options_(options) {}
+  std::uint64_t size() const noexcept override { return options_.accesses; }
+  BlockAccess at(std::uint64_t index) const noexcept override {
+    const bool write = random_word(options_.seed ^ write_salt, index) % 100 < options_.write_percent;
+    return {range_.first + block_at(index), write};
+  }
+
+ protected:
+  const BlockRange& range() const noexcept { return range_; }
+  std::uint64_t seed() const noexcept { return options_.seed; }
+
+ private:
+  virtual std::uint64_t block_at(std::uint64_t index) const noexcept = 0;
+
+  BlockRange range_;
+  SequenceOptions options_;
+};
+
+class UniformSequence final : public GeneratedSequence {
+  using GeneratedSequence::GeneratedSequence;
+  std::uint64_t block_at(std::uint64_t index) const noexcept override {
+    const std::uint64_t round = index / range().count;
+    return Permutation(range().count, random_word(seed(), round)).at(index % range().count);
+  }
+};
+
+class ZipfianSequence final : public GeneratedSequence {
+ public:
+  ZipfianSequence(BlockRange range, double skew, const SequenceOptions& options)
+      : GeneratedSequence(range, options), scattered_(range.count, seed()), skew_(skew) {
+    for (std::uint64_t rank = 1; rank <= range.count; ++rank) {
+      sum_ += std::pow(static_cast<double>(rank), -skew);
+    }
+    const double sum_of_two = 1 + std::pow(2.0, -skew);
+    eta_ = (1 - std::pow(2.0 / static_cast<double>(range.count), 1 - skew)) / (1 - sum_of_two / sum_);
+  }
+
+ private:
+  std::uint64_t block_at(std::uint64_t index) const noexcept override {
+    return scattered_.at(rank_of(unit_number(random_word(seed() ^ rank_salt, index))));
+  }
+  std::uint64_t rank_of(double number) const noexcept {
+    const double share = number * sum_;
+    if (share < 1 || range().count == 1) {
+      return 0;
+    }
+    if (share < 1 + std::pow(0.5, skew_) || range().count == 2) {
+      return 1;
+    }
+    const double rank = static_cast<double>(range().count) * std::pow(eta_ * number - eta_ + 1, 1 / (1 - skew_));
+    return std::min(static_cast<std::uint64_t>(rank), range().count - 1);
+  }
+
+  Permutation scattered_;
+  double skew_;
+  double sum_ = 0;
+  double eta_ = 0;
+};
+
+class RecordedSequence final : public AccessSequence {
+ public:
+  explicit RecordedSequence(std::vector<BlockAccess> accesses) : accesses_(std::move(accesses)) {}
+  std::uint64_t size() const noexcept override { return accesses_.size(); }
+  BlockAccess at(std::uint64_t index) const noexcept override { return accesses_[index]; }
+
+ private:
+  std::vector<BlockAccess> accesses_;
+};
+
+/// False if the line is no access.
+bool parse_access(const std::string& line, BlockAccess& access) {
+  if (line.size() < 3 || (line[0] != 'r' && line[0] != 'w') || line[1] != ' ') {
+    return false;
+  }
+  access.write = line[0] == 'w';
+  const char* const end = line.data() + line.size();
+  const auto [rest, error] = std::from_chars(line.data() + 2, end, access.block);
+  return error == std::errc{} && rest == end;
+}
+
+}  // namespace
+
+std::unique_ptr<AccessSequence> uniform_sequence(BlockRange range, const SequenceOptions& options) {
+  return std::make_unique<UniformSequence>(range, options);
+}
+
+std::unique_ptr<AccessSequence> zipfian_sequence(BlockRange range, double skew, const SequenceOptions& options) {
+  return std::make_unique<ZipfianSequence>(range, skew, options);
+}
+
+std::vector<BlockAccess> read_trace(const std::string& path, std::uint64_t blocks) {
+  std::ifstream file(path);
+  std::string line;
+  std::vector<BlockAccess> accesses;
+  for (std::uint64_t number = 1; std::getline(file, line); ++number) {
+    if (line.empty() || line[0] == '#') {
+      continue;
+    }
+    BlockAccess access{};
+    if (!parse_access(line, access)) {
+      throw OptionError(fmt::format("{}, line {}: {:.40} is no access: write r or w, a space, and a block's number",
+                                    path, number, line));
+    }
+    if (access.block >= blocks) {
+      throw OptionError(fmt::format("{}, line {}: there is no block {}, the file has {}: give more --bytes", path,
+                                    number, access.block, blocks));
+    }
+    accesses.push_back(access);
+  }
+  if (accesses.empty() || file.bad()) {
+    throw OptionError(path + " holds no access, or cannot be read: name a file with lines such as 'r 12'");
+  }
+  return accesses;
+}
+
+std::unique_ptr<AccessSequence> recorded_sequence(BlockRange range, const std::vector<BlockAccess>& trace) {
+  std::vector<BlockAccess> accesses;
+  for (const BlockAccess& access : trace) {
+    if (access.block >= range.first && access.block - range.first < range.count) {
+      accesses.push_back(access);
+    }
+  }
+  return std::make_unique<RecordedSequence>(std::move(accesses));
+}
+
+}  // namespace tiermap
