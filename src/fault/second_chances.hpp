@@ -5,10 +5,10 @@
 // and from several threads that costs more than all else in a fault on a small page. A page that came by copy and is
 // dropped with others costs a small part of one. Where few of the unmapped pages are ever asked for again, as with
 // random accesses to much more than memory holds, dropping wins; where many are, reading them anew would cost more. So
-// the rescues are counted, of the small pages that faults brought. While these are dropped, one in eight is unmapped all
-// the same, and as the verdict stays the same fewer and fewer, down to one in sixty-four: each costs the others' time.
-// Those few are kept for longer than all could be, and are asked for again the more often: a rescue counts only if the
-// page would have been there still had all been kept.
+// the rescues are counted, of the small pages that faults brought. While these are dropped, one in eight is unmapped
+// all the same, and as the verdict stays the same fewer and fewer, down to one in sixty-four: each costs the others'
+// time. Those few are kept for longer than all could be, and are asked for again the more often: a rescue counts only
+// if the page would have been there still had all been kept.
 #pragma once
 
 #include <algorithm>

@@ -110,8 +110,8 @@ bool Pager::try_frames(PagedRegion& region, FillKind kind, FillFrames& frames) n
   }
 }
 
-// With nothing to write, a faulting thread unmaps victims itself sooner than an evictor could be woken to do it: one, or
-// of pages that are dropped a few, for one interrupt to the other processors. It is rarely alone in its wait.
+// With nothing to write, a faulting thread unmaps victims itself sooner than an evictor could be woken to do it: one,
+// or of pages that are dropped a few, for one interrupt to the other processors. It is rarely alone in its wait.
 void Pager::evict_directly() noexcept {
   std::array<std::optional<RegionUse>, few_dropped_at_once> uses;
   std::array<Victim, few_dropped_at_once> dropping{};
