@@ -192,10 +192,19 @@ class Pager {
   std::atomic<std::uint64_t> last_hope_nanoseconds{
       0};                                          ///< When a pass last freed something, or saw pages in others' hands.
   std::atomic<std::uint32_t> writes_under_way{0};  ///< Batches being written: their pages will be evictable soon.
+  /// The same, by threads whose last batch failed: nothing to wait for, but where a write has succeeded since.
+  std::atomic<std::uint32_t> doubtful_writes_under_way{0};
   std::atomic<std::uint32_t> fills_with_frames{0};  ///< Pages being filled: their frames will be evictable soon.
   std::atomic<std::uint32_t> writable_regions{0};
-  std::atomic<int> last_write_error{
-      0};  ///< Negative errno value of the last write to a store that failed; 0: none did.
+  /// Negative errno value of the last write to a store, if that failed; 0 if it did not.
+  std::atomic<int> last_write_error{0};
+  /// Whether pages are in the hands of others who may let them go soon.
+  bool others_will_free() const noexcept {
+    return fills_with_frames.load(std::memory_order_acquire) > 0 ||
+           writes_under_way.load(std::memory_order_acquire) > 0 ||
+           (doubtful_writes_under_way.load(std::memory_order_acquire) > 0 &&
+            last_write_error.load(std::memory_order_relaxed) == 0);
+  }
   /// Whether memory is full of what cannot go: the evictors have looked several times since `exhausted_before`, and for
   /// a while nothing went, and nothing was in the hands of others who might let it go.
   bool exhausted(std::uint32_t exhausted_before, std::uint64_t started_nanoseconds) const noexcept;
