@@ -15,6 +15,7 @@
 
 #include "cache/eviction_policy.hpp"
 #include "cache/frame_pool.hpp"
+#include "fault/fault_turns.hpp"
 #include "fault/paged_region.hpp"
 #include "fault/second_chances.hpp"
 #include "observe/counters.hpp"
@@ -57,6 +58,9 @@ class Pager {
 
   /// Takes frames without waiting (handler): free ones, or those of unmapped clean pages.
   bool try_frames(PagedRegion& region, FillKind kind, FillFrames& frames) noexcept;
+  /// Whether a thread's fault may be served now, before it is resolved (handler). If not, ask again in a moment: with
+  /// little memory, others have their turn.
+  bool admits(const PagedRegion& region, std::uint64_t page, std::uint32_t thread) noexcept;
   /// Takes frames for a fault, waiting for the evictors if need be (handler). False if memory is full of what cannot
   /// go.
   bool obtain_frames(PagedRegion& region, FillFrames& frames) noexcept;
@@ -268,6 +272,7 @@ class Pager {
   CounterBlock& counters_;
   PagerSettings settings_;
   FutexLock policy_lock_;
+  FaultTurns fault_turns_;
   SecondChances second_chances_;  ///< Told of what happens under the policy lock.
   std::atomic_flag told_exhausted_;
   std::atomic<std::byte*> wild_write_{nullptr};  ///< To be reported; the first of several is.

@@ -38,7 +38,7 @@ void Pager::wait_for_supply(std::uint32_t epoch, std::int64_t patience_nanosecon
 
 bool Pager::exhausted(std::uint32_t exhausted_before, std::uint64_t started_nanoseconds) const noexcept {
   // A page in the hands of a thread that is not running at the moment is in no list: passes alone prove nothing.
-  constexpr std::uint64_t patience_nanoseconds = 250'000'000;
+  constexpr std::uint64_t patience_nanoseconds = 1'000'000'000;
   const std::uint64_t hope = std::max(started_nanoseconds, last_hope_nanoseconds.load(std::memory_order_acquire));
   return exhausted_passes.load(std::memory_order_acquire) - exhausted_before >= 3 &&
          now_nanoseconds() >= hope + patience_nanoseconds;
@@ -156,6 +156,15 @@ void Pager::tell_exhausted() noexcept {
     pieces[piece] = {const_cast<char*>(texts[piece]), std::strlen(texts[piece])};
   }
   write_unless_closed(STDERR_FILENO, pieces);
+}
+
+bool Pager::admits(const PagedRegion& region, std::uint64_t page, std::uint32_t thread) noexcept {
+  constexpr std::uint64_t plenty_frames = 256;
+  if (frames_.budget_bytes() >= plenty_frames * FramePool::cost(region.page_bytes)) {
+    return true;
+  }
+  const auto address = reinterpret_cast<std::uintptr_t>(region.page_address(page));
+  return fault_turns_.admits(thread, address, now_nanoseconds());
 }
 
 bool Pager::obtain_frames(PagedRegion& region, FillFrames& frames) noexcept {
