@@ -54,6 +54,7 @@ struct Report {
   std::uint64_t bytes = 0;
   std::optional<bool> verified;   ///< Nothing if it was not checked.
   std::string failure;            ///< What was wrong, one line, if it was.
+  std::string remark;             ///< What people are told beside the shared numbers, one line; may be empty.
   nlohmann::ordered_json fields;  ///< The shared fields, then the workload's own.
 
   /// Fills in the shared fields.

@@ -19,7 +19,7 @@ namespace tiermap {
 /// Thread-safe, and safe in signal handlers.
 class FaultTurns {
  public:
-  /// Whether a thread's fault on a page may be served now. If not, ask again in a moment. `page` is unique in the cache.
+  /// Whether a thread's fault may be served now; if not, ask again in a moment. `page` is unique in the cache.
   bool admits(std::uint32_t thread, std::uint64_t page, std::uint64_t now_nanoseconds) noexcept {
     if (now_nanoseconds < turn_ends_.load(std::memory_order_relaxed) &&
         turn_of_.load(std::memory_order_relaxed) != thread) {
