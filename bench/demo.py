@@ -112,7 +112,7 @@ def sort(demo):
     return {"job": "sort", "bytes": size, "limit_bytes": limit, "results": demo.compare({
         "tiermap": case("tiermap"),
         "mmap": case("mmap", "--prefetch", "off"),
-        "mmap, best advice": case("mmap", "--madvise", "sequential")})}
+        "mmap, with advice": case("mmap", "--madvise", "sequential")})}
 
 
 def breadth_first_search(demo):
@@ -135,7 +135,7 @@ def breadth_first_search(demo):
     return {"job": "bfs", "bytes": size, "limit_bytes": limit, "scale": scale, "results": demo.compare({
         "tiermap": case("tiermap", "--page-size", "1MiB", "--fault-mode", "self-serving", "--scan", "alternate"),
         "mmap": case("mmap", "--prefetch", "off"),
-        "mmap, best advice": case("mmap", "--madvise", "sequential")})}
+        "mmap, with advice": case("mmap", "--madvise", "sequential")})}
 
 
 def run_demo(options, scratch):

@@ -96,7 +96,10 @@ void print_text(const Findings& findings, const std::vector<std::string>& modes)
   if (modes.empty()) {
     fmt::print("Nothing works here: see what is missing above.\n");
   } else {
-    fmt::print("Fault modes that work here: {}.\n", fmt::join(modes, ", "));
+    const bool limited =
+        std::ranges::any_of(findings, [](const Finding& finding) { return finding.name == system_call_faults; });
+    fmt::print("Fault modes that work here: {}{}.\n", fmt::join(modes, ", "),
+               limited ? " (with the first two, system calls get EFAULT for pages that are not there yet)" : "");
   }
 }
 

@@ -397,6 +397,7 @@ class BfsRun {
     report.fields["edges"] = header.is_undirected() ? header.arcs / 2 : header.arcs;
     report.fields["input_edges"] = header.input_edges;
     report.fields["undirected"] = header.is_undirected();
+    report.remark = fmt::format("{} vertices, {} edges", header.vertices, report.fields["edges"].get<std::uint64_t>());
   }
 
   Report report_searches(const CsrHeader& header, const Outcome& outcome) const {
@@ -417,6 +418,8 @@ class BfsRun {
     report.fields["lookahead_bytes"] = traversal_options_.lookahead_bytes;
     report.fields["state_bytes"] = traversal_state_bytes(header.vertices);
     report.fields["teps"] = static_cast<double>(outcome.edges.size()) / slowness;
+    report.remark += fmt::format("; {} searches, {:.0f} edges a second in the harmonic mean", outcome.edges.size(),
+                                 report.fields["teps"].get<double>());
     report.fields["root_seconds"] = outcome.seconds;
     report.fields["root_teps"] = outcome.edges_per_second;
     report.fields["levels"] = outcome.level_counts;

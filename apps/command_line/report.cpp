@@ -85,9 +85,12 @@ void Report::describe(const WorkloadOptions& options, const MemorySystem& system
 std::string Report::summary() const {
   const auto number = [&](const char* name) { return fields.at(name).get<double>(); };
   const auto size = [&](const char* name) { return format_size_rounded(number(name)); };
-  std::string text = fmt::format("{} with {}: {:.2f} s, {} in {} of memory, {} threads\n", workload,
-                                 fields.at("system").get<std::string>(), number("seconds"), size("bytes"),
-                                 size("budget_bytes"), fields.at("threads").get<std::uint32_t>());
+  const auto name = fields.at("system").get<std::string>();
+  // The other systems have no budget.
+  const std::string memory = name == system_name(System::tiermap) ? " in " + size("budget_bytes") + " of memory" : "";
+  const auto threads = fields.at("threads").get<std::uint32_t>();
+  std::string text = fmt::format("{} with {}: {:.2f} s, {}{}, {} thread{}\n", workload, name, number("seconds"),
+                                 size("bytes"), memory, threads, threads == 1 ? "" : "s");
   text += fmt::format("read {}, wrote {}, {} faults, peak {} resident\n", size("read_bytes"), size("written_bytes"),
                       fields.at("faults").get<std::uint64_t>(), size("peak_rss_bytes"));
   if (!remark.empty()) {

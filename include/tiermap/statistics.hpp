@@ -9,7 +9,8 @@ namespace tiermap {
 
 /// What is counted, for each region and for the cache as a whole. counter_name() gives the name in JSON and on screens.
 enum class Counter : std::uint8_t {
-  read_faults,       ///< Accesses to absent pages that were reads.
+  read_faults,       ///< Accesses to absent pages that were reads. In notify mode a page of several blocks may be asked
+                     ///< for once more while it is being put into place.
   write_faults,      ///< Accesses to absent pages that were writes.
   protect_faults,    ///< First writes to clean resident pages.
   coalesced_faults,  ///< Faults on a page that was being filled already.

@@ -35,12 +35,13 @@ struct FrameRecord {
   PagedRegion* region;
   std::uint64_t page;
   FrameId next_free;
-  bool populated;  ///< The slot holds memory (free frames only).
-  bool hashed;     ///< hashes() are those of what the store holds.
-  bool suspect;    ///< Cleaned in place or moved in: see Pager::finish_cleaning(). Written by the page's owner.
-  bool copied;     ///< The page's memory came by copy, not out of the slot. Written by the page's owner.
-  bool judged;  ///< A page that may be copied and that a fault brought: what becomes of it is counted (SecondChances).
-  bool named;   ///< The policy named it, and has not been told what became of it. Guarded by the policy lock.
+  std::uint32_t unmapped_at;  ///< SecondChances::turns() when it was unmapped.
+  bool populated;             ///< The slot holds memory (free frames only).
+  bool hashed;                ///< hashes() are those of what the store holds.
+  bool suspect;  ///< Cleaned in place or moved in: see Pager::finish_cleaning(). Written by the page's owner.
+  bool copied;   ///< The page's memory came by copy, not out of the slot. Written by the page's owner.
+  bool judged;   ///< A page that may be copied and that a fault brought: what becomes of it is counted (SecondChances).
+  bool named;    ///< The policy named it, and has not been told what became of it. Guarded by the policy lock.
 };
 
 /// Slots of one size. Belongs to one userfaultfd, so that pages can be moved between it and that one's regions.

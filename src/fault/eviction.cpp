@@ -42,6 +42,7 @@ void Pager::become_unmapped(PagedRegion& region, std::uint64_t page, PageWord wo
     FrameRecord& record = frames_.record(word.frame());
     record.named = false;
     policy_.unmapped(word.frame());
+    record.unmapped_at = second_chances_.turns();
     second_chances_.unmapped(record.judged);
     unmapped_bytes_.fetch_add(region.page_bytes, std::memory_order_relaxed);
     waited_for = region.table.publish(page, word.with_state(PageState::unmapped).with(PageWord::probation_bit));

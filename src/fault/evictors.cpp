@@ -210,9 +210,7 @@ void Evictors::evict_until_rested(WriteBack& write_back) {
     Pass pass;
     unmap_victims(pass, shortage, write_back);
     pass.gained += write_victims(write_back);
-    const bool others_will_free = pass.met_busy_pages || pager_.fills_with_frames.load(std::memory_order_acquire) > 0 ||
-                                  pager_.writes_under_way.load(std::memory_order_acquire) > 0;
-    if (pass.gained > 0 || others_will_free) {
+    if (pass.gained > 0 || pass.met_busy_pages || pager_.others_will_free()) {
       pager_.last_hope_nanoseconds.store(now_nanoseconds(), std::memory_order_release);
     } else {
       pager_.exhausted_passes.fetch_add(1, std::memory_order_release);

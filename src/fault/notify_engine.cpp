@@ -14,12 +14,16 @@ namespace {
 
 /// Reads a manager keeps in flight itself before it hands faults to the fillers.
 constexpr unsigned most_own_reads = 32;
+/// Faults of more threads than that are served although others have their turn.
+constexpr std::size_t most_deferred = 1024;
+constexpr int retry_milliseconds = 1;
 
 }  // namespace
 
 NotifyEngine::Manager::Manager(Pager& pager, const Settings& settings, std::size_t most_descriptors)
     : worker(pager, most_own_reads), messages(settings.max_fault_events) {
   descriptors.reserve(most_descriptors);
+  deferred.reserve(2 * most_deferred);  // Each is put back before it is taken away.
 }
 
 NotifyEngine::NotifyEngine(Pager& pager, Fillers& fillers, RegionIndex& index,
@@ -63,7 +67,8 @@ void NotifyEngine::run(Manager& manager) {
     const std::uint64_t give_up = now_nanoseconds() + std::uint64_t{settings_.spin_microseconds} * 1000;
     bool worked = false;
     do {
-      worked = read_all(worker, manager.messages);
+      worked = read_all(manager);
+      retry_deferred(manager);
       if (worker.in_flight() > 0) {
         const unsigned before = worker.in_flight();
         worker.reap(0);
@@ -76,21 +81,34 @@ void NotifyEngine::run(Manager& manager) {
   }
 }
 
-bool NotifyEngine::read_all(FillWorker& worker, std::vector<uffd_msg>& messages) {
+bool NotifyEngine::read_all(Manager& manager) {
+  std::vector<uffd_msg>& messages = manager.messages;
   bool any = false;
   for (const Userfaultfd& userfaultfd : userfaultfds_) {
     const std::int64_t count = userfaultfd.read_messages(messages);
     const std::uint64_t now = now_nanoseconds();
     for (std::int64_t message = 0; message < count; ++message) {
-      handle(messages[static_cast<std::size_t>(message)], worker, now);
+      handle(messages[static_cast<std::size_t>(message)], manager, now);
       any = true;
     }
   }
-  worker.submit();
+  manager.worker.submit();
   return any;
 }
 
-void NotifyEngine::handle(const uffd_msg& message, FillWorker& worker, std::uint64_t now) {
+// Each once: those that still have to wait are put back at the end.
+void NotifyEngine::retry_deferred(Manager& manager) {
+  const std::size_t count = manager.deferred.size();
+  const std::uint64_t now = now_nanoseconds();
+  for (std::size_t index = 0; index < count; ++index) {
+    const uffd_msg message = manager.deferred[index];
+    handle(message, manager, now);
+  }
+  manager.deferred.erase(manager.deferred.begin(), manager.deferred.begin() + static_cast<std::ptrdiff_t>(count));
+  manager.worker.submit();
+}
+
+void NotifyEngine::handle(const uffd_msg& message, Manager& manager, std::uint64_t now) {
   if (message.event != UFFD_EVENT_PAGEFAULT) {
     return;
   }
@@ -102,6 +120,11 @@ void NotifyEngine::handle(const uffd_msg& message, FillWorker& worker, std::uint
   const bool protected_page = (message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WP) != 0;
   const bool write = protected_page || (message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WRITE) != 0;
   const std::uint64_t page = region->page_of(address);
+  if (!protected_page && manager.deferred.size() < 2 * most_deferred &&
+      !pager_.admits(*region, page, message.arg.pagefault.feat.ptid)) {
+    manager.deferred.push_back(message);
+    return;
+  }
   if (!protected_page) {
     pager_.count(*region, write ? Counter::write_faults : Counter::read_faults);
   }
@@ -127,7 +150,7 @@ void NotifyEngine::handle(const uffd_msg& message, FillWorker& worker, std::uint
         }
         continue;
       case Resolution::fill:
-        return fill(*region, page, write, worker, now);
+        return fill(*region, page, write, manager.worker, now);
       case Resolution::failed:
         // The page is poisoned, or could not be placed; the access decides.
         region->userfaultfd->wake(region->page_address(page), region->page_mapped(page));
@@ -159,7 +182,7 @@ void NotifyEngine::sleep(Manager& manager) {
   if (worker.in_flight() > 0) {
     descriptors.push_back({worker.file_descriptor(), POLLIN, 0});
   }
-  ::poll(descriptors.data(), descriptors.size(), -1);
+  ::poll(descriptors.data(), descriptors.size(), manager.deferred.empty() ? -1 : retry_milliseconds);
 }
 
 }  // namespace tiermap

@@ -36,14 +36,16 @@ class NotifyEngine {
     Manager(Pager& pager, const Settings& settings, std::size_t most_descriptors);
     FillWorker worker;
     std::vector<uffd_msg> messages;
+    std::vector<uffd_msg> deferred;  ///< Faults that are not served while others have their turn.
     std::vector<pollfd> descriptors;
   };
 
   NotifyEngine(Pager& pager, Fillers& fillers, RegionIndex& index, std::span<const Userfaultfd> userfaultfds,
                const Settings& settings, int stop_event);
   void run(Manager& manager);
-  bool read_all(FillWorker& worker, std::vector<uffd_msg>& messages);
-  void handle(const uffd_msg& message, FillWorker& worker, std::uint64_t now);
+  bool read_all(Manager& manager);
+  void retry_deferred(Manager& manager);
+  void handle(const uffd_msg& message, Manager& manager, std::uint64_t now);
   void fill(PagedRegion& region, std::uint64_t page, bool write, FillWorker& worker, std::uint64_t now);
   void sleep(Manager& manager);
 

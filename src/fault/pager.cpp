@@ -153,10 +153,11 @@ Resolution Pager::rescue(PagedRegion& region, std::uint64_t page, bool write, Pa
   if (word.probation()) {
     unmapped_bytes_.fetch_sub(region.page_bytes, std::memory_order_relaxed);
     const std::lock_guard held(policy_lock_);
-    frames_.record(word.frame()).named = false;
+    FrameRecord& record = frames_.record(word.frame());
+    record.named = false;
     policy_.rescued(word.frame());
-    if (frames_.record(word.frame()).judged) {
-      second_chances_.rescued();
+    if (record.judged) {
+      second_chances_.rescued(record.unmapped_at, bytes_kept_unmapped() / FramePool::cost(region.page_bytes));
     }
   }
   if (state == PageState::dirty && !dirty) {

@@ -15,6 +15,7 @@
 
 #include "cache/eviction_policy.hpp"
 #include "cache/frame_pool.hpp"
+#include "fault/fault_turns.hpp"
 #include "fault/paged_region.hpp"
 #include "fault/second_chances.hpp"
 #include "observe/counters.hpp"
@@ -57,6 +58,9 @@ class Pager {
 
   /// Takes frames without waiting (handler): free ones, or those of unmapped clean pages.
   bool try_frames(PagedRegion& region, FillKind kind, FillFrames& frames) noexcept;
+  /// Whether a thread's fault may be served now, before it is resolved (handler). If not, ask again in a moment: with
+  /// little memory, others have their turn.
+  bool admits(const PagedRegion& region, std::uint64_t page, std::uint32_t thread) noexcept;
   /// Takes frames for a fault, waiting for the evictors if need be (handler). False if memory is full of what cannot
   /// go.
   bool obtain_frames(PagedRegion& region, FillFrames& frames) noexcept;
@@ -161,7 +165,8 @@ class Pager {
   /// Bytes the evictors should make available beyond what is; 0 if none. Evictors at work go on to the low watermark,
   /// at rest they start at the high one.
   std::uint64_t shortage_bytes(bool at_work) const noexcept;
-  std::uint64_t share_percent_at_rest() const noexcept;
+  /// How much waits unmapped while that pays.
+  std::uint64_t bytes_kept_unmapped() const noexcept;
   /// Bytes of unmapped clean pages: gone at once when wanted.
   std::uint64_t unmapped_bytes() const noexcept { return unmapped_bytes_.load(std::memory_order_relaxed); }
   /// Gives up the oldest unmapped clean page; its frame is the caller's (handler). no_frame if there is none.
@@ -191,10 +196,19 @@ class Pager {
   std::atomic<std::uint64_t> last_hope_nanoseconds{
       0};                                          ///< When a pass last freed something, or saw pages in others' hands.
   std::atomic<std::uint32_t> writes_under_way{0};  ///< Batches being written: their pages will be evictable soon.
+  /// The same, by threads whose last batch failed: nothing to wait for, but where a write has succeeded since.
+  std::atomic<std::uint32_t> doubtful_writes_under_way{0};
   std::atomic<std::uint32_t> fills_with_frames{0};  ///< Pages being filled: their frames will be evictable soon.
   std::atomic<std::uint32_t> writable_regions{0};
-  std::atomic<int> last_write_error{
-      0};  ///< Negative errno value of the last write to a store that failed; 0: none did.
+  /// Negative errno value of the last write to a store, if that failed; 0 if it did not.
+  std::atomic<int> last_write_error{0};
+  /// Whether pages are in the hands of others who may let them go soon.
+  bool others_will_free() const noexcept {
+    return fills_with_frames.load(std::memory_order_acquire) > 0 ||
+           writes_under_way.load(std::memory_order_acquire) > 0 ||
+           (doubtful_writes_under_way.load(std::memory_order_acquire) > 0 &&
+            last_write_error.load(std::memory_order_relaxed) == 0);
+  }
   /// Whether memory is full of what cannot go: the evictors have looked several times since `exhausted_before`, and for
   /// a while nothing went, and nothing was in the hands of others who might let it go.
   bool exhausted(std::uint32_t exhausted_before, std::uint64_t started_nanoseconds) const noexcept;
@@ -258,6 +272,7 @@ class Pager {
   CounterBlock& counters_;
   PagerSettings settings_;
   FutexLock policy_lock_;
+  FaultTurns fault_turns_;
   SecondChances second_chances_;  ///< Told of what happens under the policy lock.
   std::atomic_flag told_exhausted_;
   std::atomic<std::byte*> wild_write_{nullptr};  ///< To be reported; the first of several is.

@@ -1,7 +1,9 @@
 #include "fault/self_serving_engine.hpp"
 
 #include <signal.h>
+#include <time.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <mutex>
@@ -111,6 +113,10 @@ void SelfServingEngine::detach(const PagedRegion& region) {
 
 bool SelfServingEngine::serve(PagedRegion& region, std::byte* address, bool write) noexcept {
   const std::uint64_t page = region.page_of(address);
+  while (!pager_.admits(region, page, static_cast<std::uint32_t>(::gettid()))) {
+    constexpr timespec moment{0, 50'000};
+    ::nanosleep(&moment, nullptr);
+  }
   bool counted = false;
   while (true) {
     PageWord word;

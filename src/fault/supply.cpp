@@ -38,7 +38,7 @@ void Pager::wait_for_supply(std::uint32_t epoch, std::int64_t patience_nanosecon
 
 bool Pager::exhausted(std::uint32_t exhausted_before, std::uint64_t started_nanoseconds) const noexcept {
   // A page in the hands of a thread that is not running at the moment is in no list: passes alone prove nothing.
-  constexpr std::uint64_t patience_nanoseconds = 250'000'000;
+  constexpr std::uint64_t patience_nanoseconds = 1'000'000'000;
   const std::uint64_t hope = std::max(started_nanoseconds, last_hope_nanoseconds.load(std::memory_order_acquire));
   return exhausted_passes.load(std::memory_order_acquire) - exhausted_before >= 3 &&
          now_nanoseconds() >= hope + patience_nanoseconds;
@@ -110,8 +110,8 @@ bool Pager::try_frames(PagedRegion& region, FillKind kind, FillFrames& frames) n
   }
 }
 
-// With nothing to write, a faulting thread unmaps victims itself sooner than an evictor could be woken to do it: one, or
-// of pages that are dropped a few, for one interrupt to the other processors. It is rarely alone in its wait.
+// With nothing to write, a faulting thread unmaps victims itself sooner than an evictor could be woken to do it: one,
+// or of pages that are dropped a few, for one interrupt to the other processors. It is rarely alone in its wait.
 void Pager::evict_directly() noexcept {
   std::array<std::optional<RegionUse>, few_dropped_at_once> uses;
   std::array<Victim, few_dropped_at_once> dropping{};
@@ -158,6 +158,15 @@ void Pager::tell_exhausted() noexcept {
   write_unless_closed(STDERR_FILENO, pieces);
 }
 
+bool Pager::admits(const PagedRegion& region, std::uint64_t page, std::uint32_t thread) noexcept {
+  constexpr std::uint64_t plenty_frames = 256;
+  if (frames_.budget_bytes() >= plenty_frames * FramePool::cost(region.page_bytes)) {
+    return true;
+  }
+  const auto address = reinterpret_cast<std::uintptr_t>(region.page_address(page));
+  return fault_turns_.admits(thread, address, now_nanoseconds());
+}
+
 bool Pager::obtain_frames(PagedRegion& region, FillFrames& frames) noexcept {
   if (try_frames(region, FillKind::fault, frames)) {
     return true;
@@ -189,9 +198,9 @@ bool Pager::obtain_frames(PagedRegion& region, FillFrames& frames) noexcept {
   return obtained;
 }
 
-std::uint64_t Pager::share_percent_at_rest() const noexcept {
+std::uint64_t Pager::bytes_kept_unmapped() const noexcept {
   const std::uint32_t least = 100 - settings_.low_watermark_percent;
-  return second_chances_.pay() ? std::max(least, unmapped_share_percent_.load(std::memory_order_relaxed)) : least;
+  return frames_.budget_bytes() / 100 * std::max(least, unmapped_share_percent_.load(std::memory_order_relaxed));
 }
 
 std::uint64_t Pager::shortage_bytes(bool at_work) const noexcept {
@@ -201,7 +210,8 @@ std::uint64_t Pager::shortage_bytes(bool at_work) const noexcept {
   const std::uint64_t demand = demand_bytes.load(std::memory_order_acquire);
   // What should be at hand when the evictors rest, and the level at which they start again. A policy that wants to see
   // which unmapped pages are touched has them keep its share.
-  const std::uint64_t at_rest = budget / 100 * share_percent_at_rest();
+  const std::uint64_t at_rest =
+      second_chances_.pay() ? bytes_kept_unmapped() : budget / 100 * (100 - settings_.low_watermark_percent);
   const std::uint64_t gap = budget / 100 * (settings_.high_watermark_percent - settings_.low_watermark_percent);
   const std::uint64_t target = std::max(demand, at_work ? at_rest : at_rest - std::min(gap, at_rest));
   const std::uint64_t over_budget = committed > budget ? committed - budget : 0;

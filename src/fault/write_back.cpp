@@ -187,9 +187,8 @@ void WriteBack::run(const Finished& finished) {
   if (pages_.empty()) {
     return;
   }
-  // Batches of a store that failed the last one are nothing to wait for.
-  const std::uint32_t hope = succeeded_ ? 1 : 0;
-  pager_.writes_under_way.fetch_add(hope, std::memory_order_acq_rel);
+  std::atomic<std::uint32_t>& under_way = succeeded_ ? pager_.writes_under_way : pager_.doubtful_writes_under_way;
+  under_way.fetch_add(1, std::memory_order_acq_rel);
   for (std::size_t index = 0; index < pages_.size(); ++index) {
     find_changes(index);
   }
@@ -209,7 +208,7 @@ void WriteBack::run(const Finished& finished) {
     }
     finished(region, page.page, page.error);
   }
-  pager_.writes_under_way.fetch_sub(hope, std::memory_order_acq_rel);
+  under_way.fetch_sub(1, std::memory_order_acq_rel);
   pages_.clear();
   bytes_ = 0;
 }

@@ -22,7 +22,7 @@ constexpr std::uint64_t largest_copied_page_bytes = 16 << 10;
 
 std::uint64_t wanted_features(FaultMode mode, std::uint64_t kernel_features) {
   const std::uint64_t wanted = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_MOVE | UFFD_FEATURE_POISON |
-                               (mode == FaultMode::self_serving ? UFFD_FEATURE_SIGBUS : 0);
+                               UFFD_FEATURE_THREAD_ID | (mode == FaultMode::self_serving ? UFFD_FEATURE_SIGBUS : 0);
   return wanted & kernel_features;
 }
 

@@ -19,12 +19,13 @@ std::vector<std::string> expand(std::string_view encoded, const StoreUrl& url) {
   const std::string pattern = decode_pattern(encoded, url.text);
   glob_t matches = {};
   const int result = ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_ERR, nullptr, &matches);
+  const bool missing = result == GLOB_NOMATCH || (result == GLOB_ABORTED && errno == ENOENT);
   std::vector<std::string> paths;
   if (result == 0) {
     paths.assign(matches.gl_pathv, matches.gl_pathv + matches.gl_pathc);
   }
   ::globfree(&matches);
-  if (result == GLOB_NOMATCH) {
+  if (missing) {
     throw StoreError(ENOENT, "store '" + url.text + "': no file matches: check the pattern (a star in a name is %2A)");
   }
   if (result != 0) {

@@ -254,6 +254,29 @@ TEST_P(Budget, UnwritablePagesKeepTheOldBudget) {
   }
 }
 
+// One evictor is slow, and its last batch failed; the other one's success says that the store works again.
+TEST_P(Budget, SlowWritesAfterFailedOnesAreWaitedFor) {
+  const auto cache = make_cache(64 << 20);
+  const auto store = std::make_shared<FaultyStore>(open_store("memory:16MiB", OpenMode::open_or_create));
+  RegionOptions options;
+  options.access = Access::read_write;
+  options.page_size_bytes = GetParam().page_sizes.front();
+  Region region = cache->map(store, options);
+  for (std::uint64_t word = 0; word < region.size() / 8; word += 512) {
+    region.as_span<volatile std::uint64_t>()[word] = word;
+  }
+  const std::uint64_t least = std::max<std::uint64_t>(cache->minimum_budget_bytes(), 1 << 20);
+  store->on_write([](const FaultyStore::Call&) { return FaultyStore::fail(EIO); });
+  EXPECT_THROW(cache->set_budget_bytes(least), Error);
+  std::atomic<bool> first{true};
+  store->on_write([&](const FaultyStore::Call&) {
+    return first.exchange(false) ? FaultyStore::delay(std::chrono::milliseconds(700)) : FaultyStore::pass();
+  });
+  cache->set_budget_bytes(least);
+  EXPECT_EQ(cache->budget_bytes(), least);
+  store->on_write(nullptr);
+}
+
 // Pages of a sealed region come by copy, which takes two frames while it lasts.
 TEST_P(Budget, TheLeastWillDoForARegionThatRefusedAWrite) {
   const SignalTrap trap;

@@ -50,7 +50,7 @@ def outcome(**changed):
     """What the demo found: all right, but for the systems (or the package graph) that are given otherwise."""
     run = {"seconds": 1.0, "verified": True, "read_bytes": MIB}
     results = {name: [dict(run, seconds=seconds)] for name, seconds in
-               (("tiermap", 2.0), ("mmap", 6.0), ("mmap, best advice", 4.0))}
+               (("tiermap", 2.0), ("mmap", 6.0), ("mmap, with advice", 4.0))}
     results.update(changed.pop("results", {}))
     times = {name: {"median": runs[0]["seconds"], "min": 1.0, "max": 9.0, "runs": 1} for name, runs in results.items()
              if "failed" not in runs[0]}
@@ -64,7 +64,7 @@ class Verdict(unittest.TestCase):
         self.assertTrue(demo_report.all_good(outcome()))
 
     def test_a_row_that_is_not_verified_is_not_good(self):
-        for name in ("tiermap", "mmap", "mmap, best advice"):
+        for name in ("tiermap", "mmap", "mmap, with advice"):
             wrong = outcome(results={name: [{"seconds": 1.0, "verified": True}, {"seconds": 1.0, "verified": False}]})
             self.assertFalse(demo_report.all_good(wrong), name)
             row = next(line for line in demo_report.table(wrong).splitlines() if line.startswith(f"{'sort':<14} {name}  "))
@@ -182,7 +182,7 @@ class Run(unittest.TestCase):
             code, said = self.demo()
         self.assertEqual(code, 0, said)
         self.assertNotIn("Skipped", said)
-        self.assertRegex(said, r"\nsort +mmap, best advice .* 2\.00  yes\n")
+        self.assertRegex(said, r"\nsort +mmap, with advice .* 2\.00  yes\n")
         self.assertEqual(limits, [256 * MIB] * 3 + [100 * MIB + (16 << 21)] * 3)
         budgets = {call.split("--budget ")[1].split()[0] for call in self.calls() if call.startswith("tiermap-sort")}
         self.assertEqual(budgets, {"232MiB"})

@@ -20,7 +20,10 @@ INSTANTIATE_TEST_SUITE_P(Engines, StatisticsTest, every_engine, engine_name);
 TEST_P(StatisticsTest, EachAbsentPageIsAFaultAFillAndItsBytes) {
   Cache cache(cache_options(4 * mib));
   const Region region = cache.map(known_store(20 * page), quiet(read_only(page)));
-  EXPECT_TRUE(is_known(bytes_of(region), 0));
+  // One access a page: who goes on to a page's next block at once may ask for it while the page is being put in place.
+  for (std::uint64_t offset = 0; offset < region.size(); offset += page) {
+    touch(region.data() + offset);
+  }
   const Statistics now = settled(region);
   EXPECT_EQ(now[Counter::read_faults], 20U);
   EXPECT_EQ(now[Counter::write_faults], 0U);
@@ -32,6 +35,7 @@ TEST_P(StatisticsTest, EachAbsentPageIsAFaultAFillAndItsBytes) {
   EXPECT_EQ(now.mapped_bytes, 20 * page);
   EXPECT_EQ(now.dirty_bytes, 0U);
   EXPECT_EQ(now.budget_bytes, 4 * mib);
+  EXPECT_TRUE(is_known(bytes_of(region), 0));
 }
 
 TEST_P(StatisticsTest, WritesAreWriteFaultsAndFirstWritesToCleanPagesProtectFaults) {

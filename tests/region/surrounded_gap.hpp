@@ -21,10 +21,15 @@ class SurroundedGap {
   SurroundedGap(std::uint64_t bytes, std::uint64_t neighbour_bytes, std::uint64_t alignment_bytes)
       : bytes_(bytes), neighbour_bytes_(neighbour_bytes) {
     constexpr std::uint64_t room_bytes = 4ULL << 30;
-    std::byte* const room = map(room_bytes, PROT_NONE);
     whole_bytes_ = bytes + 2 * neighbour_bytes + alignment_bytes;
-    whole_ = map(whole_bytes_, PROT_READ | PROT_WRITE);
-    ::munmap(room, room_bytes);
+    // Both in one mapping: alone, the small one could fit into a hole above the room.
+    void* const mapped = ::mmap(nullptr, whole_bytes_ + room_bytes, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) {
+      throw std::system_error(errno, std::generic_category(), "a test's memory around a gap");
+    }
+    whole_ = static_cast<std::byte*>(mapped);
+    ::munmap(whole_ + whole_bytes_, room_bytes);
     const auto address = reinterpret_cast<std::uintptr_t>(whole_) + neighbour_bytes + alignment_bytes - 1;
     gap_ = reinterpret_cast<std::byte*>(address / alignment_bytes * alignment_bytes);
     ::munmap(gap_, bytes_);
@@ -42,14 +47,6 @@ class SurroundedGap {
   std::byte* behind() const { return gap_ + bytes_; }
 
  private:
-  static std::byte* map(std::uint64_t bytes, int protection) {
-    void* const mapped = ::mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapped == MAP_FAILED) {
-      throw std::system_error(errno, std::generic_category(), "a test's memory around a gap");
-    }
-    return static_cast<std::byte*>(mapped);
-  }
-
   std::uint64_t bytes_;
   std::uint64_t neighbour_bytes_;
   std::uint64_t whole_bytes_ = 0;

@@ -98,6 +98,7 @@ TEST(OpenStore, bad_input_is_one_line_with_value_and_remedy_and_creates_nothing)
       {"file://" + encoded + "/fi%zz", reading, EINVAL, "%25"},
       {"file://" + encoded + "/fi%00", reading, EINVAL, "leave it out"},
       {"file://" + encoded + "/*.none", reading, ENOENT, "no file matches"},
+      {"file://" + encoded + "/nowhere/*.none", reading, ENOENT, "no file matches"},
       {"file://" + encoded + "/*", creating, EINVAL, "cannot be created as one"},
       {"concat://" + encoded + "/file,", reading, EINVAL, "empty name"},
       {"concat://" + encoded + "/file@", reading, EINVAL, "offset after '@'"},

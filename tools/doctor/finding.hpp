@@ -17,6 +17,9 @@ struct Finding {
   std::string remedy;  ///< What to do about it; empty if good.
 };
 
+/// The finding that only user-mode faults are permitted; absent where all are.
+inline constexpr const char* system_call_faults = "faults of system calls";
+
 using Findings = std::vector<Finding>;
 
 /// The three ways to a userfaultfd, and the features that the kernel offers by one.

@@ -70,7 +70,7 @@ Findings examine_userfaultfd() {
                         works ? "works" : describe_error(attempt.error_number), attempt.remedy});
   }
   if (probe.user_mode_only) {
-    findings.push_back({section, "faults of system calls", Finding::State::limited,
+    findings.push_back({section, system_call_faults, Finding::State::limited,
                         "not served: a system call that is handed an absent page fails with EFAULT",
                         "allow /dev/userfaultfd or the system call, as said above"});
   }

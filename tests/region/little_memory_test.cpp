@@ -1,0 +1,55 @@
+// Many threads, each with instructions that need several pages at once, and memory for a few pages.
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "region/engine_fixture.hpp"
+
+namespace tiermap {
+namespace {
+
+class LittleMemoryTest : public EngineTest {};
+INSTANTIATE_TEST_SUITE_P(Engines, LittleMemoryTest, every_engine, engine_name);
+
+/// One load, wherever it lies.
+std::uint64_t load_word(const std::byte* address) {
+  std::uint64_t word = 0;
+#if defined(__x86_64__)
+  using Bytes = const std::byte[8];
+  __asm__ volatile("movq %1, %0" : "=r"(word) : "m"(*reinterpret_cast<Bytes*>(address)));
+#else
+  std::memcpy(&word, address, sizeof word);
+#endif
+  return word;
+}
+
+// A livelock once: each thread's first page was gone before its second was there.
+TEST_P(LittleMemoryTest, EveryThreadGetsBothPagesThatAnInstructionNeeds) {
+  constexpr std::uint64_t threads = 24;
+  constexpr std::uint64_t loads = 40;
+  for (const std::uint64_t page : {4 * kib, 64 * kib}) {
+    Cache cache(cache_options(16 * mib));
+    const Region region = cache.map(known_store(64 * page), read_only(page));
+    cache.set_budget_bytes(cache.minimum_budget_bytes());
+    std::atomic<std::uint64_t> wrong{0};
+    std::vector<std::thread> readers;
+    for (std::uint64_t reader = 0; reader < threads; ++reader) {
+      readers.emplace_back([&, reader] {
+        for (std::uint64_t load = 0; load < loads; ++load) {
+          const std::uint64_t offset = (1 + (reader * 31 + load * 17) % 63) * page - 4;
+          const std::vector<std::byte> expected = known_bytes(offset, 8);
+          const std::uint64_t word = load_word(region.data() + offset);
+          wrong += std::memcmp(&word, expected.data(), sizeof word) == 0 ? 0U : 1U;
+        }
+      });
+    }
+    for (std::thread& reader : readers) {
+      reader.join();
+    }
+    EXPECT_EQ(wrong, 0U);
+  }
+}
+
+}  // namespace
+}  // namespace tiermap
