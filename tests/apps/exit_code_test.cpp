@@ -141,7 +141,7 @@ int run_shell(const std::string& program, std::string line) {
 }
 
 TEST(ExitCode, IsTheSameIfNobodyCanReadTheMessage) {
-  for (const char* program : {"tiermap-sort", "tiermap-bfs", "tiermap-debian-graph", "tiermap"}) {
+  for (const char* program : {"tiermap-sort", "tiermap-bfs", "tiermap-random-io", "tiermap-debian-graph", "tiermap"}) {
     SCOPED_TRACE(program);
     EXPECT_EQ(run_shell(program, "PROGRAM --nonsense 2>&-"), 2);
     EXPECT_EQ(run_shell(program, "PROGRAM --nonsense 2>/dev/full"), 2);
@@ -150,7 +150,7 @@ TEST(ExitCode, IsTheSameIfNobodyCanReadTheMessage) {
 }
 
 TEST(ExitCode, IsOneIfHelpCannotBeWritten) {
-  for (const char* program : {"tiermap-sort", "tiermap-bfs", "tiermap-debian-graph", "tiermap"}) {
+  for (const char* program : {"tiermap-sort", "tiermap-bfs", "tiermap-random-io", "tiermap-debian-graph", "tiermap"}) {
     SCOPED_TRACE(program);
     EXPECT_EQ(run_shell(program, "PROGRAM --help >/dev/full 2>/dev/null"), 1);
   }
