@@ -39,7 +39,7 @@
 //   failed    the last read failed; the range raises SIGBUS until the evictors clear it: a later access tries again.
 //
 // Lock order: page owner (a word in a transitional state) > policy lock > frame pool lock. A thread that holds a lock
-// never waits for a page.
+// never waits for a page. FaultTurns has a lock of its own, taken before the page is owned and with no other held.
 #pragma once
 
 #include <algorithm>

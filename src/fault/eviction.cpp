@@ -68,7 +68,9 @@ Pager::Eviction Pager::evict(const Victim& victim) noexcept {
     const bool gone = word.frame() != victim.frame || state == PageState::absent || state == PageState::failed;
     if (gone || word.owned()) {
       refuse(victim.frame);
-      return Eviction::busy;
+      // What is being written to a store that fails is no sign that anything will go.
+      const bool hopeless = state == PageState::writing && last_write_error.load(std::memory_order_relaxed) != 0;
+      return hopeless ? Eviction::kept : Eviction::busy;
     }
     const bool dirty = state == PageState::dirty || state == PageState::unmapped_dirty;
     if (word.pins() > 0 || (dirty && region.manual_flush)) {

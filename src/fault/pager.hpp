@@ -93,7 +93,7 @@ class Pager {
     drop,      ///< The caller owns the page (busy), whose memory is the mapping's own, and must drop() it.
     write,     ///< The caller owns the page in state writing, and must finish_write() it.
     busy,      ///< Somebody else is at it, or it was touched just now.
-    kept,      ///< Pinned, or not to be written.
+    kept,      ///< Pinned, not to be written, or in the middle of a write that will hardly succeed.
   };
   /// Asks the policy (handler).
   std::size_t choose_victims(std::span<Victim> victims) noexcept;
