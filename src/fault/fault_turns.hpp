@@ -2,8 +2,9 @@
 //
 // An instruction may need several pages together, and its thread asks for one after the other. Where more threads do so
 // than memory has pages for, the first page can be gone each time before the second is there, in all of them and for
-// ever. A thread that asks again and again for what it asked for just before is such a one. It gets a turn: until it
-// asks for something new, or for nothing for a while, the faults of others wait.
+// ever. A thread that asks again and again for what it asked for just before is such a one. It gets a turn: the faults
+// of others wait until it asks for something new, or for nothing for a while after it has been served. A turn is of few
+// faults: who asks again for reasons of his own must not keep the others waiting.
 #pragma once
 
 #include <algorithm>
@@ -26,29 +27,46 @@ class FaultTurns {
       return false;
     }
     const std::lock_guard held(lock_);
-    Past& past = pasts_[thread % pasts_.size()];
-    if (past.thread != thread) {  // Of two threads that share the place, one at a time is seen to starve.
-      past = {.thread = thread};
-    }
+    Past& past = past_of(thread);
     const bool again = std::ranges::find(past.pages, page) != past.pages.end();
     past.pages[past.next++ % past.pages.size()] = page;
     past.repetitions = again ? past.repetitions + 1 : 0;
+    if (past.repetitions >= enough_repetitions + most_faults) {
+      past.repetitions = 0;
+    }
     if (past.repetitions >= enough_repetitions) {
       turn_of_.store(thread, std::memory_order_relaxed);
-      turn_ends_.store(now_nanoseconds + turn_nanoseconds, std::memory_order_relaxed);
+      turn_page_.store(page, std::memory_order_relaxed);
+      turn_ends_.store(now_nanoseconds + longest_service_nanoseconds, std::memory_order_relaxed);
     } else if (turn_of_.load(std::memory_order_relaxed) == thread) {
+      turn_of_.store(0, std::memory_order_relaxed);
+      turn_page_.store(no_page, std::memory_order_relaxed);
       turn_ends_.store(0, std::memory_order_relaxed);
     }
     return true;
   }
+
+  /// The page has been put into place, or could not be: whose turn it is has a while to run.
+  void served(std::uint64_t page, std::uint64_t now_nanoseconds) noexcept {
+    std::uint64_t waited_for = page;
+    if (turn_page_.load(std::memory_order_relaxed) == page &&
+        turn_page_.compare_exchange_strong(waited_for, no_page, std::memory_order_relaxed)) {
+      turn_ends_.store(now_nanoseconds + time_to_run_nanoseconds, std::memory_order_relaxed);
+    }
+  }
+  /// Whether served() has anything to do.
+  bool awaits(std::uint64_t page) const noexcept { return turn_page_.load(std::memory_order_relaxed) == page; }
 
  private:
   static constexpr std::uint64_t no_page = ~std::uint64_t{0};
   /// As many as one instruction can need: two for each of two operands.
   static constexpr std::size_t most_pages = 4;
   static constexpr std::uint32_t enough_repetitions = 4;
-  /// From the thread's last fault: time to be woken and to run.
-  static constexpr std::uint64_t turn_nanoseconds = 2'000'000;
+  static constexpr std::uint32_t most_faults = 16;
+  /// A store that takes longer than that for a page does not get a turn's good of it.
+  static constexpr std::uint64_t longest_service_nanoseconds = 1'000'000'000;
+  /// To be woken, and to run, on a busy machine.
+  static constexpr std::uint64_t time_to_run_nanoseconds = 20'000'000;
 
   struct Past {
     std::uint32_t thread = 0;
@@ -57,10 +75,25 @@ class FaultTurns {
     std::array<std::uint64_t, most_pages> pages{no_page, no_page, no_page, no_page};
   };
 
+  // Where several threads share a place, those that have repeated themselves least are forgotten.
+  Past& past_of(std::uint32_t thread) noexcept {
+    constexpr std::size_t ways = 8;
+    Past* const places = &pasts_[thread % (pasts_.size() / ways) * ways];
+    Past* least = places;
+    for (Past* place = places; place != places + ways; ++place) {
+      if (place->thread == thread) {
+        return *place;
+      }
+      least = place->repetitions < least->repetitions ? place : least;
+    }
+    return *least = {.thread = thread};
+  }
+
   // Read without the lock: who meets an old value waits a moment longer, or is served once too often.
   std::atomic<std::uint32_t> turn_of_{0};
+  std::atomic<std::uint64_t> turn_page_{no_page};  ///< What its thread waits for.
   std::atomic<std::uint64_t> turn_ends_{0};
-  FutexLock lock_;  ///< Guards the rest, and writing to the two above.
+  FutexLock lock_;  ///< Guards the rest.
   std::array<Past, 256> pasts_{};
 };
 

@@ -138,6 +138,7 @@ void NotifyEngine::handle(const uffd_msg& message, Manager& manager, std::uint64
           region->userfaultfd->poison(region->block_address(address), block_bytes);
         }
         region->userfaultfd->wake(region->page_address(page), region->page_mapped(page));
+        pager_.end_wait_for(*region, page);
         if (word.state() == PageState::unmapped && word.prefetched()) {
           fillers_.follow(*region, region->streams.used(page));
         }
@@ -154,6 +155,7 @@ void NotifyEngine::handle(const uffd_msg& message, Manager& manager, std::uint64
       case Resolution::failed:
         // The page is poisoned, or could not be placed; the access decides.
         region->userfaultfd->wake(region->page_address(page), region->page_mapped(page));
+        pager_.end_wait_for(*region, page);
         return;
     }
   }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "platform/clock.hpp"
 #include "platform/drop_pages.hpp"
 #include "platform/page_sizes.hpp"
 
@@ -274,7 +275,15 @@ int Pager::finish_fill(PagedRegion& region, std::uint64_t page, const FillFrames
   if (copies) {
     frames_.give_back(frames.data, true);
   }
+  end_wait_for(region, page);
   return 0;
+}
+
+void Pager::end_wait_for(const PagedRegion& region, std::uint64_t page) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(region.page_address(page));
+  if (fault_turns_.awaits(address)) {
+    fault_turns_.served(address, now_nanoseconds());
+  }
 }
 
 void Pager::abandon_fill(PagedRegion& region, std::uint64_t page, const FillFrames& frames, int error) noexcept {
@@ -290,6 +299,7 @@ void Pager::abandon_fill(PagedRegion& region, std::uint64_t page, const FillFram
   if (!settings_.self_serving) {
     region.userfaultfd->wake(region.page_address(page), region.page_mapped(page));
   }
+  end_wait_for(region, page);
   if (error != 0) {
     // For a while every access to the page raises SIGBUS; then the evictors lift that, for another try. Only now: what
     // is lifted must be in state failed.

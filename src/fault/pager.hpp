@@ -61,6 +61,8 @@ class Pager {
   /// Whether a thread's fault may be served now, before it is resolved (handler). If not, ask again in a moment: with
   /// little memory, others have their turn.
   bool admits(const PagedRegion& region, std::uint64_t page, std::uint32_t thread) noexcept;
+  /// A page that was asked for is there, or will not come: whose turn it is can go on (handler).
+  void end_wait_for(const PagedRegion& region, std::uint64_t page) noexcept;
   /// Takes frames for a fault, waiting for the evictors if need be (handler). False if memory is full of what cannot
   /// go.
   bool obtain_frames(PagedRegion& region, FillFrames& frames) noexcept;

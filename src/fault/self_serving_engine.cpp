@@ -130,6 +130,7 @@ bool SelfServingEngine::serve(PagedRegion& region, std::byte* address, bool writ
     }
     switch (resolution) {
       case Resolution::done:
+        pager_.end_wait_for(region, page);
         if (word.state() == PageState::unmapped && word.prefetched()) {
           fillers_.follow(region, region.streams.used(page));
         }
@@ -141,6 +142,7 @@ bool SelfServingEngine::serve(PagedRegion& region, std::byte* address, bool writ
       case Resolution::fill:
         return fill(region, page, write);
       case Resolution::failed:
+        pager_.end_wait_for(region, page);
         return false;
     }
   }

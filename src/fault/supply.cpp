@@ -163,6 +163,10 @@ bool Pager::admits(const PagedRegion& region, std::uint64_t page, std::uint32_t 
   if (frames_.budget_bytes() >= plenty_frames * FramePool::cost(region.page_bytes)) {
     return true;
   }
+  const PageWord word = region.table.load(page);
+  if (word.mapped() || word.state() == PageState::failed) {  // Takes nobody's frame.
+    return true;
+  }
   const auto address = reinterpret_cast<std::uintptr_t>(region.page_address(page));
   return fault_turns_.admits(thread, address, now_nanoseconds());
 }

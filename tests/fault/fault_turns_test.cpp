@@ -3,11 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace tiermap {
 namespace {
 
 constexpr std::uint64_t moment = 1000;
-constexpr std::uint64_t after_a_turn = 10'000'000;
+constexpr std::uint64_t after_the_longest_service = 2'000'000'000;
+constexpr std::uint64_t after_a_run = 50'000'000;
 
 /// Faults on two pages in turn until the thread has its turn; the time is always the same.
 void starve(FaultTurns& turns, std::uint32_t thread) {
@@ -38,10 +41,45 @@ TEST(FaultTurns, ATurnEndsWithSomethingNew) {
   EXPECT_TRUE(turns.admits(2, 7, moment));
 }
 
-TEST(FaultTurns, ATurnEndsInTime) {
+TEST(FaultTurns, ATurnLastsAsLongAsItsPageTakesAndAWhile) {
+  FaultTurns turns;
+  starve(turns, 1);  // Its last fault is on page 1.
+  EXPECT_FALSE(turns.admits(2, 7, moment + after_a_run));
+  EXPECT_FALSE(turns.awaits(7));
+  EXPECT_TRUE(turns.awaits(1));
+  turns.served(1, moment);
+  EXPECT_FALSE(turns.admits(2, 7, moment));
+  EXPECT_TRUE(turns.admits(2, 7, moment + after_a_run));
+}
+
+TEST(FaultTurns, ATurnEndsInTimeThoughItsPageNeverComes) {
   FaultTurns turns;
   starve(turns, 1);
-  EXPECT_TRUE(turns.admits(2, 7, moment + after_a_turn));
+  EXPECT_TRUE(turns.admits(2, 7, moment + after_the_longest_service));
+}
+
+TEST(FaultTurns, WhoAsksForTheSameForEverDoesNotKeepOthersWaiting) {
+  FaultTurns turns;
+  int refused_in_a_row = 0;
+  int most = 0;
+  for (std::uint64_t fault = 0; fault < 1000; ++fault) {
+    EXPECT_TRUE(turns.admits(1, 0, moment));
+    turns.served(0, moment);
+    refused_in_a_row = turns.admits(2, fault + 100, moment) ? 0 : refused_in_a_row + 1;
+    most = std::max(most, refused_in_a_row);
+  }
+  EXPECT_LE(most, 20);
+}
+
+TEST(FaultTurns, ThreadsWhoseNumbersAreAlikeAreToldApart) {
+  FaultTurns turns;
+  for (std::uint64_t fault = 0; fault < 4; ++fault) {
+    for (std::uint32_t thread = 0; thread < 8; ++thread) {
+      EXPECT_TRUE(turns.admits(256 * (thread + 1), fault % 2, moment));
+    }
+  }
+  starve(turns, 256);
+  EXPECT_FALSE(turns.admits(2, 7, moment));
 }
 
 TEST(FaultTurns, EachInItsTurn) {

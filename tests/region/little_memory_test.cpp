@@ -1,10 +1,12 @@
 // Many threads, each with instructions that need several pages at once, and memory for a few pages.
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <thread>
 #include <vector>
 
 #include "region/engine_fixture.hpp"
+#include "store/faulty_store.hpp"
 
 namespace tiermap {
 namespace {
@@ -49,6 +51,33 @@ TEST_P(LittleMemoryTest, EveryThreadGetsBothPagesThatAnInstructionNeeds) {
     }
     EXPECT_EQ(wrong, 0U);
   }
+}
+
+// A page that took its time had been taken away again when the turn was over that it was asked for in.
+TEST_P(LittleMemoryTest, EveryThreadGetsBothPagesFromASlowStore) {
+  constexpr std::uint64_t threads = 6;
+  constexpr std::uint64_t page = 4 * kib;
+  const auto store = std::make_shared<FaultyStore>(known_store(2 * threads * page));
+  store->on_read([](const FaultyStore::Call&) { return FaultyStore::delay(std::chrono::milliseconds(10)); });
+  Cache cache(cache_options(16 * mib));
+  RegionOptions options = read_only(page);
+  options.read_ahead_bytes = 0;
+  const Region region = cache.map(store, options);
+  cache.set_budget_bytes(cache.minimum_budget_bytes());
+  std::atomic<std::uint64_t> wrong{0};
+  std::vector<std::thread> readers;
+  for (std::uint64_t reader = 0; reader < threads; ++reader) {
+    readers.emplace_back([&, reader] {
+      const std::uint64_t offset = (2 * reader + 1) * page - 4;
+      const std::vector<std::byte> expected = known_bytes(offset, 8);
+      const std::uint64_t word = load_word(region.data() + offset);
+      wrong += std::memcmp(&word, expected.data(), sizeof word) == 0 ? 0U : 1U;
+    });
+  }
+  for (std::thread& reader : readers) {
+    reader.join();
+  }
+  EXPECT_EQ(wrong, 0U);
 }
 
 }  // namespace
