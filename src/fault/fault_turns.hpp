@@ -48,9 +48,7 @@ class FaultTurns {
 
   /// The page has been put into place, or could not be: whose turn it is has a while to run.
   void served(std::uint64_t page, std::uint64_t now_nanoseconds) noexcept {
-    std::uint64_t waited_for = page;
-    if (turn_page_.load(std::memory_order_relaxed) == page &&
-        turn_page_.compare_exchange_strong(waited_for, no_page, std::memory_order_relaxed)) {
+    if (turn_page_.compare_exchange_strong(page, no_page, std::memory_order_relaxed)) {
       turn_ends_.store(now_nanoseconds + time_to_run_nanoseconds, std::memory_order_relaxed);
     }
   }

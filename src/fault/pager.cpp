@@ -158,7 +158,7 @@ Resolution Pager::rescue(PagedRegion& region, std::uint64_t page, bool write, Pa
     record.named = false;
     policy_.rescued(word.frame());
     if (record.judged) {
-      second_chances_.rescued(record.unmapped_at, bytes_kept_unmapped() / FramePool::cost(region.page_bytes));
+      second_chances_.rescued(record.unmapped_at, bytes_at_rest(true) / FramePool::cost(region.page_bytes));
     }
   }
   if (state == PageState::dirty && !dirty) {

@@ -167,8 +167,8 @@ class Pager {
   /// Bytes the evictors should make available beyond what is; 0 if none. Evictors at work go on to the low watermark,
   /// at rest they start at the high one.
   std::uint64_t shortage_bytes(bool at_work) const noexcept;
-  /// How much waits unmapped while that pays.
-  std::uint64_t bytes_kept_unmapped() const noexcept;
+  /// What is at hand when the evictors rest: more if pages are kept unmapped.
+  std::uint64_t bytes_at_rest(bool keeping) const noexcept;
   /// Bytes of unmapped clean pages: gone at once when wanted.
   std::uint64_t unmapped_bytes() const noexcept { return unmapped_bytes_.load(std::memory_order_relaxed); }
   /// Gives up the oldest unmapped clean page; its frame is the caller's (handler). no_frame if there is none.

@@ -202,9 +202,10 @@ bool Pager::obtain_frames(PagedRegion& region, FillFrames& frames) noexcept {
   return obtained;
 }
 
-std::uint64_t Pager::bytes_kept_unmapped() const noexcept {
+std::uint64_t Pager::bytes_at_rest(bool keeping) const noexcept {
   const std::uint32_t least = 100 - settings_.low_watermark_percent;
-  return frames_.budget_bytes() / 100 * std::max(least, unmapped_share_percent_.load(std::memory_order_relaxed));
+  const std::uint32_t share = keeping ? unmapped_share_percent_.load(std::memory_order_relaxed) : 0;
+  return frames_.budget_bytes() / 100 * std::max(least, share);
 }
 
 std::uint64_t Pager::shortage_bytes(bool at_work) const noexcept {
@@ -214,8 +215,7 @@ std::uint64_t Pager::shortage_bytes(bool at_work) const noexcept {
   const std::uint64_t demand = demand_bytes.load(std::memory_order_acquire);
   // What should be at hand when the evictors rest, and the level at which they start again. A policy that wants to see
   // which unmapped pages are touched has them keep its share.
-  const std::uint64_t at_rest =
-      second_chances_.pay() ? bytes_kept_unmapped() : budget / 100 * (100 - settings_.low_watermark_percent);
+  const std::uint64_t at_rest = bytes_at_rest(second_chances_.pay());
   const std::uint64_t gap = budget / 100 * (settings_.high_watermark_percent - settings_.low_watermark_percent);
   const std::uint64_t target = std::max(demand, at_work ? at_rest : at_rest - std::min(gap, at_rest));
   const std::uint64_t over_budget = committed > budget ? committed - budget : 0;

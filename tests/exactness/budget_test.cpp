@@ -79,6 +79,18 @@ class Budget : public testing::TestWithParam<Setting> {
     return std::make_unique<Cache>(options);
   }
 
+  /// All of a store of the first page size, every page of it changed.
+  Region map_and_change(Cache& cache, const std::shared_ptr<Store>& store) {
+    RegionOptions options;
+    options.access = Access::read_write;
+    options.page_size_bytes = GetParam().page_sizes.front();
+    Region region = cache.map(store, options);
+    for (std::uint64_t word = 0; word < region.size() / 8; word += 512) {
+      region.as_span<volatile std::uint64_t>()[word] = word;
+    }
+    return region;
+  }
+
   void map_all(Cache& cache, std::uint64_t bytes) {
     for (const std::uint64_t page_bytes : GetParam().page_sizes) {
       const std::string path = directory_ / std::to_string(page_bytes);
@@ -230,15 +242,8 @@ TEST_P(Budget, PinnedPagesKeepTheirs) {
 
 TEST_P(Budget, UnwritablePagesKeepTheOldBudget) {
   const auto cache = make_cache(64 << 20);
-  const std::shared_ptr<Store> memory = open_store("memory:16MiB", OpenMode::open_or_create);
-  const auto store = std::make_shared<FaultyStore>(memory);
-  RegionOptions options;
-  options.access = Access::read_write;
-  options.page_size_bytes = GetParam().page_sizes.front();
-  Region region = cache->map(store, options);
-  for (std::uint64_t word = 0; word < region.size() / 8; word += 512) {
-    region.as_span<volatile std::uint64_t>()[word] = word;
-  }
+  const auto store = std::make_shared<FaultyStore>(open_store("memory:16MiB", OpenMode::open_or_create));
+  const Region region = map_and_change(*cache, store);
   store->on_write([](const FaultyStore::Call&) { return FaultyStore::fail(EIO); });
   try {
     cache->set_budget_bytes(std::max<std::uint64_t>(cache->minimum_budget_bytes(), 1 << 20));
@@ -258,13 +263,7 @@ TEST_P(Budget, UnwritablePagesKeepTheOldBudget) {
 TEST_P(Budget, SlowWritesAfterFailedOnesAreWaitedFor) {
   const auto cache = make_cache(64 << 20);
   const auto store = std::make_shared<FaultyStore>(open_store("memory:16MiB", OpenMode::open_or_create));
-  RegionOptions options;
-  options.access = Access::read_write;
-  options.page_size_bytes = GetParam().page_sizes.front();
-  Region region = cache->map(store, options);
-  for (std::uint64_t word = 0; word < region.size() / 8; word += 512) {
-    region.as_span<volatile std::uint64_t>()[word] = word;
-  }
+  const Region region = map_and_change(*cache, store);
   const std::uint64_t least = std::max<std::uint64_t>(cache->minimum_budget_bytes(), 1 << 20);
   store->on_write([](const FaultyStore::Call&) { return FaultyStore::fail(EIO); });
   EXPECT_THROW(cache->set_budget_bytes(least), Error);

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -26,30 +27,36 @@ std::uint64_t load_word(const std::byte* address) {
   return word;
 }
 
+/// By each thread so many loads across page boundaries, at `offset_of(reader, load)`; all are done when it returns.
+void expect_known_loads(const Region& region, std::uint64_t threads, std::uint64_t loads,
+                        const std::function<std::uint64_t(std::uint64_t reader, std::uint64_t load)>& offset_of) {
+  std::atomic<std::uint64_t> wrong{0};
+  std::vector<std::thread> readers;
+  for (std::uint64_t reader = 0; reader < threads; ++reader) {
+    readers.emplace_back([&, reader] {
+      for (std::uint64_t load = 0; load < loads; ++load) {
+        const std::uint64_t offset = offset_of(reader, load);
+        const std::vector<std::byte> expected = known_bytes(offset, 8);
+        const std::uint64_t word = load_word(region.data() + offset);
+        wrong += std::memcmp(&word, expected.data(), sizeof word) == 0 ? 0U : 1U;
+      }
+    });
+  }
+  for (std::thread& reader : readers) {
+    reader.join();
+  }
+  EXPECT_EQ(wrong, 0U);
+}
+
 // A livelock once: each thread's first page was gone before its second was there.
 TEST_P(LittleMemoryTest, EveryThreadGetsBothPagesThatAnInstructionNeeds) {
-  constexpr std::uint64_t threads = 24;
-  constexpr std::uint64_t loads = 40;
   for (const std::uint64_t page : {4 * kib, 64 * kib}) {
     Cache cache(cache_options(16 * mib));
     const Region region = cache.map(known_store(64 * page), read_only(page));
     cache.set_budget_bytes(cache.minimum_budget_bytes());
-    std::atomic<std::uint64_t> wrong{0};
-    std::vector<std::thread> readers;
-    for (std::uint64_t reader = 0; reader < threads; ++reader) {
-      readers.emplace_back([&, reader] {
-        for (std::uint64_t load = 0; load < loads; ++load) {
-          const std::uint64_t offset = (1 + (reader * 31 + load * 17) % 63) * page - 4;
-          const std::vector<std::byte> expected = known_bytes(offset, 8);
-          const std::uint64_t word = load_word(region.data() + offset);
-          wrong += std::memcmp(&word, expected.data(), sizeof word) == 0 ? 0U : 1U;
-        }
-      });
-    }
-    for (std::thread& reader : readers) {
-      reader.join();
-    }
-    EXPECT_EQ(wrong, 0U);
+    expect_known_loads(region, 24, 40, [page](std::uint64_t reader, std::uint64_t load) {
+      return (1 + (reader * 31 + load * 17) % 63) * page - 4;
+    });
   }
 }
 
@@ -64,20 +71,8 @@ TEST_P(LittleMemoryTest, EveryThreadGetsBothPagesFromASlowStore) {
   options.read_ahead_bytes = 0;
   const Region region = cache.map(store, options);
   cache.set_budget_bytes(cache.minimum_budget_bytes());
-  std::atomic<std::uint64_t> wrong{0};
-  std::vector<std::thread> readers;
-  for (std::uint64_t reader = 0; reader < threads; ++reader) {
-    readers.emplace_back([&, reader] {
-      const std::uint64_t offset = (2 * reader + 1) * page - 4;
-      const std::vector<std::byte> expected = known_bytes(offset, 8);
-      const std::uint64_t word = load_word(region.data() + offset);
-      wrong += std::memcmp(&word, expected.data(), sizeof word) == 0 ? 0U : 1U;
-    });
-  }
-  for (std::thread& reader : readers) {
-    reader.join();
-  }
-  EXPECT_EQ(wrong, 0U);
+  expect_known_loads(region, threads, 1,
+                     [](std::uint64_t reader, std::uint64_t) { return (2 * reader + 1) * page - 4; });
 }
 
 }  // namespace
