@@ -212,6 +212,7 @@ void Evictors::evict_until_rested(WriteBack& write_back) {
     pass.gained += write_victims(write_back);
     if (pass.gained > 0 || pass.met_busy_pages || pager_.others_will_free()) {
       pager_.last_hope_nanoseconds.store(now_nanoseconds(), std::memory_order_release);
+      pager_.no_longer_full();
     } else {
       pager_.exhausted_passes.fetch_add(1, std::memory_order_release);
     }

@@ -34,6 +34,7 @@ void Pager::page_dirtied(PagedRegion& region) noexcept {
 }
 
 void Pager::page_cleaned(PagedRegion& region) noexcept {
+  no_longer_full();
   change_gauge(region, &CounterBlock::dirty_bytes, -static_cast<std::int64_t>(region.page_bytes));
 }
 

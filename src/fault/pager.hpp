@@ -214,6 +214,12 @@ class Pager {
   /// Whether memory is full of what cannot go: the evictors have looked several times since `exhausted_before`, and for
   /// a while nothing went, and nothing was in the hands of others who might let it go.
   bool exhausted(std::uint32_t exhausted_before, std::uint64_t started_nanoseconds) const noexcept;
+  /// To be called when a page may have become evictable, or a frame free: a full memory must be found full anew.
+  void no_longer_full() noexcept {
+    if (found_full_.load(std::memory_order_relaxed)) {
+      found_full_.store(false, std::memory_order_release);
+    }
+  }
   /// Whether the memory at `address`, which was missing for the thread that faulted there, is missing still although
   /// the page was found in place (`word`): the program itself has taken it away, by madvise() or munmap().
   static bool taken_away(const PagedRegion& region, std::uint64_t page, std::byte* address, PageWord word) noexcept;
@@ -276,6 +282,7 @@ class Pager {
   FutexLock policy_lock_;
   FaultTurns fault_turns_;
   SecondChances second_chances_;  ///< Told of what happens under the policy lock.
+  std::atomic<bool> found_full_{false};  ///< Somebody was refused a frame, and nothing has changed since.
   std::atomic_flag told_exhausted_;
   std::atomic<std::byte*> wild_write_{nullptr};  ///< To be reported; the first of several is.
   std::atomic<std::uint64_t> unmapped_bytes_{0};

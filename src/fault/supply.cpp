@@ -39,9 +39,17 @@ void Pager::wait_for_supply(std::uint32_t epoch, std::int64_t patience_nanosecon
 bool Pager::exhausted(std::uint32_t exhausted_before, std::uint64_t started_nanoseconds) const noexcept {
   // A page in the hands of a thread that is not running at the moment is in no list: passes alone prove nothing.
   constexpr std::uint64_t patience_nanoseconds = 1'000'000'000;
+  // Those who come after one who was told need not each wait as long: the first of two more passes may have begun
+  // before, the second looks for what has changed.
+  constexpr std::uint64_t patience_when_full_nanoseconds = 20'000'000;
+  const std::uint32_t passes = exhausted_passes.load(std::memory_order_acquire) - exhausted_before;
+  const std::uint64_t now = now_nanoseconds();
+  if (found_full_.load(std::memory_order_acquire) && passes >= 2 &&
+      now >= started_nanoseconds + patience_when_full_nanoseconds) {
+    return true;
+  }
   const std::uint64_t hope = std::max(started_nanoseconds, last_hope_nanoseconds.load(std::memory_order_acquire));
-  return exhausted_passes.load(std::memory_order_acquire) - exhausted_before >= 3 &&
-         now_nanoseconds() >= hope + patience_nanoseconds;
+  return passes >= 3 && now >= hope + patience_nanoseconds;
 }
 
 void Pager::return_frames(const FillFrames& frames) noexcept {
@@ -94,6 +102,7 @@ bool Pager::try_frames(PagedRegion& region, FillKind kind, FillFrames& frames) n
   while (true) {
     if (take_frames(region, two, frames)) {
       fills_with_frames.fetch_add(1, std::memory_order_relaxed);
+      no_longer_full();
       if (shortage_bytes(false) > 0) {
         ring_evictors();
       }
@@ -197,6 +206,7 @@ bool Pager::obtain_frames(PagedRegion& region, FillFrames& frames) noexcept {
   waiting_for_frames.fetch_sub(1, std::memory_order_release);
   demand_bytes.fetch_sub(demanded, std::memory_order_release);
   if (!obtained) {
+    found_full_.store(true, std::memory_order_release);
     tell_exhausted();
   }
   return obtained;

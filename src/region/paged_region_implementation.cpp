@@ -186,6 +186,7 @@ bool PagedRegionImplementation::remove_pin(std::uint64_t page) noexcept {
   if (word.pins() == 1) {
     region_.pinned_bytes.fetch_sub(page_cost());
     engine_->pinned_bytes_.fetch_sub(page_cost());
+    engine_->pager_.no_longer_full();
   }
   return word.pins() > 0;
 }

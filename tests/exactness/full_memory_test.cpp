@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "exactness/engine_setting.hpp"
 #include "exactness/signal_trap.hpp"
@@ -106,6 +108,28 @@ TEST_P(FullMemory, NamesManualFlushing) {
   EXPECT_EQ(standard_error.text(),
             "tiermap: memory is full of pages that cannot go: pinned, or changed under manual flushing; "
             "who needs more of it gets SIGBUS. Free the cause, or give a larger budget\n");
+}
+
+// Each learns it soon after the first one did: a filler that found it out for each anew would take longer than the
+// watchdog waits. And what there is room for again is not refused.
+TEST_P(FullMemory, IsToldToAllWhoWait) {
+  open(true);
+  EXPECT_EQ(fill(), SIGBUS);
+  constexpr std::uint64_t last = store_bytes - page_bytes;
+  std::vector<std::thread> threads;
+  for (std::uint64_t thread = 0; thread < 94; ++thread) {
+    threads.emplace_back([this, thread] {
+      auto* const word = reinterpret_cast<volatile std::uint64_t*>(region_.data() + last - thread * page_bytes);
+      for (int attempt = 0; attempt < 10; ++attempt) {
+        EXPECT_EQ(SignalTrap::store(word, thread), SIGBUS) << "thread " << thread;
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  region_.sync();
+  EXPECT_EQ(SignalTrap::store(reinterpret_cast<volatile std::uint64_t*>(region_.data() + last), 1), 0);
 }
 
 TEST_P(FullMemory, RaisesNoSigpipeWhereNobodyReadsStandardError) {
