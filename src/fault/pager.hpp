@@ -281,7 +281,7 @@ class Pager {
   PagerSettings settings_;
   FutexLock policy_lock_;
   FaultTurns fault_turns_;
-  SecondChances second_chances_;  ///< Told of what happens under the policy lock.
+  SecondChances second_chances_;         ///< Told of what happens under the policy lock.
   std::atomic<bool> found_full_{false};  ///< Somebody was refused a frame, and nothing has changed since.
   std::atomic_flag told_exhausted_;
   std::atomic<std::byte*> wild_write_{nullptr};  ///< To be reported; the first of several is.
