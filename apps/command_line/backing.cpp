@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -11,10 +9,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <mutex>
-#include <set>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "config/size.hpp"
@@ -23,18 +18,6 @@
 
 namespace tiermap {
 namespace {
-
-/// What is to be removed should the process be interrupted.
-struct MadePaths {
-  std::mutex mutex;
-  std::set<std::string> paths;
-};
-
-/// Never destroyed: the interruption thread may outlive main().
-MadePaths& made_paths() {
-  static auto* paths = new MadePaths;
-  return *paths;
-}
 
 void remove_path(const std::string& path) noexcept {
   std::error_code ignored;
@@ -93,15 +76,11 @@ Backing Backing::create(const std::string& url, std::uint64_t bytes) {
   if (!path.empty()) {
     check_room_for(path, bytes);
   }
-  MadePaths& made = made_paths();
-  // Held until the path is noted: an interruption waits for it, and finds either nothing made or all of it noted.
-  const std::lock_guard lock(made.mutex);
-  Backing backing(url, open_store(url, OpenMode::create, bytes));
-  if (!path.empty()) {
-    made.paths.insert(path);
+  return make_uninterrupted(path, [&] {
+    Backing backing(url, open_store(url, OpenMode::create, bytes));
     backing.made_path_ = path;
-  }
-  return backing;
+    return backing;
+  });
 }
 
 Backing::Backing(Backing&& other) noexcept
@@ -208,39 +187,6 @@ AlignedBuffer::AlignedBuffer(std::uint64_t bytes) : bytes_(bytes) {
 
 void AlignedBuffer::Free::operator()(std::byte* memory) const noexcept {
   std::free(memory);
-}
-
-void remove_if_interrupted(const std::string& path) {
-  MadePaths& made = made_paths();
-  const std::lock_guard lock(made.mutex);
-  made.paths.insert(path);
-}
-
-void keep_if_interrupted(const std::string& path) noexcept {
-  MadePaths& made = made_paths();
-  const std::lock_guard lock(made.mutex);
-  made.paths.erase(path);
-}
-
-void remove_scratch_on_interruption() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    sigaddset(&signals, signal);
-  }
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  std::thread([signals] {
-    int received = 0;
-    if (sigwait(&signals, &received) != 0) {
-      return;
-    }
-    MadePaths& made = made_paths();
-    made.mutex.lock();  // Never unlocked: nothing may be made from here on.
-    for (const std::string& path : made.paths) {
-      remove_path(path);
-    }
-    ::_exit(128 + received);
-  }).detach();
 }
 
 }  // namespace tiermap

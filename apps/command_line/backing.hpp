@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "command_line/interruption.hpp"
 #include "tiermap/store.hpp"
 
 namespace tiermap {
@@ -79,13 +80,5 @@ class AlignedBuffer {
   std::uint64_t bytes_;
   std::unique_ptr<std::byte, Free> memory_;
 };
-
-/// Has `path` removed should the process be interrupted, or no longer.
-void remove_if_interrupted(const std::string& path);
-void keep_if_interrupted(const std::string& path) noexcept;
-
-/// From its first call on SIGINT, SIGTERM and SIGHUP end the process with 128 plus the signal's number, after removing
-/// what Backings made and remove_if_interrupted() was told of. To be called before any thread is started.
-void remove_scratch_on_interruption();
 
 }  // namespace tiermap

@@ -93,7 +93,7 @@ int Program::run(int argc, char** argv, const std::function<Report(const Workloa
   } catch (const CLI::ParseError& error) {
     return exit_code_of(name_, app_, error);
   }
-  remove_scratch_on_interruption();
+  remove_scratch_on_interruption(name_.c_str());
 #ifdef M_MMAP_THRESHOLD
   // A fixed threshold: tables and buffers go back to the kernel when they are freed, and do not add to what a budget
   // was meant to limit. Left alone, glibc raises it with the first large block that is freed.

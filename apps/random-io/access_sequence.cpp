@@ -6,6 +6,7 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <utility>
 
@@ -149,6 +150,12 @@ std::unique_ptr<AccessSequence> zipfian_sequence(BlockRange range, double skew, 
 }
 
 std::vector<BlockAccess> read_trace(const std::string& path, std::uint64_t blocks) {
+  // Opening a FIFO would wait until somebody writes.
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) {
+    throw OptionError(fmt::format("{} cannot be read ({}): name a file with lines such as 'r 12'", path,
+                                  error ? error.message() : "it is no plain file"));
+  }
   std::ifstream file(path);
   std::string line;
   std::vector<BlockAccess> accesses;

@@ -23,6 +23,7 @@ const std::vector<Reader> readers = {
     {"tiermap-bfs", {"--budget", "16MiB", "--graph"}},
     {"tiermap-bfs", {"--system", "mmap", "--file"}},
     {"tiermap-bfs", {"--system", "memory", "--graph"}},
+    {"tiermap-random-io", {"--bytes", "1MiB", "--pattern", "trace", "--trace"}},
 };
 
 class UnreadableInputTest : public ProgramTest {

@@ -1,0 +1,124 @@
+#include "command_line/interruption.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <thread>
+
+namespace tiermap {
+namespace {
+
+/// What is to be removed should the process be interrupted.
+struct MadePaths {
+  std::mutex mutex;
+  std::set<std::string> paths;
+};
+
+/// Never destroyed: the interruption thread may outlive main().
+MadePaths& made_paths() {
+  static auto* paths = new MadePaths;
+  return *paths;
+}
+
+/// For the signal handler.
+struct Interrupted {
+  const char* program = nullptr;
+  pid_t process = 0;  ///< Whose thread waits for signals: a forked child has none.
+  std::atomic_flag told;
+};
+Interrupted interrupted;
+
+/// How the thread that hit the failing memory wakes the one that removes; nobody else sends it.
+int memory_failed_signal() {
+  return SIGRTMIN + 1;
+}
+
+void tell_of_failed_memory() noexcept {
+  const char* const texts[] = {interrupted.program,
+                               ": mapped data cannot be read or written: its file was cut off, its disk failed or is "
+                               "full, or memory is: see to the file and its disk, and run it again\n"};
+  iovec pieces[2];
+  for (int piece = 0; piece < 2; ++piece) {
+    pieces[piece] = {const_cast<char*>(texts[piece]), std::strlen(texts[piece])};
+  }
+  // There is nothing to be done if even this cannot be written.
+  static_cast<void>(!::writev(STDERR_FILENO, pieces, 2));
+}
+
+void handle_bus_error(int /*signal_number*/, siginfo_t* information, void* /*context*/) {
+  if (::getpid() != interrupted.process || information->si_code <= 0) {  // In a child, or sent by kill().
+    ::signal(SIGBUS, SIG_DFL);
+    if (information->si_code <= 0) {
+      ::raise(SIGBUS);
+    }
+    return;
+  }
+  if (!interrupted.told.test_and_set()) {
+    tell_of_failed_memory();
+    ::kill(interrupted.process, memory_failed_signal());
+  }
+  while (true) {  // The access cannot be finished.
+    ::pause();
+  }
+}
+
+void catch_bus_errors() {
+  struct sigaction action{};
+  action.sa_sigaction = handle_bus_error;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_SIGINFO;
+  ::sigaction(SIGBUS, &action, nullptr);
+}
+
+}  // namespace
+
+std::unique_lock<std::mutex> hold_interruptions() {
+  return std::unique_lock(made_paths().mutex);
+}
+
+void remove_if_interrupted(const std::string& path, const std::unique_lock<std::mutex>& /*held*/) {
+  made_paths().paths.insert(path);
+}
+
+void remove_if_interrupted(const std::string& path) {
+  remove_if_interrupted(path, hold_interruptions());
+}
+
+void keep_if_interrupted(const std::string& path) noexcept {
+  const std::unique_lock held = hold_interruptions();
+  made_paths().paths.erase(path);
+}
+
+void remove_scratch_on_interruption(const char* program) {
+  interrupted.program = program;
+  interrupted.process = ::getpid();
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, memory_failed_signal()}) {
+    sigaddset(&signals, signal);
+  }
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  catch_bus_errors();
+  std::thread([signals] {
+    int received = 0;
+    if (sigwait(&signals, &received) != 0) {
+      return;
+    }
+    MadePaths& made = made_paths();
+    made.mutex.lock();  // Never unlocked: nothing may be made from here on.
+    for (const std::string& path : made.paths) {
+      std::error_code ignored;
+      std::filesystem::remove_all(path, ignored);
+    }
+    ::_exit(received == memory_failed_signal() ? 1 : 128 + received);
+  }).detach();
+}
+
+}  // namespace tiermap

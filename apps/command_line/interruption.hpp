@@ -1,0 +1,37 @@
+// What a program leaves behind when it is interrupted, or its memory fails: nothing that it had made and not finished.
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace tiermap {
+
+/// Has `path` removed should the process be interrupted, or no longer.
+void remove_if_interrupted(const std::string& path);
+void keep_if_interrupted(const std::string& path) noexcept;
+
+/// While this is held no interruption removes anything or ends the process.
+std::unique_lock<std::mutex> hold_interruptions();
+/// As remove_if_interrupted(), by who holds interruptions.
+void remove_if_interrupted(const std::string& path, const std::unique_lock<std::mutex>& held);
+
+/// Makes what is at `path` by calling `make`, and has it removed should the process be interrupted: an interruption
+/// finds either nothing made or the path noted. An empty path is not noted. Returns what `make` does.
+template <typename Make>
+auto make_uninterrupted(const std::string& path, Make&& make) {
+  const std::unique_lock held = hold_interruptions();
+  auto made = std::forward<Make>(make)();
+  if (!path.empty()) {
+    remove_if_interrupted(path, held);
+  }
+  return made;
+}
+
+/// From its first call on SIGINT, SIGTERM and SIGHUP end the process with 128 plus the signal's number, after removing
+/// what Backings made and remove_if_interrupted() was told of. SIGBUS, which says that mapped data cannot be read or
+/// written, does the same with exit code 1 and one line on standard error that begins with `program`. To be called
+/// before any thread is started and before the first cache is made; `program` must stay.
+void remove_scratch_on_interruption(const char* program);
+
+}  // namespace tiermap
