@@ -1,5 +1,5 @@
-// A file that is cut off while a program works on it: one line and exit code 1, not death by SIGBUS, and what the program
-// has made goes.
+// A file that is cut off while a program works on it: one line and exit code 1, not death by SIGBUS, and what the
+// program has made goes.
 #include <fcntl.h>
 #include <unistd.h>
 
