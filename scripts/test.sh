@@ -65,11 +65,12 @@ step_tidy() {
   summary+=("clang-tidy: ${#sources[@]} sources, no findings")
 }
 
-# The programs, the command and the documents' code run in the release step alone: under a sanitizer they would take most
-# of the time and show little that the library's own tests do not.
-readonly asan_tests=(store config observe policy cache fault region peers adapt kernel_mode exactness system_calls crash)
+# The command, the documents' code and all but small runs of the programs are in the release step alone: under a sanitizer
+# they would take most of the time and show little that the library's own tests do not.
+readonly asan_tests=(store config observe policy cache fault region peers adapt kernel_mode exactness system_calls crash
+  c small_runs)
 # Where threads meet.
-readonly tsan_tests=(store cache fault region adapt kernel_mode exactness system_calls)
+readonly tsan_tests=(store cache fault region adapt kernel_mode exactness system_calls small_runs)
 
 # run_sanitizer PRESET FOLDER...: builds and runs the tests of these folders.
 run_sanitizer() {

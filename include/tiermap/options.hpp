@@ -55,8 +55,9 @@ enum class Advice : std::uint8_t {
 
 /// Options of a Cache: the DRAM it may use and the machinery that serves its regions.
 struct CacheOptions {
-  /// DRAM for pages and the bookkeeping of their frames; a word of 8 bytes for each page that was ever touched, and the
-  /// kernel's page tables, come on top. TIERMAP_BUFFER_SIZE. Default: 50% of available memory.
+  /// DRAM for pages and the bookkeeping of their frames; words of 8 bytes a page, given out by 4 KiB for each 512 pages
+  /// of which one is touched, and the kernel's page tables, come on top. TIERMAP_BUFFER_SIZE. Default: 50% of available
+  /// memory.
   std::optional<std::uint64_t> budget_bytes = std::nullopt;
   /// TIERMAP_FAULT_MODE. Default: automatic.
   std::optional<FaultMode> fault_mode = std::nullopt;
