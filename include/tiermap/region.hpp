@@ -24,7 +24,8 @@ class Prefetch {
  public:
   Prefetch() = default;
   /// Waits until every page was fetched or given up (a page whose read failed, or for which no memory was free, is
-  /// given up: touching it tells the error). Returns how many pages are in memory because of it or were already.
+  /// given up: touching it tells the error). Returns how many pages are in memory because of it or were already; one
+  /// that a fault or another prefetch is just reading is left to that, neither waited for nor counted.
   std::uint64_t wait() const;
   /// Whether wait() would return at once.
   bool done() const noexcept;
@@ -64,7 +65,7 @@ class Region {
   Prefetch prefetch(ByteRange range) { return prefetch(std::span<const ByteRange>(&range, 1)); }
 
   /// Fetches the range and keeps it in memory until as many unpin() calls. Throws Error with ENOMEM, and pins nothing,
-  /// if the budget cannot hold it beside what is pinned already; with EIO and the like if the store fails.
+  /// if the budget cannot hold it beside what is pinned already; with EIO if the store fails.
   void pin(ByteRange range);
   /// Undoes one pin() of the same range. Throws OptionError if some page of it is not pinned.
   void unpin(ByteRange range);

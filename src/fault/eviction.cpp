@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <mutex>
+#include <utility>
 
 #include "cache/block_hash.hpp"
 #include "fault/pager.hpp"
@@ -350,27 +351,47 @@ void Pager::give_back_frame_of(PagedRegion& region, std::uint64_t page, FrameId 
 }
 
 // Takes one page out of the cache, but for its frame: state busy says that release_retired() has it still to give back.
-void Pager::retire(PagedRegion& region, std::uint64_t page) noexcept {
+// False if somebody owns the page.
+bool Pager::retire(PagedRegion& region, std::uint64_t page) noexcept {
   PageWord word = region.table.load(page);
   while (word.state() != PageState::absent) {
     if (word.owned()) {
-      region.table.wait(page, word);
-      word = region.table.load(page);
-      continue;
+      return false;
     }
     const bool failed = word.state() == PageState::failed;
     if (!region.table.change(page, word, failed ? PageWord{} : word.with_state(PageState::busy))) {
       continue;
     }
     if (failed) {
-      return;
+      return true;
     }
     if (word.state() == PageState::dirty || word.state() == PageState::unmapped_dirty) {
       page_cleaned(region);
     }
     take_out(region, word);
-    return;
+    return true;
   }
+  return true;
+}
+
+// Gives back the frames of pages that are retired, as the owner of another page may wait for one. The pages stay busy:
+// who touches them waits until the range is unmapped.
+void Pager::empty_retired(PagedRegion& region, std::uint64_t first, std::uint64_t end) noexcept {
+  region.table.for_each_used(first, end, [&](std::uint64_t page) {
+    PageWord word = region.table.load(page);
+    if (word.state() != PageState::busy || word.frame() == no_frame) {
+      return;
+    }
+    const FrameId frame = word.frame();
+    const bool populated = frames_.record(frame).populated;
+    if (!populated) {
+      drop_pages(region.page_address(page), region.page_mapped(page));
+    }
+    while (!region.table.change(page, word, word.with_frame(no_frame))) {
+    }
+    give_back_frame_of(region, page, frame, populated);
+  });
+  announce_supply();
 }
 
 // The policy and the gauges forget a page that is ours (busy) and was `word`; its frame stays with it.
@@ -428,14 +449,25 @@ void Pager::let_go(PagedRegion& region, std::uint64_t page) noexcept {
 
 void Pager::retire_pages(PagedRegion& region, std::uint64_t first, std::uint64_t end) noexcept {
   lift_failures(true, &region);
-  region.table.for_each_used(first, end, [&](std::uint64_t page) { retire(region, page); });
+  std::uint64_t first_kept = first;
+  region.table.for_each_used(first, end, [&](std::uint64_t page) {
+    while (!retire(region, page)) {
+      empty_retired(region, std::exchange(first_kept, page), page);
+      const PageWord word = region.table.load(page);
+      if (word.owned()) {
+        region.table.wait(page, word);
+      }
+    }
+  });
 }
 
 void Pager::release_retired(PagedRegion& region, std::uint64_t first, std::uint64_t end) noexcept {
   region.table.for_each_used(first, end, [&](std::uint64_t page) {
     const PageWord word = region.table.load(page);
     if (word.state() == PageState::busy) {  // Retired, and not what somebody who had no business there did since.
-      give_back_frame_of(region, page, word.frame(), frames_.record(word.frame()).populated);
+      if (word.frame() != no_frame) {
+        give_back_frame_of(region, page, word.frame(), frames_.record(word.frame()).populated);
+      }
       settle(region, page, PageWord{});
     }
   });

@@ -13,6 +13,11 @@ namespace {
 constexpr std::uint64_t most_run_bytes = 1 << 20;
 constexpr std::size_t most_run_pages = 64;
 
+/// Whether a page is there already, for whoever wants it prefetched: one that is just being read may never be.
+bool in_memory(PageWord word) noexcept {
+  return word.frame() != no_frame && word.state() != PageState::filling && word.state() != PageState::failed;
+}
+
 }  // namespace
 
 FillWorker::FillWorker(Pager& pager, unsigned depth) : pager_(pager), ring_(depth), runs_(depth + 1) {
@@ -121,7 +126,7 @@ FillWorker::Claim FillWorker::claim(PagedRegion& region, std::uint64_t page, Fil
   }
   const PageWord now = region.table.load(page);
   if (now.state() != PageState::absent) {
-    return now.state() == PageState::failed ? Claim::not_wanted : Claim::resident;
+    return in_memory(now) ? Claim::resident : Claim::not_wanted;
   }
   const bool at_hand = pager_.waiting_for_frames.load(std::memory_order_acquire) == 0 &&
                        pager_.try_frames(region, FillKind::prefetch, frames);
@@ -136,7 +141,7 @@ FillWorker::Claim FillWorker::claim(PagedRegion& region, std::uint64_t page, Fil
   PageWord expected = now;
   if (!region.table.change(page, expected, expected.with_state(PageState::filling))) {
     pager_.return_frames(frames);
-    return expected.state() == PageState::failed ? Claim::not_wanted : Claim::resident;
+    return in_memory(expected) ? Claim::resident : Claim::not_wanted;
   }
   region.table.mark_used(page);
   return Claim::claimed;

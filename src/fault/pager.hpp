@@ -266,7 +266,8 @@ class Pager {
   bool clear_suspicion(PagedRegion& region, std::uint64_t page, PageWord& word) noexcept;
   void evict_directly() noexcept;
   void hash_frame(PagedRegion& region, std::uint64_t page, FrameId frame) noexcept;
-  void retire(PagedRegion& region, std::uint64_t page) noexcept;
+  bool retire(PagedRegion& region, std::uint64_t page) noexcept;
+  void empty_retired(PagedRegion& region, std::uint64_t first, std::uint64_t end) noexcept;
   void take_out(PagedRegion& region, PageWord word) noexcept;
   void give_back_frame_of(PagedRegion& region, std::uint64_t page, FrameId frame, bool populated) noexcept;
   void remember_failure(PagedRegion& region, std::uint64_t page) noexcept;

@@ -10,6 +10,7 @@
 
 #include "fault/region_index.hpp"
 #include "platform/clock.hpp"
+#include "platform/signals_blocked.hpp"
 
 namespace tiermap {
 namespace {
@@ -60,6 +61,7 @@ void handle_signal(int signal_number, siginfo_t* information, void* context) {
   const int errno_before = errno;
   bool served = false;
   if (information->si_code > 0) {
+    const CancellationHeld held;
     const RegionUse region = router().index.find(information->si_addr);
     if (region) {
       served = region->self_serving->serve(*region, static_cast<std::byte*>(information->si_addr), was_write(context));

@@ -1,11 +1,25 @@
-// Keeps asynchronous signals out of a stretch of code. Application threads hold it while they hold one of the engine's
-// locks, so that a signal handler of the program's that touches a region cannot meet a lock its own thread holds.
+// Keeps asynchronous signals and cancellation out of a stretch of code. Application threads hold it while they hold one
+// of the engine's locks, so that a signal handler of the program's that touches a region cannot meet a lock its own
+// thread holds, and a thread that is cancelled leaves no page half done.
 #pragma once
 
 #include <pthread.h>
 #include <signal.h>
 
 namespace tiermap {
+
+/// The calling thread is not cancelled while this lives: a load or a store is no cancellation point, and what reads a
+/// store for it must not become one. May be used in signal handlers (glibc's functions are safe there).
+class CancellationHeld {
+ public:
+  CancellationHeld() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~CancellationHeld() { pthread_setcancelstate(before_, nullptr); }
+  CancellationHeld(const CancellationHeld&) = delete;
+  CancellationHeld& operator=(const CancellationHeld&) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
+};
 
 class SignalsBlocked {
  public:
@@ -23,6 +37,7 @@ class SignalsBlocked {
   SignalsBlocked& operator=(const SignalsBlocked&) = delete;
 
  private:
+  const CancellationHeld held_;
   sigset_t before_;
 };
 

@@ -87,9 +87,12 @@ Cache::~Cache() {
   if (engine_->in_child()) {  // The threads to be stopped are the parent's.
     static_cast<void>(new std::shared_ptr<Engine>(std::move(engine_)));
   }
+  const CancellationHeld held;
+  engine_.reset();
 }
 
 Region Cache::map(std::string_view url, const RegionOptions& options) {
+  const CancellationHeld held;
   const ResolvedRegionOptions resolved = check_options(options);
   engine_->check_room(options, resolved);
   if (open_mode(options) == OpenMode::open_or_create) {

@@ -1,0 +1,103 @@
+// Threads that are cancelled while they load, store and sync: a load is no cancellation point, the process goes on, and
+// no page is left half done.
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "exactness/engine_setting.hpp"
+#include "exactness/watchdog.hpp"
+#include "store/faulty_store.hpp"
+#include "tiermap/tiermap.hpp"
+
+namespace tiermap {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t store_bytes = 8 << 20;
+constexpr std::uint64_t page_bytes = 16 << 10;
+constexpr std::uint64_t page_words = page_bytes / 8;
+
+/// What a thread that is to be cancelled works on.
+struct Work {
+  Region* region = nullptr;
+  std::uint64_t seed = 0;
+  bool syncs = false;
+};
+
+void* store_until_cancelled(void* argument) {
+  const Work& work = *static_cast<Work*>(argument);
+  std::mt19937_64 random(work.seed);
+  auto* const words = reinterpret_cast<volatile std::uint64_t*>(work.region->data());
+  for (std::uint64_t step = 1;; ++step) {
+    const std::uint64_t page = random() % (store_bytes / page_bytes);
+    words[page * page_words] = page;
+    if (work.syncs && step % 64 == 0) {
+      work.region->sync();
+    }
+    pthread_testcancel();
+  }
+}
+
+class CancelledThreads : public testing::TestWithParam<EngineSetting> {
+ protected:
+  void cancel_many(bool syncs) {
+    const std::uint64_t seed = std::random_device{}();
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    for (std::uint64_t round = 0; round < 60; ++round) {
+      Work work{&region_, random(), syncs};
+      pthread_t thread{};
+      ASSERT_EQ(pthread_create(&thread, nullptr, store_until_cancelled, &work), 0);
+      std::this_thread::sleep_for(std::chrono::microseconds(500 + random() % 2000));
+      pthread_cancel(thread);
+      ASSERT_EQ(pthread_join(thread, nullptr), 0);
+    }
+    auto* const words = reinterpret_cast<volatile std::uint64_t*>(region_.data());
+    for (std::uint64_t page = 0; page < store_bytes / page_bytes; ++page) {
+      ASSERT_TRUE(words[page * page_words] == page || words[page * page_words] == 0) << "page " << page;
+      words[page * page_words] = page;
+    }
+    region_.sync();
+    for (std::uint64_t page = 0; page < store_bytes / page_bytes; ++page) {
+      std::uint64_t word = ~std::uint64_t{0};
+      store_->read(&word, sizeof word, page * page_bytes);
+      ASSERT_EQ(word, page);
+    }
+  }
+
+  Watchdog watchdog_{"cancelled threads", 60s};
+  std::shared_ptr<Store> store_ = open_store("memory:" + std::to_string(store_bytes), OpenMode::open_or_create);
+  /// Its reads sleep now and then, which a thread may be cancelled in.
+  std::shared_ptr<FaultyStore> slow_ = std::make_shared<FaultyStore>(store_);
+  Cache cache_{cache_options(GetParam(), 1 << 20)};
+  Region region_ = cache_.map(slow_, {.access = Access::read_write, .page_size_bytes = page_bytes});
+};
+
+TEST_P(CancelledThreads, LoadsAndStoresAreNoCancellationPoints) {
+  slow_->on_read([](const FaultyStore::Call&) {
+    std::this_thread::sleep_for(50us);
+    return FaultyStore::pass();
+  });
+  cancel_many(false);
+}
+
+TEST_P(CancelledThreads, NorIsSync) {
+  slow_->on_write([](const FaultyStore::Call&) {
+    std::this_thread::sleep_for(50us);
+    return FaultyStore::pass();
+  });
+  cancel_many(true);
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, CancelledThreads, testing::ValuesIn(all_engine_settings),
+                         [](const auto& setting) { return engine_name(setting.param); });
+
+}  // namespace
+}  // namespace tiermap
