@@ -178,6 +178,10 @@ def main():
     if options.scale < 20 or options.sort_bytes < 256 * MIB:
         parser.error("too small to show anything: choose a scale of 20 or more and 256 MiB or more to sort")
     options.bin = options.bin.resolve()
+    if not (options.bin / "tiermap-sort").exists():
+        parser.error(f"there are no programs in {options.bin}: run make build, or name their folder with --bin")
+    if options.scratch and not options.scratch.is_dir():
+        parser.error(f"{options.scratch} is no folder: make it, or leave --scratch out")
     options.output.mkdir(parents=True, exist_ok=True)
     unwind_on_signals()
     try:

@@ -20,8 +20,7 @@ constexpr std::uint64_t most_descriptors = 1U << 20;
 const char* remedy(int error_number) {
   switch (error_number) {
     case ENOENT:
-      return "check the path and that its folder is there, or create it first (a region that is read_write and has a "
-             "length does)";
+      return "check the path, and that its folder is there";
     case EEXIST:
       return "open it instead of creating it, or choose another path";
     case EACCES:

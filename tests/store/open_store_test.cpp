@@ -77,7 +77,7 @@ TEST(OpenStore, bad_input_is_one_line_with_value_and_remedy_and_creates_nothing)
   const OpenMode creating = OpenMode::create;
   const BadOpen table[] = {
       {"", reading, EINVAL, "name a file or a URL"},
-      {path + "/missing", reading, ENOENT, "create it first"},
+      {path + "/missing", reading, ENOENT, "that its folder is there"},
       {path + "/directory", writing, EISDIR, "name a file"},
       {path + "/fifo", reading, EINVAL, "is a FIFO"},
       {path + "/file/below", reading, ENOTDIR, "not a directory"},
@@ -120,7 +120,7 @@ TEST(OpenStore, bad_input_is_one_line_with_value_and_remedy_and_creates_nothing)
       {"sparse://" + encoded + "/new?segment=4KiB&capacity=1TiB", creating, EMFILE, "choose segments of"},
       {"sparse://" + encoded + "/directory", writing, ENOENT, "no metadata file"},
       {"sparse://" + encoded + "/file", writing, ENOTDIR, "not a directory"},
-      {"sparse://" + encoded + "/missing", reading, ENOENT, "create it first"},
+      {"sparse://" + encoded + "/missing", reading, ENOENT, "that its folder is there"},
       {"sparse://" + encoded + "?capacity=1MiB", creating, ENOTEMPTY, "name an empty or a new one"},
   };
   for (const BadOpen& bad : table) {
