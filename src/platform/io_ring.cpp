@@ -15,26 +15,36 @@ struct IoRing::Kernel {
 
 namespace {
 
-// Some sandboxes let a ring be made, and nothing be done with it.
-bool works(io_uring& ring) noexcept {
+// COOP_TASKRUN spares the interrupt that would otherwise force each completion into this thread. Returns 0 or a
+// negative errno value.
+int make_ring(io_uring& ring, unsigned depth) noexcept {
+  const int result = io_uring_queue_init(depth, &ring, IORING_SETUP_COOP_TASKRUN);
+  return result == 0 ? 0 : io_uring_queue_init(depth, &ring, 0);
+}
+
+// Some sandboxes let a ring be made, and nothing be done with it. Returns 0 or a negative errno value.
+int try_out(io_uring& ring) noexcept {
   io_uring_cqe* entry = nullptr;
   io_uring_prep_nop(io_uring_get_sqe(&ring));
-  if (io_uring_submit(&ring) != 1 || io_uring_wait_cqe(&ring, &entry) != 0) {
-    return false;
+  if (const int submitted = io_uring_submit(&ring); submitted != 1) {
+    return submitted < 0 ? submitted : -EIO;
+  }
+  if (const int waited = io_uring_wait_cqe(&ring, &entry); waited != 0) {
+    return waited;
   }
   io_uring_cqe_seen(&ring, entry);
-  return true;
+  return 0;
 }
 
 }  // namespace
 
 IoRing::IoRing(unsigned depth) : kernel_(std::make_unique<Kernel>()), depth_(depth) {
   const StandardStreamsTaken taken;
-  // COOP_TASKRUN spares the interrupt that would otherwise force each completion into this thread.
-  if (io_uring_queue_init(depth, &kernel_->ring, IORING_SETUP_COOP_TASKRUN) != 0 &&
-      io_uring_queue_init(depth, &kernel_->ring, 0) != 0) {
+  if (const int made = make_ring(kernel_->ring, depth); made != 0) {
+    error_number_ = -made;
     kernel_.reset();
-  } else if (!works(kernel_->ring)) {
+  } else if (const int tried = try_out(kernel_->ring); tried != 0) {
+    error_number_ = -tried;
     io_uring_queue_exit(&kernel_->ring);
     kernel_.reset();
   }

@@ -31,6 +31,8 @@ class IoRing {
   unsigned in_flight() const noexcept { return in_flight_; }
   /// Whether the kernel's io_uring is used.
   bool asynchronous() const noexcept;
+  /// The errno value for which the kernel's io_uring is not used; 0 if it is.
+  int error_number() const noexcept { return error_number_; }
   /// Readable when a completion waits; -1 without io_uring.
   int file_descriptor() const noexcept;
 
@@ -52,6 +54,7 @@ class IoRing {
   void drain();
 
   std::unique_ptr<Kernel> kernel_;
+  int error_number_ = 0;
   unsigned depth_;
   unsigned in_flight_ = 0;
   std::vector<Completion> completions_;  ///< Of requests performed at once, until reaped.

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,8 +55,13 @@ inline int exit_code_of(pid_t process) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-/// Standard input is empty, standard output and standard error are pipes.
-inline CommandResult run_tiermap(const std::vector<std::string>& arguments, const Variables& variables = {}) {
+/// The exit code where what is to be done before the command failed.
+constexpr int not_prepared = 126;
+
+/// Standard input is empty, standard output and standard error are pipes. `prepare` runs in the new process before it
+/// becomes the command, and says whether it worked.
+inline CommandResult run_tiermap(const std::vector<std::string>& arguments, const Variables& variables = {},
+                                 const std::function<bool()>& prepare = {}) {
   int output[2];
   int errors[2];
   CommandResult result;
@@ -67,6 +73,9 @@ inline CommandResult run_tiermap(const std::vector<std::string>& arguments, cons
     ::dup2(::open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
     ::dup2(output[1], STDOUT_FILENO);
     ::dup2(errors[1], STDERR_FILENO);
+    if (prepare && !prepare()) {
+      ::_exit(not_prepared);
+    }
     become_command(arguments, variables);
   }
   ::close(output[1]);

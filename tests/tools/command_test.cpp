@@ -1,12 +1,10 @@
-// `tiermap`: exit codes, one-line errors, and what config and doctor print.
+// `tiermap`: exit codes, one-line errors, and what config prints.
 #include "tools/command.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -165,57 +163,6 @@ TEST(Config, MisspeltVariablesAreNamed) {
   const CommandResult result = run_tiermap({"config"}, {{"TIERMAP_PAGESIZE", "1MiB"}});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.errors, "tiermap: TIERMAP_PAGESIZE is set, but no option has that name: correct or unset it\n");
-}
-
-TEST(Doctor, SaysWhatToDoAboutAllThatIsNotGood) {
-  const CommandResult result = run_tiermap({"doctor", "/tmp", "/dev/shm", "--json"});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
-  const json report = json::parse(result.output);
-  EXPECT_TRUE(report.at("usable").get<bool>());
-  EXPECT_FALSE(report.at("fault_modes").empty());
-  std::vector<std::string> names;
-  for (const json& finding : report.at("findings")) {
-    const std::string name = finding.at("name").get<std::string>();
-    names.push_back(finding.at("section").get<std::string>() + "/" + name);
-    EXPECT_FALSE(finding.at("value").get<std::string>().empty()) << name;
-    EXPECT_EQ(finding.at("state") == "ok", finding.at("remedy").get<std::string>().empty()) << name;
-    EXPECT_EQ(finding.at("remedy").get<std::string>().find('\n'), std::string::npos) << name;
-  }
-  for (const char* name :
-       {"userfaultfd//dev/userfaultfd", "userfaultfd/userfaultfd system call", "userfaultfd/user-mode-only system call",
-        "userfaultfd/PAGEMAP_SCAN", "kernel/io_uring", "kernel/huge pages", "limits/locked memory", "limits/open files",
-        "limits/max_map_count", "limits/cgroup memory", "directory /tmp/O_DIRECT", "directory /tmp/read_ahead_kb",
-        "directory /dev/shm/mmap"}) {
-    EXPECT_NE(std::ranges::find(names, name), names.end()) << name;
-  }
-}
-
-TEST(Doctor, LeavesNothingInTheDirectory) {
-  std::string path = (std::filesystem::temp_directory_path() / "tiermap-doctor-test-XXXXXX").string();
-  ASSERT_NE(::mkdtemp(path.data()), nullptr);
-  const CommandResult result = run_tiermap({"doctor", path});
-  EXPECT_EQ(result.exit_code, 0);
-  EXPECT_NE(result.output.find("directory " + path), std::string::npos);
-  EXPECT_NE(result.output.find("Fault modes that work here: "), std::string::npos);
-  EXPECT_TRUE(std::filesystem::is_empty(path));
-  std::filesystem::remove(path);
-}
-
-TEST(Doctor, SeesALoweredLimit) {
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  rlimit lowered = before;
-  lowered.rlim_cur = 100;
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &lowered), 0);
-  const CommandResult result = run_tiermap({"doctor", "--json"});
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
-  EXPECT_EQ(result.exit_code, 0);
-  const json findings = json::parse(result.output).at("findings");
-  const auto open_files =
-      std::ranges::find_if(findings, [](const json& finding) { return finding.at("name") == "open files"; });
-  ASSERT_NE(open_files, findings.end());
-  EXPECT_EQ(open_files->at("state"), "limited");
-  EXPECT_TRUE(open_files->at("value").get<std::string>().starts_with("100"));
 }
 
 }  // namespace
