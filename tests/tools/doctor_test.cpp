@@ -1,9 +1,10 @@
-// What `tiermap doctor` prints, and that it is what a cache finds too: on this machine as it is, and with the system calls
-// that sandboxes refuse taken away.
+// What `tiermap doctor` prints, and that it is what a cache finds too: on this machine as it is, and with the system
+// calls that sandboxes refuse taken away.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -16,6 +17,9 @@ namespace tiermap {
 namespace {
 
 using nlohmann::json;
+
+constexpr std::array ways_to_userfaultfd = {"/dev/userfaultfd", "userfaultfd system call",
+                                            "user-mode-only system call"};
 
 /// The finding of that name; null if there is none.
 json find(const json& report, const std::string& name) {
@@ -43,10 +47,44 @@ TEST(Doctor, SaysWhatToDoAboutAllThatIsNotGood) {
   }
   for (const char* name :
        {"userfaultfd//dev/userfaultfd", "userfaultfd/userfaultfd system call", "userfaultfd/user-mode-only system call",
-        "userfaultfd/PAGEMAP_SCAN", "kernel/io_uring", "kernel/huge pages", "limits/locked memory", "limits/open files",
-        "limits/max_map_count", "limits/cgroup memory", "directory /tmp/O_DIRECT", "directory /tmp/read_ahead_kb",
-        "directory /dev/shm/mmap"}) {
+        "userfaultfd/PAGEMAP_SCAN", "kernel/version", "kernel/page size", "kernel/io_uring", "kernel/huge pages",
+        "limits/memory", "limits/memory pressure", "limits/locked memory", "limits/open files", "limits/address space",
+        "limits/max_map_count", "limits/cgroup memory", "directory /tmp/write", "directory /tmp/O_DIRECT",
+        "directory /tmp/read_ahead_kb", "directory /dev/shm/mmap"}) {
     EXPECT_NE(std::ranges::find(names, name), names.end()) << name;
+  }
+}
+
+/// Whether any way to a userfaultfd works, by the report.
+bool has_userfaultfd(const json& report) {
+  return std::ranges::any_of(ways_to_userfaultfd,
+                             [&](const char* way) { return find(report, way).at("state") == "ok"; });
+}
+
+TEST(Doctor, NamesEachFeatureOfUserfaultfdThatTheEngineUses) {
+  const json report = json::parse(run_tiermap({"doctor", "/tmp", "--json"}).output);
+  if (!has_userfaultfd(report)) {
+    GTEST_SKIP() << "userfaultfd is refused here";
+  }
+  const std::uint64_t offered = probe_userfaultfd().features;
+  const struct {
+    std::uint64_t bit;
+    const char* name;
+  } features[] = {{UFFD_FEATURE_SIGBUS, "SIGBUS"},
+                  {UFFD_FEATURE_THREAD_ID, "THREAD_ID"},
+                  {UFFD_FEATURE_PAGEFAULT_FLAG_WP, "PAGEFAULT_FLAG_WP"},
+                  {UFFD_FEATURE_EXACT_ADDRESS, "EXACT_ADDRESS"},
+                  {UFFD_FEATURE_WP_UNPOPULATED, "WP_UNPOPULATED"},
+                  {UFFD_FEATURE_POISON, "POISON"},
+                  {UFFD_FEATURE_WP_ASYNC, "WP_ASYNC"},
+                  {UFFD_FEATURE_MOVE, "MOVE"}};
+  for (const auto& [bit, name] : features) {
+    const json finding = find(report, std::string("feature ") + name);
+    ASSERT_FALSE(finding.is_null()) << name;
+    EXPECT_EQ(finding.at("section"), "userfaultfd");
+    const bool good = (offered & bit) != 0;
+    EXPECT_EQ(finding.at("state"), good ? "ok" : "limited") << name;
+    EXPECT_EQ(finding.at("value"), good ? "offered" : "not offered") << name;
   }
 }
 
@@ -179,6 +217,42 @@ INSTANTIATE_TEST_SUITE_P(Refusing, DoctorInASandbox,
                          [](const ::testing::TestParamInfo<Sandbox>& sandbox) {
                            return std::string(sandbox.param.name);
                          });
+
+TEST(Doctor, SaysWhatWouldGiveUserfaultfdWhereItIsRefused) {
+  const json report = report_without(userfaultfd);
+  if (report.is_null()) {
+    GTEST_SKIP() << "no seccomp filters here";
+  }
+  EXPECT_TRUE(report.at("usable").get<bool>());
+  EXPECT_EQ(report.at("fault_modes"), json::array({"kernel"}));
+  const char* const remedy_of_call = "vm.unprivileged_userfaultfd=1";
+  const char* const remedy_of_device =
+      ::access(ways_to_userfaultfd[0], F_OK) == 0 ? "permission on /dev/userfaultfd" : "Linux 6.1 and later";
+  for (const char* way : ways_to_userfaultfd) {
+    const json finding = find(report, way);
+    EXPECT_EQ(finding.at("state"), "missing") << way;
+    EXPECT_TRUE(finding.at("value").get<std::string>().starts_with("E")) << finding;
+    const char* const remedy = way == ways_to_userfaultfd[0] ? remedy_of_device : remedy_of_call;
+    EXPECT_NE(finding.at("remedy").get<std::string>().find(remedy), std::string::npos) << finding;
+  }
+  EXPECT_TRUE(find(report, "feature MOVE").is_null()) << "no feature is known where there is no userfaultfd";
+}
+
+TEST(Doctor, SaysThatSystemCallsGetErrorsWhereOnlyUserModeFaultsArePermitted) {
+  const json report = report_without(userfaultfd_for_system_calls);
+  if (report.is_null() || !has_userfaultfd(report)) {
+    GTEST_SKIP() << "no seccomp filters here, or the user-mode-only system call is refused";
+  }
+  const json finding = find(report, "faults of system calls");
+  ASSERT_FALSE(finding.is_null());
+  EXPECT_NE(finding.at("value").get<std::string>().find("EFAULT"), std::string::npos) << finding;
+  EXPECT_EQ(find(report, ways_to_userfaultfd[0]).at("state"), "limited");
+  const json whole = report_without(nothing);
+  if (find(whole, ways_to_userfaultfd[0]).at("state") == "ok" ||
+      find(whole, ways_to_userfaultfd[1]).at("state") == "ok") {
+    EXPECT_TRUE(find(whole, "faults of system calls").is_null());
+  }
+}
 
 TEST(Doctor, SaysWhyIoUringIsNotUsedAndWhatToDo) {
   for (Refusals (*refused)() : {new_rings, use_of_rings}) {
