@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <termios.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -31,6 +33,7 @@ class LiveCache {
     stopped_ = true;
     thread_.join();
   }
+  void set_budget(std::uint64_t bytes) { publication_.cache_counters().budget_bytes = bytes; }
 
  private:
   void count() {
@@ -123,15 +126,33 @@ TEST(Top, ACacheThatCameBetweenTheLooksHasRates) {
   EXPECT_GT(cache.at("regions").at(0).at("per_second").at("fills"), 0);
 }
 
-/// Runs `top` on a terminal of its own, does something to it when it is drawn, and returns what it wrote.
+/// What `top` did on a terminal of its own.
 struct TerminalRun {
   std::string output;
   int exit_code = -1;
   bool settings_restored = false;
 };
 
+bool is_drawn(const std::string& output) {
+  return output.find("q quits") != std::string::npos;
+}
+
+/// Where the cache stands in what was drawn last; empty if it does not.
+std::string line_drawn_last(const std::string& output, const std::string& cache) {
+  const std::size_t end = output.rfind("\x1b[J");
+  const std::size_t start = end == std::string::npos ? end : output.rfind("\x1b[H", end);
+  if (start == std::string::npos) {
+    return "";
+  }
+  const std::string screen = output.substr(start, end - start);
+  const std::size_t line = screen.find(cache);
+  return line == std::string::npos ? "" : screen.substr(line, screen.find('\n', line) - line);
+}
+
+/// Runs `top`. `act` gets its process, its terminal and what it has written whenever there is more of it, and says
+/// whether it has done what is to end it.
 template <typename Action>
-TerminalRun run_on_terminal(Action action) {
+TerminalRun run_on_terminal(Action act) {
   int outer = -1;
   int inner = -1;
   winsize size{};
@@ -159,10 +180,7 @@ TerminalRun run_on_terminal(Action action) {
       const ssize_t got = ::read(outer, buffer, sizeof(buffer));
       run.output.append(buffer, got > 0 ? static_cast<std::size_t>(got) : 0);
     }
-    if (!acted && run.output.find("q quits") != std::string::npos) {
-      action(child, outer);
-      acted = true;
-    }
+    acted = acted || act(child, outer, run.output);
     if (run.output.ends_with("\x1b[?1049l")) {
       break;
     }
@@ -181,7 +199,9 @@ TerminalRun run_on_terminal(Action action) {
 
 TEST(TopOnATerminal, QQuitsAndTheTerminalIsAsBefore) {
   const LiveCache live("top-live");
-  const TerminalRun run = run_on_terminal([](pid_t, int terminal) { EXPECT_EQ(::write(terminal, "xq", 2), 2); });
+  const TerminalRun run = run_on_terminal([](pid_t, int terminal, const std::string& output) {
+    return is_drawn(output) && ::write(terminal, "xq", 2) == 2;
+  });
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_TRUE(run.settings_restored);
   EXPECT_TRUE(run.output.starts_with("\x1b[?1049h"));
@@ -190,10 +210,32 @@ TEST(TopOnATerminal, QQuitsAndTheTerminalIsAsBefore) {
 }
 
 TEST(TopOnATerminal, AnInterruptQuitsTheSameWay) {
-  const TerminalRun run = run_on_terminal([](pid_t child, int) { EXPECT_EQ(::kill(child, SIGINT), 0); });
+  const TerminalRun run = run_on_terminal(
+      [](pid_t child, int, const std::string& output) { return is_drawn(output) && ::kill(child, SIGINT) == 0; });
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_TRUE(run.settings_restored);
   EXPECT_TRUE(run.output.ends_with("\x1b[?25h\x1b[?1049l"));
+}
+
+// A number changes only after the screen has shown the one before it.
+TEST(TopOnATerminal, ShowsWhatChangesAsLongAsItRuns) {
+  LiveCache live("top-changes");
+  const std::array<const char*, 3> budgets = {"1.00 MiB", "2.00 MiB", "3.00 MiB"};
+  std::size_t shown = 0;
+  bool rates_shown = false;
+  const TerminalRun run = run_on_terminal([&](pid_t, int terminal, const std::string& output) {
+    const std::string line = line_drawn_last(output, "top-changes");
+    if (shown < budgets.size() && line.find(budgets[shown]) != std::string::npos) {
+      ++shown;
+      live.set_budget((std::min(shown, budgets.size() - 1) + 1) << 20U);
+    }
+    // A share of what was counted since the look before: the first screen has none.
+    rates_shown = rates_shown || line.find(" 25% ") != std::string::npos;
+    return shown == budgets.size() && rates_shown && ::write(terminal, "q", 1) == 1;
+  });
+  EXPECT_EQ(shown, budgets.size()) << run.output;
+  EXPECT_TRUE(rates_shown) << run.output;
+  EXPECT_EQ(run.exit_code, 0);
 }
 
 }  // namespace
