@@ -68,6 +68,21 @@ TEST_F(TerminalTest, TheSortSaysWhatHowFarHowFastAndHowLong) {
            std::regex(std::string("sorting") + amounts));
 }
 
+// "searching  25%  1.05 M of 4.19 M  524 k/s  0:06 left"
+const char* const counts = "  [0-9]+%  [0-9.]+( [kMG])? of [0-9.]+( [kMG])?  [0-9.]+( [kMG])?/s  [0-9:]+ left";
+
+TEST_F(TerminalTest, TheSearchSaysWhatHowFarHowFastAndHowLong) {
+  const std::string graph = path("work/graph");
+  const Outcome built = run("tiermap-bfs", {"--scale", "17", "--graph", graph, "--build-only", "--budget", "64MiB"});
+  ASSERT_EQ(built.exit_code, 0) << built.errors;
+  EXPECT_EQ(built.errors, "");
+  // From many roots: one of the searches is seen while it is under way.
+  shown_by("tiermap-bfs",
+           {"--graph", graph, "--roots", "64", "--no-verify", "--threads", "1", "--direction", "top-down", "--prefetch",
+            "off", "--budget", "4MiB", "--page-size", "4KiB"},
+           std::regex(std::string("searching") + counts));
+}
+
 TEST_F(TerminalTest, NothingIsShownWhereStandardErrorIsNoTerminal) {
   const Outcome outcome = run("tiermap-sort", {"--bytes", "64MiB", "--budget", "4MiB"});
   EXPECT_EQ(outcome.exit_code, 0);
