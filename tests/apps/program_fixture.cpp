@@ -1,6 +1,7 @@
 #include "apps/program_fixture.hpp"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,13 @@ std::string read_file(const std::filesystem::path& path) {
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
+}
+
+constexpr uid_t nobody = 65534;
+
+bool become_nobody() {
+  return ::setgroups(0, nullptr) == 0 && ::setresgid(nobody, nobody, nobody) == 0 &&
+         ::setresuid(nobody, nobody, nobody) == 0;
 }
 
 }  // namespace
@@ -75,10 +83,37 @@ pid_t ProgramTest::start(const std::string& program, const std::vector<std::stri
     ::dup2(terminal >= 0 ? terminal : ::open(errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), STDERR_FILENO);
     // Outlives exec: a program that hangs is ended by a signal, and fails its test by name.
     ::alarm(longest_run_seconds);
+    if (as_nobody_ && !become_nobody()) {
+      ::_exit(127);
+    }
     ::execv(binary.c_str(), pointers.data());
     ::_exit(127);
   }
   return child;
+}
+
+std::string ProgramTest::start_without_privileges() {
+  if (::geteuid() != 0) {
+    return "";
+  }
+  for (const std::filesystem::path& folder : {folder_, folder_ / "work"}) {
+    if (::chown(folder.c_str(), nobody, nobody) != 0) {
+      return folder.string() + " cannot be given to the user nobody";
+    }
+  }
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool reachable = become_nobody() && ::access(TIERMAP_BINARY_FOLDER "/tiermap-sort", X_OK) == 0 &&
+                           ::access((folder_ / "work").c_str(), W_OK | X_OK) == 0;
+    ::_exit(reachable ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  if (status != 0) {
+    return "the user nobody cannot run what is in " TIERMAP_BINARY_FOLDER;
+  }
+  as_nobody_ = true;
+  return "";
 }
 
 Outcome ProgramTest::run(const std::string& program, const std::vector<std::string>& arguments) const {

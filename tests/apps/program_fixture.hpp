@@ -40,6 +40,10 @@ class ProgramTest : public testing::Test {
   /// For the programs that are started from now on.
   void set_environment(const std::string& name, const std::string& value) { environment_[name] = value; }
 
+  /// The programs that are started from now on are refused what a file's permissions refuse: they run as nobody where
+  /// this is root, to whom everything is permitted. Returns why that cannot be; empty if it can.
+  std::string start_without_privileges();
+
   /// Expects exit code 2, one line that holds `part`, nothing on standard output, and `files` files left.
   void expect_refused(const std::string& program, const std::vector<std::string>& arguments, const std::string& part,
                       std::size_t files = 0) const;
@@ -50,6 +54,7 @@ class ProgramTest : public testing::Test {
  private:
   std::filesystem::path folder_;
   std::map<std::string, std::string> environment_;
+  bool as_nobody_ = false;
 };
 
 /// Expects every field that all applications share.
