@@ -1,6 +1,7 @@
 #include "random-io/access_sequence.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <bit>
@@ -10,6 +11,7 @@
 #include <fstream>
 #include <utility>
 
+#include "config/size.hpp"
 #include "parallel/random.hpp"
 #include "tiermap/error.hpp"
 
@@ -165,8 +167,8 @@ std::vector<BlockAccess> read_trace(const std::string& path, std::uint64_t block
     }
     BlockAccess access{};
     if (!parse_access(line, access)) {
-      throw OptionError(fmt::format("{}, line {}: {:.40} is no access: write r or w, a space, and a block's number",
-                                    path, number, line));
+      throw OptionError(fmt::format("{}, line {}: {} is no access: write r or w, a space, and a block's number", path,
+                                    number, quote_value(line)));
     }
     if (access.block >= blocks) {
       throw OptionError(fmt::format("{}, line {}: there is no block {}, the file has {}: give more --bytes", path,
