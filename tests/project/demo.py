@@ -94,6 +94,11 @@ class Verdict(unittest.TestCase):
         self.assertIn("not permitted", skipped[0])
 
 
+class Size(unittest.TestCase):
+    def test_asks_for_no_more_disk_than_a_small_machine_has(self):
+        self.assertLessEqual(demo.DISK_NEEDED, 12 << 30)
+
+
 class Run(unittest.TestCase):
     """The whole demo, with pretenders for programs."""
 
@@ -142,6 +147,18 @@ class Run(unittest.TestCase):
         numbers = json.loads((self.output / "demo.json").read_text())
         self.assertEqual([job["job"] for job in numbers["jobs"]], ["package graph", "sort", "bfs"])
         self.assertIn("No picture: python3-matplotlib is not installed", said)
+
+    def test_the_package_graph_is_checked_against_a_traversal_in_plain_memory(self):
+        self.demo()
+        edges, search = self.calls()[:2]
+        self.assertTrue(edges.startswith("tiermap-debian-graph "), edges)
+        self.assertTrue(search.startswith("tiermap-bfs "), search)
+        self.assertIn("--check-in-memory", search.split())
+        self.assertEqual(search.split("--input ")[1].split()[0], edges.split("--output ")[1].split()[0])
+
+    def test_every_result_is_checked(self):
+        self.demo()
+        self.assertFalse([call for call in self.calls() if "--no-verify" in call])
 
     def test_draws_a_picture_where_matplotlib_is_installed(self):
         if importlib.util.find_spec("matplotlib") is None:
