@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the .deb from the build tree and looks inside: package.py BUILD CPACK VERSION."""
+"""Makes the .deb from the build tree and looks inside: package.py SOURCE BUILD CPACK VERSION."""
 import pathlib
 import shutil
 import subprocess
@@ -15,13 +15,22 @@ def output_of(*command):
     return result.stdout
 
 
-def main(build, cpack, version):
+def programs(source):
+    """Every program of the project: the command, and a folder of apps/ with a main.cpp for each of the others."""
+    applications = sorted(found.parent.name for found in (source / "apps").glob("*/main.cpp"))
+    if len(applications) < 2:
+        sys.exit(f"{source / 'apps'} holds no programs: {applications}")
+    return ["tiermap", *(f"tiermap-{name}" for name in applications)]
+
+
+def main(source, build, cpack, version):
     for tool in ("dpkg-shlibdeps", "dpkg-deb", "file"):
         if not shutil.which(tool):
             print(f"skipped: {tool} is not installed (packages dpkg-dev and file)")
             return 77
-    if not (build / "bin" / "tiermap").exists():
-        print("skipped: the programs are not built")
+    missing = [name for name in programs(source) if not (build / "bin" / name).exists()]
+    if missing:
+        print(f"skipped: {', '.join(missing)} not built")
         return 77
     with tempfile.TemporaryDirectory(prefix="tiermap-package-") as folder:
         output_of(cpack, "-G", "DEB", "--config", build / "CPackConfig.cmake", "-B", folder)
@@ -30,8 +39,9 @@ def main(build, cpack, version):
         fields = dict(line.strip().split(": ", 1) for line in output_of("dpkg-deb", "-f", package).splitlines()
                       if ": " in line and not line.startswith(" "))
     good = True
-    for wanted in ("bin/tiermap", "bin/tiermap-sort", "include/tiermap/tiermap.hpp", "include/tiermap/version.hpp",
-                   "cmake/tiermap/tiermap-config.cmake", "pkgconfig/tiermap.pc", "doc/tiermap/LICENSE"):
+    for wanted in (*(f"usr/bin/{name}" for name in programs(source)), "include/tiermap/tiermap.hpp",
+                   "include/tiermap/version.hpp", "cmake/tiermap/tiermap-config.cmake", "pkgconfig/tiermap.pc",
+                   "doc/tiermap/LICENSE"):
         if not any(name.endswith(wanted) for name in names):
             print(f"{package.name} does not hold {wanted}")
             good = False
@@ -47,4 +57,4 @@ def main(build, cpack, version):
 
 
 if __name__ == "__main__":
-    sys.exit(main(pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]))
+    sys.exit(main(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4]))
