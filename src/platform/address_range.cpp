@@ -15,12 +15,6 @@ namespace {
 
 constexpr int mapping_flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
-std::string hexadecimal(const void* address) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%p", address);
-  return text;
-}
-
 // Of a range that is PROT_NONE. Returns what mprotect() does.
 int prepare(void* data, std::size_t bytes, int protection) noexcept {
   // A child would see holes where pages are: better that it faults at once. Moving pages also needs them unshared.
@@ -40,6 +34,12 @@ int prepare(void* data, std::size_t bytes, int protection) noexcept {
 }
 
 }  // namespace
+
+std::string hexadecimal(const void* address) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%p", address);
+  return text;
+}
 
 AddressRange AddressRange::reserve(std::size_t bytes, std::size_t alignment, int protection) {
   const std::size_t slack = alignment > 4096 ? alignment : 0;

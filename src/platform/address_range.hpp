@@ -3,9 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 namespace tiermap {
+
+/// An address as messages write it, such as 0x10000.
+std::string hexadecimal(const void* address);
 
 /// Owns [data(), data() + size()). Anonymous, private, not inherited by children, costs no memory until touched.
 class AddressRange {

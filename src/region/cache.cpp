@@ -6,6 +6,7 @@
 
 #include "config/resolve.hpp"
 #include "config/size.hpp"
+#include "platform/address_range.hpp"
 #include "platform/signals_blocked.hpp"
 #include "region/engine.hpp"
 #include "tiermap/error.hpp"
@@ -22,20 +23,33 @@ void check_page_size(std::uint64_t bytes) {
   }
 }
 
+template <typename Enumeration>
+void check_named(const char* name, Enumeration value, Enumeration last) {
+  if (value > last) {
+    throw OptionError(std::string(name) + " " + std::to_string(static_cast<unsigned>(value)) +
+                      " has no name: set it to one of its enumerators");
+  }
+}
+
+void check_mappable(const char* name, std::uint64_t bytes) {
+  if (bytes > largest_mapping_bytes) {
+    throw OptionError(std::string(name) + " of " + format_size(bytes) + " is over 64TiB: map a part");
+  }
+}
+
 // What can be said before the store is opened, so that nothing is created for a mapping that cannot be.
 ResolvedRegionOptions check_options(const RegionOptions& options) {
   const ResolvedRegionOptions resolved = resolve(options);
   check_page_size(resolved.page_size_bytes);
-  if (options.access > Access::read_write || options.sharing > Sharing::private_copy || options.advice > Advice::hot) {
-    throw OptionError("access, sharing or advice has a value that has no name: set them to one of their enumerators");
-  }
+  check_named("access", options.access, Access::read_write);
+  check_named("sharing", options.sharing, Sharing::private_copy);
+  check_named("advice", options.advice, Advice::hot);
   if (options.offset % 4096 != 0) {
     throw OptionError("offset " + std::to_string(options.offset) + " is not a multiple of 4096: round it down");
   }
-  if (options.length > largest_mapping_bytes || options.reserve_bytes > largest_mapping_bytes ||
-      options.offset > largest_mapping_bytes) {
-    throw OptionError("offset, length and reserve must each be at most 64TiB: map a part");
-  }
+  check_mappable("offset", options.offset);
+  check_mappable("length", options.length);
+  check_mappable("reserve", options.reserve_bytes);
   if (options.reserve_bytes != 0 && options.reserve_bytes < options.length) {
     throw OptionError("reserve of " + format_size(options.reserve_bytes) + " is under the length of " +
                       format_size(options.length) + ": make it larger, or 0");
@@ -47,7 +61,7 @@ ResolvedRegionOptions check_options(const RegionOptions& options) {
   }
   const std::uint64_t alignment = resolved.page_size_bytes < (2U << 20) ? resolved.page_size_bytes : 2U << 20;
   if (reinterpret_cast<std::uint64_t>(options.address) % alignment != 0) {
-    throw OptionError("address is not a multiple of " + format_size(alignment) +
+    throw OptionError("address " + hexadecimal(options.address) + " is not a multiple of " + format_size(alignment) +
                       ": align it to the page size, or leave it out");
   }
   return resolved;
