@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <fstream>
 #include <sstream>
 #include <string_view>
@@ -42,7 +43,8 @@ std::optional<double> read_pressure(const std::string& path) {
   double value = 0;
   const char* end = average.data() + average.size();
   const auto [stop, error] = std::from_chars(average.data() + 6, end, value);
-  return error == std::errc{} && stop == end ? std::optional(value) : std::nullopt;
+  const bool number = error == std::errc{} && stop == end && std::isfinite(value) && value >= 0;
+  return number ? std::optional(value) : std::nullopt;
 }
 
 /// The names of the files of one version of control groups.
