@@ -1,7 +1,6 @@
 #include "random-io/access_sequence.hpp"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <array>
 #include <bit>
