@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "exactness/engine_setting.hpp"
+#include "exactness/store_kinds.hpp"
 #include "exactness/watchdog.hpp"
-#include "store/faulty_store.hpp"
 #include "tiermap/tiermap.hpp"
 
 namespace tiermap {
@@ -61,7 +61,8 @@ class CancelledThreads : public testing::TestWithParam<EngineSetting> {
     }
     auto* const words = reinterpret_cast<volatile std::uint64_t*>(region_.data());
     for (std::uint64_t page = 0; page < store_bytes / page_bytes; ++page) {
-      ASSERT_TRUE(words[page * page_words] == page || words[page * page_words] == 0) << "page " << page;
+      const std::uint64_t word = words[page * page_words];
+      ASSERT_TRUE(word == page || word == first_content(page * page_words)) << "page " << page;
       words[page * page_words] = page;
     }
     region_.sync();
@@ -73,26 +74,18 @@ class CancelledThreads : public testing::TestWithParam<EngineSetting> {
   }
 
   Watchdog watchdog_{"cancelled threads", 60s};
-  std::shared_ptr<Store> store_ = open_store("memory:" + std::to_string(store_bytes), OpenMode::open_or_create);
-  /// Its reads sleep now and then, which a thread may be cancelled in.
-  std::shared_ptr<FaultyStore> slow_ = std::make_shared<FaultyStore>(store_);
+  /// Files are read by the thread that faults, where it may: pread() is a point where a thread may be cancelled.
+  TestStore file_{StoreKind::file_on_disk, store_bytes / 8, 1};
+  std::shared_ptr<Store> store_ = file_.open();
   Cache cache_{cache_options(GetParam(), 1 << 20)};
-  Region region_ = cache_.map(slow_, {.access = Access::read_write, .page_size_bytes = page_bytes});
+  Region region_ = cache_.map(store_, {.access = Access::read_write, .page_size_bytes = page_bytes});
 };
 
 TEST_P(CancelledThreads, LoadsAndStoresAreNoCancellationPoints) {
-  slow_->on_read([](const FaultyStore::Call&) {
-    std::this_thread::sleep_for(50us);
-    return FaultyStore::pass();
-  });
   cancel_many(false);
 }
 
 TEST_P(CancelledThreads, NorIsSync) {
-  slow_->on_write([](const FaultyStore::Call&) {
-    std::this_thread::sleep_for(50us);
-    return FaultyStore::pass();
-  });
   cancel_many(true);
 }
 
