@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <random>
 #include <set>
+#include <string>
 #include <vector>
 
 namespace tiermap {
@@ -104,6 +107,57 @@ TEST(StreamDetector, TheWindowStartsSmallAndNeverPassesTheMost) {
   }
   EXPECT_GT(frontier, 0U);
   EXPECT_LE(first_count, 8U);
+}
+
+/// How far ahead of the reader each request ended, in his steps, while he read `count` pages in order.
+std::vector<std::int64_t> reaches(StreamDetector& detector, std::uint64_t start, std::int64_t step, int count) {
+  std::vector<std::int64_t> result;
+  std::set<std::uint64_t> asked;
+  for (std::uint64_t page = start; count > 0; --count, page += static_cast<std::uint64_t>(step)) {
+    const ReadAhead plan = asked.count(page) != 0 ? detector.used(page) : detector.missed(page);
+    for (std::int64_t index = 0; index < plan.count; ++index) {
+      const std::uint64_t wanted = plan.first + static_cast<std::uint64_t>(plan.step * index);
+      asked.insert(wanted);
+      if (index + 1 == plan.count) {
+        result.push_back(static_cast<std::int64_t>(wanted - page) / step);
+      }
+    }
+  }
+  return result;
+}
+
+/// Each twice the one before, from a few pages to `most`, and there it stays.
+void expect_ramp(const std::vector<std::int64_t>& reaches, std::int64_t most) {
+  ASSERT_GE(reaches.size(), 2U);
+  EXPECT_LE(reaches.front(), 4);
+  for (std::size_t index = 1; index < reaches.size(); ++index) {
+    EXPECT_EQ(reaches[index], std::min(most, reaches[index - 1] * 2)) << "request " << index;
+  }
+  EXPECT_EQ(reaches.back(), most);
+}
+
+TEST(StreamDetector, TheWindowDoublesUpToTheMost) {
+  for (const std::int64_t step : {1, -1, 5, -64}) {
+    for (const std::uint32_t most : {8U, 32U, 256U}) {
+      StreamDetector detector;
+      detector.configure(most);
+      SCOPED_TRACE("step " + std::to_string(step) + ", most " + std::to_string(most));
+      expect_ramp(reaches(detector, 1'000'000, step, 600), most);
+    }
+  }
+}
+
+// Far more often than there are streams, so that each is taken over from one that read ahead at full width.
+TEST(StreamDetector, AReaderThatJumpsOrTurnsBeginsWithASmallWindow) {
+  StreamDetector detector;
+  detector.configure(32);
+  for (std::uint64_t place = 1; place <= 40; ++place) {
+    SCOPED_TRACE("place " + std::to_string(place));
+    const std::uint64_t start = place * 1'000'000;
+    expect_ramp(reaches(detector, start, 1, 100), 32);
+    expect_ramp(reaches(detector, start + 99, -1, 100), 32);
+    expect_ramp(reaches(detector, start + 500'000, 3, 100), 32);
+  }
 }
 
 TEST(StreamDetector, NothingIsAskedForTwice) {
