@@ -1,5 +1,6 @@
 /* Every function of the C interface against real files: use_everything FOLDER FAULT_MODE. */
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -114,6 +115,50 @@ static void private_copy(struct tiermap_cache* cache) {
   EXPECT(tiermap_unmap(region) == 0);
 }
 
+/* An address for 2 MiB that nobody else's mmap chooses: the kernel takes the highest room that something fits into, and
+ * there is ampler room above. */
+static void* free_address(void) {
+  const size_t gap_bytes = 2 * mebibyte;
+  const size_t room_bytes = (size_t)4 << 30;
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  char* mapped = mmap(NULL, 4 * gap_bytes + room_bytes, PROT_NONE, flags, -1, 0);
+  EXPECT(mapped != MAP_FAILED);
+  EXPECT(munmap(mapped + 4 * gap_bytes, room_bytes) == 0);
+  char* gap = mapped + 2 * gap_bytes - (uintptr_t)mapped % gap_bytes;
+  EXPECT(munmap(gap, gap_bytes) == 0);
+  return gap;
+}
+
+/* Bytes from the file's middle, at an address of the program's choice, written when it says so. */
+static void chosen_place(struct tiermap_cache* cache) {
+  const uint64_t first = 3 * 4096 / sizeof(uint64_t);
+  const int kernel_serves = tiermap_cache_fault_mode(cache) == TIERMAP_FAULT_KERNEL; /* And it writes when it likes. */
+  struct tiermap_region_options options;
+  tiermap_region_options_init(&options);
+  options.writable = 1;
+  options.offset = first * sizeof(uint64_t);
+  options.length = mebibyte;
+  options.page_size_bytes = 16384;
+  options.address = free_address();
+  options.manual_flush = 1;
+  if (kernel_serves) {
+    EXPECT_FAILURE(tiermap_map(cache, path, &options) == NULL, EINVAL, "manual_flush");
+    options.manual_flush = 0;
+  }
+  for (uint64_t value = 1; value <= 2; ++value) {
+    struct tiermap_region* region = tiermap_map(cache, path, &options);
+    EXPECT(region != NULL);
+    uint64_t* words = tiermap_data(region);
+    EXPECT((void*)words == options.address);
+    EXPECT(tiermap_size(region) == mebibyte);
+    EXPECT(words[6] == (first + 6) * 3);
+    words[5] = value;
+    if (value == 2) EXPECT(tiermap_sync_all(region) == 0);
+    EXPECT(tiermap_unmap(region) == 0);
+    EXPECT(word_in_file(first + 5) == (value == 2 || kernel_serves ? value : (first + 5) * 3));
+  }
+}
+
 static void statistics_and_budget(struct tiermap_cache* cache) {
   struct tiermap_region* region = tiermap_map(cache, path, NULL);
   EXPECT(region != NULL);
@@ -164,6 +209,7 @@ int main(int count, char** arguments) {
   write_and_read_back(cache);
   prefetch_pin_and_advise(cache);
   private_copy(cache);
+  chosen_place(cache);
   statistics_and_budget(cache);
   tiermap_cache_destroy(cache);
   unlink(path);
