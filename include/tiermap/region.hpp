@@ -99,7 +99,8 @@ class Region {
   /// EBUSY. No other thread may use the part that goes.
   void resize(std::uint64_t length);
 
-  /// sync() without durability, then unmaps. Throws like sync() and then stays mapped. Idempotent.
+  /// sync() without durability, then unmaps; a private copy's changes are dropped. Throws like sync() and then stays
+  /// mapped. Idempotent.
   void unmap();
 
   Statistics statistics() const;

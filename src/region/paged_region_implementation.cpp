@@ -28,7 +28,7 @@ bool gives_extents(const Store& store, std::uint64_t offset, std::uint64_t bytes
 PagedRegionImplementation::PagedRegionImplementation(std::shared_ptr<UserfaultfdEngine> engine,
                                                      std::shared_ptr<Store> store, const RegionOptions& options,
                                                      const ResolvedRegionOptions& resolved)
-    : engine_(std::move(engine)) {
+    : engine_(std::move(engine)), private_copy_(options.sharing == Sharing::private_copy) {
   region_.store = std::move(store);
   region_.store_offset = options.offset;
   region_.length.store(options.length);
@@ -302,7 +302,7 @@ void PagedRegionImplementation::unmap() {
   if (taken_down_) {
     return;
   }
-  if (region_.writable && !region_.manual_flush) {
+  if (writes_at_end()) {
     if (const int error = write_back({0, region_.page_count()}); error != 0) {
       throw Error(-error, "cannot write back to " + region_.store->name() + ": " + std::strerror(-error) +
                               "; the region stays mapped, free the cause and try again");
@@ -315,7 +315,7 @@ void PagedRegionImplementation::abandon() noexcept {
   if (taken_down_) {
     return;
   }
-  if (region_.writable && !region_.manual_flush) {
+  if (writes_at_end()) {
     try {
       write_back({0, region_.page_count()});
     } catch (...) {  // Out of memory for the list of pages: what is dirty is lost, as documented.

@@ -48,6 +48,8 @@ class PagedRegionImplementation final : public RegionImplementation {
   void reserve(const RegionOptions& options);
   void open_range(std::uint64_t from, std::uint64_t to);
   int write_back(Pages pages);
+  /// Whether what is dirty at the end of the region is written: a private copy's changes go with it.
+  bool writes_at_end() const noexcept { return region_.writable && !region_.manual_flush && !private_copy_; }
   void grow(std::uint64_t length);
   void shrink(std::uint64_t length);
   int hold_page(std::uint64_t page);
@@ -66,6 +68,7 @@ class PagedRegionImplementation final : public RegionImplementation {
   std::shared_ptr<UserfaultfdEngine> engine_;
   PagedRegion region_;
   AddressRange memory_;
+  const bool private_copy_;
   std::uint64_t reserved_bytes_ = 0;
   std::unique_ptr<CounterBlock> own_counters_;  ///< When the publication has no slot left.
   PublishedRegion* published_ = nullptr;
