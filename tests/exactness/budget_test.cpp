@@ -102,7 +102,29 @@ class Budget : public testing::TestWithParam<Setting> {
     }
   }
 
-  // Eight threads that read, write and prefetch everywhere.
+  /// What a word of a region that map_all() made holds once it was written.
+  static std::uint64_t content(std::uint64_t word) { return word + 1; }
+  static constexpr std::uint64_t marked_step = 512;
+
+  /// Writes the first word of every block: from then on none may be read as 0.
+  void mark_all() {
+    for (Region& region : regions_) {
+      for (std::uint64_t word = 0; word < region.size() / 8; word += marked_step) {
+        region.as_span<volatile std::uint64_t>()[word] = content(word);
+      }
+    }
+    marked_ = true;
+  }
+  void check_marks() {
+    for (Region& region : regions_) {
+      for (std::uint64_t word = 0; word < region.size() / 8; word += marked_step) {
+        const std::uint64_t found = region.as_span<volatile std::uint64_t>()[word];
+        ASSERT_EQ(found, content(word)) << "page size " << region.page_size_bytes();
+      }
+    }
+  }
+
+  // Eight threads that read, write and prefetch everywhere, and look at what they read.
   void load(std::chrono::milliseconds time) {
     std::vector<std::thread> threads;
     const auto end = std::chrono::steady_clock::now() + time;
@@ -113,12 +135,18 @@ class Budget : public testing::TestWithParam<Setting> {
           Region& region = regions_[random() % regions_.size()];
           auto* words = reinterpret_cast<std::uint64_t*>(region.data());
           for (int step = 0; step < 20; ++step) {
-            const std::uint64_t word = random() % (region.size() / 8);
+            const bool marked = random() % 2 == 0;
+            const std::uint64_t any = random() % (region.size() / 8);
+            const std::uint64_t word = marked ? any / marked_step * marked_step : any;
             const std::atomic_ref<std::uint64_t> shared(words[word]);  // Threads meet on purpose.
             if (random() % 2 == 0) {
-              shared.store(word, std::memory_order_relaxed);
-            } else {
-              static_cast<void>(shared.load(std::memory_order_relaxed));
+              shared.store(content(word), std::memory_order_relaxed);
+              continue;
+            }
+            const std::uint64_t found = shared.load(std::memory_order_relaxed);
+            if (found != content(word) && (found != 0 || (marked && marked_))) {
+              ADD_FAILURE() << "word " << word << " holds " << found << ", page size " << region.page_size_bytes();
+              return;
             }
           }
           if (random() % 8 == 0) {
@@ -158,6 +186,7 @@ class Budget : public testing::TestWithParam<Setting> {
 
   TemporaryDirectory directory_{"/dev/shm"};
   std::vector<Region> regions_;
+  bool marked_ = false;
 };
 
 TEST_P(Budget, ResidentMemoryStaysUnderItAtEveryMoment) {
@@ -196,6 +225,7 @@ TEST_P(Budget, ItCanBeChangedUnderLoad) {
     const std::uint64_t before = status_bytes("RssAnon:");
     const auto cache = make_cache(64 << 20);
     map_all(*cache, 48 << 20);
+    mark_all();
     std::thread loader([this] { load(1500ms); });
     std::mt19937_64 random(5);
     std::uint64_t worst = 0;
@@ -211,6 +241,7 @@ TEST_P(Budget, ItCanBeChangedUnderLoad) {
       }
     }
     loader.join();
+    check_marks();
     cache->set_budget_bytes(least);
     load(100ms);
     const std::uint64_t now = status_bytes("RssAnon:");
