@@ -156,8 +156,10 @@ TEST_P(BadInputTest, ValuesThatHaveNoName) {
 
 TEST_P(BadInputTest, MissingFile) {
   const std::string path = directory_ / "missing";
-  EXPECT_EQ(refusal([&] { cache_.map(path, read_only(page)); }, path, "create it first"), ENOENT);
-  EXPECT_EQ(refusal([&] { cache_.map(path, read_write(page)); }, path, "create it first"), ENOENT);
+  EXPECT_EQ(refusal([&] { cache_.map(path, read_only(page)); }, path, "check the path, and that its folder is there"),
+            ENOENT);
+  EXPECT_EQ(refusal([&] { cache_.map(path, read_write(page)); }, path, "check the path, and that its folder is there"),
+            ENOENT);
   EXPECT_EQ(entries(directory_.path()), 0U);
 }
 
