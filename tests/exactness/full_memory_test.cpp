@@ -120,7 +120,7 @@ TEST_P(FullMemory, IsToldToAllWhoWait) {
   for (std::uint64_t thread = 0; thread < 94; ++thread) {
     threads.emplace_back([this, thread] {
       auto* const word = reinterpret_cast<volatile std::uint64_t*>(region_.data() + last - thread * page_bytes);
-      for (int attempt = 0; attempt < 10; ++attempt) {
+      for (int attempt = 0; attempt < 4; ++attempt) {
         EXPECT_EQ(SignalTrap::store(word, thread), SIGBUS) << "thread " << thread;
       }
     });
