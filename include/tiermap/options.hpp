@@ -98,6 +98,8 @@ struct CacheOptions {
   std::optional<bool> publish_statistics = std::nullopt;
   /// Shown by `tiermap top`. TIERMAP_NAME. Default: the program's name.
   std::optional<std::string> name = std::nullopt;
+  /// File in which the accesses that the engine sees are recorded, for `tiermap replay`. TIERMAP_TRACE. Default: none.
+  std::optional<std::string> trace_file = std::nullopt;
   /// Tells the evictors of hits; see AccessSource. In code only. Default: none.
   std::shared_ptr<AccessSource> access_source = nullptr;
 };

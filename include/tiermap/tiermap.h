@@ -78,6 +78,7 @@ struct tiermap_cache_options {
   int32_t adapt_forecast_periods;
   int32_t adapt_period_milliseconds;
   int32_t publish_statistics; /* 0 or 1. */
+  const char* trace_file;     /* Accesses are recorded there; NULL: not set. */
 };
 
 /* Options of a region. Always start with tiermap_region_options_init(): then it is a shared, read-only map of the whole

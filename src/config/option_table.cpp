@@ -25,6 +25,7 @@ constexpr std::array<std::string_view, 6> policies = {"fifo",           "lru",  
                                                       "segmented-fifo", "small-main", "cyclic"};
 
 constexpr std::size_t longest_text = 63;
+constexpr std::size_t longest_path = 4095;
 
 using Id = OptionId;
 using Type = OptionType;
@@ -97,6 +98,10 @@ constexpr std::array<OptionRow, option_count> table = {{
     {Id::name, "name", "TIERMAP_NAME", "CacheOptions::name",
      Type::text, "", 1, longest_text, "", "the program's name", {},
      "What `tiermap top` calls the cache."},
+    {Id::trace, "trace", "TIERMAP_TRACE", "CacheOptions::trace_file",
+     Type::text, "", 1, longest_path, "", "none: nothing is recorded", {},
+     "File in which every page access that the engine sees is recorded, for `tiermap replay`; `%p` in its name becomes "
+     "the number of the process, and further caches of a process add `.2`, `.3` and so on."},
     {Id::page_size, "page_size", "TIERMAP_PAGE_SIZE", "RegionOptions::page_size_bytes",
      Type::power_of_two_size, "bytes", 4 * kibi, 64 * mebi, "64KiB", "", {},
      "The UPage: what a region fills and evicts at once."},

@@ -34,6 +34,7 @@ enum class OptionId : std::uint8_t {
   adapt_period,
   publish,
   name,
+  trace,
   page_size,
   read_ahead,
   count_
@@ -50,7 +51,7 @@ enum class OptionType : std::uint8_t {
   number,             ///< A whole number.
   boolean,            ///< true, false, yes, no, on, off, 1, 0.
   choice,             ///< One of a list of words; the value is its place in the list.
-  text,               ///< 1 to 63 characters.
+  text,               ///< So many printable characters.
 };
 
 /// A value that has been read, not yet known to be in range.

@@ -83,6 +83,8 @@ OptionValue default_value(const OptionRow& row, const Decisions& decisions) {
           name, [](char character) { return static_cast<unsigned char>(character) < 0x20 || character == 0x7F; }, '?');
       return {row.minimum, name.empty() ? "program" : name};
     }
+    case OptionId::trace:
+      return {0, ""};
     default:
       return parse_option(row, row.default_text, row.name);
   }
@@ -156,6 +158,7 @@ CodeSettings settings_of(const CacheOptions& options) {
   code.take(OptionId::adapt_period, options.adapt_period_milliseconds);
   code.take(OptionId::publish, options.publish_statistics);
   code.take(OptionId::name, options.name);
+  code.take(OptionId::trace, options.trace_file);
   return code;
 }
 
@@ -185,6 +188,7 @@ ResolvedCacheOptions resolve(const CacheOptions& options) {
   resolved.adapt_period_milliseconds = small_number_of(decisions, OptionId::adapt_period);
   resolved.publish_statistics = number_of(decisions, OptionId::publish) != 0;
   resolved.name = text_of(decisions, OptionId::name);
+  resolved.trace_file = text_of(decisions, OptionId::trace);
   resolved.access_source = options.access_source;
   return resolved;
 }

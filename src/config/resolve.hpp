@@ -33,6 +33,7 @@ struct ResolvedCacheOptions {
   std::uint32_t adapt_period_milliseconds;
   bool publish_statistics;
   std::string name;
+  std::string trace_file;                                 ///< Empty: none.
   std::shared_ptr<AccessSource> access_source = nullptr;  ///< May be empty.
 };
 

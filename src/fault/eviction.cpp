@@ -62,6 +62,7 @@ Pager::Eviction Pager::evict(const Victim& victim) noexcept {
   if (word.mapped() && settings_.access_source != nullptr && waiting_for_frames.load(std::memory_order_relaxed) == 0 &&
       settings_.access_source->touched(region.page_address(victim.page), region.page_mapped(victim.page))) {
     refuse(victim.frame);
+    trace_untold(TraceKind::told, region, victim.page, false);
     return Eviction::busy;
   }
   while (true) {
@@ -196,6 +197,7 @@ void Pager::forget(PagedRegion& region, PageWord word, bool evicted) noexcept {
     const std::lock_guard held(policy_lock_);
     frames_.record(word.frame()).named = false;
     policy_.removed(word.frame(), evicted);
+    trace(evicted ? TraceKind::evicted : TraceKind::discarded, region, frames_.record(word.frame()).page);
   }
   if (word.probation()) {
     unmapped_bytes_.fetch_sub(region.page_bytes, std::memory_order_relaxed);

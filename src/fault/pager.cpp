@@ -95,6 +95,7 @@ Resolution Pager::resolve(PagedRegion& region, std::uint64_t page, bool write, P
           region.userfaultfd->unprotect(region.page_address(page), region.page_mapped(page));
           page_dirtied(region);
           count(region, Counter::protect_faults);
+          trace_untold(TraceKind::first_write, region, page, true);
           settle(region, page, word.with_state(PageState::dirty).without(PageWord::prefetched_bit));
           return Resolution::done;
         }
@@ -109,6 +110,13 @@ Resolution Pager::resolve(PagedRegion& region, std::uint64_t page, bool write, P
         error = -EIO;
         return Resolution::failed;
     }
+  }
+}
+
+void Pager::trace_untold(TraceKind kind, const PagedRegion& region, std::uint64_t page, bool write) noexcept {
+  if (settings_.recorder != nullptr) {
+    const std::lock_guard held(policy_lock_);
+    trace(kind, region, page, write);
   }
 }
 
@@ -158,12 +166,16 @@ Resolution Pager::rescue(PagedRegion& region, std::uint64_t page, bool write, Pa
     FrameRecord& record = frames_.record(word.frame());
     record.named = false;
     policy_.rescued(word.frame());
+    trace(TraceKind::rescue, region, page, write);
     if (record.judged) {
       second_chances_.rescued(record.unmapped_at, bytes_at_rest(true) / FramePool::cost(region.page_bytes));
     }
   }
   if (state == PageState::dirty && !dirty) {
     page_dirtied(region);
+  }
+  if (!word.probation()) {
+    trace_untold(word.prefetched() ? TraceKind::first_use : TraceKind::rescue, region, page, write);
   }
   if (word.prefetched()) {
     count(region, Counter::prefetch_used);
@@ -266,6 +278,7 @@ int Pager::finish_fill(PagedRegion& region, std::uint64_t page, const FillFrames
     const std::lock_guard held(policy_lock_);
     frames_.record(frame).named = false;
     policy_.filled(frame, {region.id, page}, static_cast<std::uint32_t>(region.page_bytes / block_bytes), kind);
+    trace(kind == FillKind::fault ? TraceKind::fill : TraceKind::read_ahead, region, page, write);
   }
   fills_with_frames.fetch_sub(1, std::memory_order_release);
   settle(region, page, PageWord{}.with_state(state).with_frame(frame).with(flags));

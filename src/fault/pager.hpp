@@ -19,6 +19,7 @@
 #include "fault/paged_region.hpp"
 #include "fault/second_chances.hpp"
 #include "observe/counters.hpp"
+#include "observe/trace_recorder.hpp"
 #include "tiermap/access_source.hpp"
 
 namespace tiermap {
@@ -31,6 +32,7 @@ struct PagerSettings {
   std::uint32_t high_watermark_percent = 95;
   std::uint32_t low_watermark_percent = 90;
   AccessSource* access_source = nullptr;  ///< May be null.
+  TraceRecorder* recorder = nullptr;      ///< May be null.
 };
 
 /// What a fault needs.
@@ -239,6 +241,14 @@ class Pager {
     return region.page_bytes <= settings_.largest_copied_page_bytes &&
            frames_.budget_bytes() >= least_frames * FramePool::cost(region.page_bytes);
   }
+  /// Records what the policy is told. Called with the policy lock held, so that the order is the policy's.
+  void trace(TraceKind kind, const PagedRegion& region, std::uint64_t page, bool write = false) noexcept {
+    if (settings_.recorder != nullptr) {
+      settings_.recorder->record({kind, write, region.id, page});
+    }
+  }
+  /// Records an access of which the policy is not told.
+  void trace_untold(TraceKind kind, const PagedRegion& region, std::uint64_t page, bool write) noexcept;
   void tell_exhausted() noexcept;
   bool take_frames(PagedRegion& region, bool two, FillFrames& frames) noexcept;
   int place(PagedRegion& region, std::uint64_t page, FillFrames frames, bool write, PageState& state) noexcept;

@@ -77,6 +77,7 @@ FrameId Pager::reclaim_unmapped() noexcept {
         region.table.change(page, word, PageWord{})) {
       frames_.record(frame).named = false;
       policy_.removed(frame, true);
+      trace(TraceKind::evicted, region, page);
       unmapped_bytes_.fetch_sub(region.page_bytes, std::memory_order_relaxed);
       change_gauge(region, &CounterBlock::resident_bytes, -static_cast<std::int64_t>(region.page_bytes));
       count(region, Counter::evictions);

@@ -104,6 +104,7 @@ CacheOptions cache_options_from(const tiermap_cache_options* given) {
   result.placement = choice("placement", options.placement, Placement::copy);
   result.policy = text(options.policy);
   result.name = text(options.name);
+  result.trace_file = text(options.trace_file);
   result.hot_share_percent = number("hot_share_percent", options.hot_share_percent);
   result.unmapped_share_percent = number("unmapped_share_percent", options.unmapped_share_percent);
   result.high_watermark_percent = number("high_watermark_percent", options.high_watermark_percent);

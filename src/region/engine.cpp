@@ -73,6 +73,14 @@ void require(FaultMode mode, const UserfaultfdProbe& probe) {
   }
 }
 
+/// Where the kernel serves faults, nobody else sees them.
+void refuse_trace(const ResolvedCacheOptions& options, const char* why) {
+  if (!options.trace_file.empty()) {
+    throw OptionError("trace file " + options.trace_file + " would stay empty: fault mode kernel, " + why +
+                      ", sees no accesses; leave out the trace, or use fault mode notify or self-serving");
+  }
+}
+
 }  // namespace
 
 void Engine::check_room(const RegionOptions& options, const ResolvedRegionOptions& resolved) const {
@@ -91,6 +99,7 @@ void Engine::check_room(const RegionOptions& options, const ResolvedRegionOption
 
 std::shared_ptr<Engine> make_engine(const ResolvedCacheOptions& options) {
   if (options.fault_mode == FaultMode::kernel) {
+    refuse_trace(options, "asked for");
     return make_kernel_engine(options, "kernel: asked for");
   }
   const UserfaultfdProbe probe = probe_userfaultfd();
@@ -105,6 +114,7 @@ std::shared_ptr<Engine> make_engine(const ResolvedCacheOptions& options) {
     }
   }
   if (choice.mode == FaultMode::kernel) {
+    refuse_trace(options, "all that this machine allows");
     return make_kernel_engine(options, choice.reason);
   }
   return make_userfaultfd_engine(options, choice.mode, choice.reason);

@@ -41,6 +41,9 @@ PagedRegionImplementation::PagedRegionImplementation(std::shared_ptr<Userfaultfd
   reserve(options);
   engine_->attach(*this);
   try {
+    if (engine_->recorder_ != nullptr) {
+      engine_->recorder_->begin_region(region_.id, region_.page_bytes, options.length, region_.store->name());
+    }
     open_range(0, options.length);
     published_ = engine_->publication_.add_region(region_.store->name(), options.length, region_.page_bytes);
     if (published_ == nullptr) {
@@ -343,6 +346,9 @@ void PagedRegionImplementation::take_down() noexcept {
   engine_->pager_.release_retired(region_, 0, pages);
   // Threads that evicted pages until we took the last of them out may still be about to say so.
   region_.wait_for_users();
+  if (engine_->recorder_ != nullptr) {
+    engine_->recorder_->record({TraceKind::region_end, false, region_.id, 0});
+  }
   if (region_.writable) {
     engine_->pager_.writable_regions.fetch_sub(1);
   }

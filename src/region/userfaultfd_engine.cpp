@@ -62,13 +62,17 @@ UserfaultfdEngine::UserfaultfdEngine(const ResolvedCacheOptions& options, FaultM
                                                     .capacity_units = options.budget_bytes / block_bytes,
                                                     .hot_share_percent = options.hot_share_percent,
                                                     .unmapped_share_percent = options.unmapped_share_percent})),
+      recorder_(options.trace_file.empty()
+                    ? nullptr
+                    : std::make_unique<TraceRecorder>(options.trace_file, options.budget_bytes, options.policy)),
       pager_(frames_, *policy_, publication_.cache_counters(),
              {.self_serving = mode == FaultMode::self_serving,
               .move = move_,
               .largest_copied_page_bytes = options.placement == Placement::automatic ? largest_copied_page_bytes : 0,
               .high_watermark_percent = options.high_watermark_percent,
               .low_watermark_percent = options.low_watermark_percent,
-              .access_source = options.access_source.get()}),
+              .access_source = options.access_source.get(),
+              .recorder = recorder_.get()}),
       fillers_(pager_, options.fillers),
       evictors_(pager_, options.evictors) {
   if (options.budget_bytes < minimum_for(block_bytes, !move_)) {

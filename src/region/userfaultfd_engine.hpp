@@ -15,6 +15,7 @@
 #include "fault/region_index.hpp"
 #include "fault/self_serving_engine.hpp"
 #include "observe/publication.hpp"
+#include "observe/trace_recorder.hpp"
 #include "region/engine.hpp"
 
 namespace tiermap {
@@ -74,6 +75,7 @@ class UserfaultfdEngine final : public Engine {
   std::vector<Userfaultfd> userfaultfds_;
   FramePool frames_;
   std::unique_ptr<EvictionPolicy> policy_;
+  std::unique_ptr<TraceRecorder> recorder_;  ///< Null where nothing is recorded.
   Pager pager_;
   RegionIndex index_;
   /// One change at a time of what the budget has to hold: the budget itself, the regions, promises to pin. Taken before

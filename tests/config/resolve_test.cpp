@@ -52,6 +52,7 @@ const std::vector<OptionCase>& option_cases() {
       {Id::adapt_period, "100", "10", "60000", "500", {"", "9", "60001", "-1", "x", "1e400"}},
       {Id::publish, "true", "false", "true", "false", no_booleans},
       {Id::name, "", "file", "environment", "code", {"", std::string(64, 'x')}},
+      {Id::trace, "", "file", "environment", "code", {"", std::string(4096, 'x')}},
       {Id::page_size,
        "64KiB",
        "4KiB",
@@ -88,6 +89,7 @@ void set_in_code(CacheOptions& cache, RegionOptions& region, OptionId id, const 
       {OptionId::adapt_period, [&] { cache.adapt_period_milliseconds = small; }},
       {OptionId::publish, [&] { cache.publish_statistics = value.number != 0; }},
       {OptionId::name, [&] { cache.name = text; }},
+      {OptionId::trace, [&] { cache.trace_file = text; }},
       {OptionId::page_size, [&] { region.page_size_bytes = value.number; }},
       {OptionId::read_ahead, [&] { region.read_ahead_bytes = value.number; }},
   };
@@ -102,6 +104,7 @@ std::string resolved_text(const CacheOptions& cache, const RegionOptions& region
   const std::map<OptionId, std::string> texts = {
       {OptionId::policy, c.policy},
       {OptionId::name, c.name},
+      {OptionId::trace, c.trace_file},
   };
   const std::map<OptionId, std::uint64_t> numbers = {
       {OptionId::buffer_size, c.budget_bytes},

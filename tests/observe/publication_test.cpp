@@ -107,7 +107,8 @@ TEST(Publication, RegionsBeyondTheSlotsGetNone) {
 }
 
 TEST(Publication, LongNamesAreCut) {
-  Publication publication(std::string(200, 'n') + "\n", "lru", "notify", true);
+  const std::string name(200, 'n');
+  Publication publication(name + "\n", "lru", "notify", true);
   ASSERT_NE(publication.add_region("file:///" + std::string(200, 'x') + "/the-end", 1, 4096), nullptr);
   ASSERT_NE(publication.add_region("line\nbreak\x1b[2J", 1, 4096), nullptr);
   const auto cache = find(std::string(63, 'n'));

@@ -50,7 +50,8 @@ constexpr Switch switches[] = {
 
 // A member that is added to a struct is wanted here too.
 static_assert(sizeof(GivenCache) == offsetof(GivenCache, hot_share_percent) +
-                                        (std::size(numbers) + std::size(switches)) * sizeof(std::int32_t));
+                                        (std::size(numbers) + std::size(switches)) * sizeof(std::int32_t) +
+                                        sizeof(const char*));
 static_assert(sizeof(GivenRegion) == 6 * sizeof(std::int32_t) + 5 * sizeof(std::uint64_t) + sizeof(void*));
 
 GivenCache initial_cache() {
@@ -70,6 +71,7 @@ void expect_nothing_set(const CacheOptions& options) {
   EXPECT_EQ(options.placement, std::nullopt);
   EXPECT_EQ(options.policy, std::nullopt);
   EXPECT_EQ(options.name, std::nullopt);
+  EXPECT_EQ(options.trace_file, std::nullopt);
   for (const Number& number : numbers) {
     EXPECT_EQ(options.*number.taken, std::nullopt) << number.name;
   }
@@ -91,6 +93,7 @@ TEST(COptions, OfACacheEachBecomesItsOwnMember) {
   given.placement = TIERMAP_PLACEMENT_MOVE;
   given.policy = "a policy";
   given.name = "a name";
+  given.trace_file = "a file";
   std::int32_t value = 100;
   for (const Number& number : numbers) {
     given.*number.given = ++value;
@@ -101,6 +104,7 @@ TEST(COptions, OfACacheEachBecomesItsOwnMember) {
   EXPECT_EQ(taken.placement, Placement::move);
   EXPECT_EQ(taken.policy, "a policy");
   EXPECT_EQ(taken.name, "a name");
+  EXPECT_EQ(taken.trace_file, "a file");
   std::uint32_t expected = 100;
   for (const Number& number : numbers) {
     EXPECT_EQ(taken.*number.taken, ++expected) << number.name;
