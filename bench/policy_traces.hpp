@@ -1,5 +1,4 @@
-// Access traces for the policy simulator: which page is touched next, one number a touch. Touches of the page that was
-// touched just before are left out, as no policy could gain or lose by them.
+// Access traces for the policy simulator, made up or read from a file.
 #pragma once
 
 #include <algorithm>
@@ -15,20 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "replay/access_trace.hpp"
+
 namespace tiermap::simulation {
-
-struct Trace {
-  std::string name;
-  std::vector<std::uint32_t> touches;  ///< Page numbers, dense from 0.
-  std::uint32_t pages = 0;             ///< One more than the largest page number.
-
-  void touch(std::uint64_t page) {
-    if (touches.empty() || touches.back() != page) {
-      touches.push_back(static_cast<std::uint32_t>(page));
-      pages = std::max(pages, static_cast<std::uint32_t>(page) + 1);
-    }
-  }
-};
 
 using Random = std::mt19937_64;
 

@@ -13,7 +13,9 @@ struct ExitCode {
 
 CLI::App* add_config_command(CLI::App& program);
 CLI::App* add_doctor_command(CLI::App& program);
+CLI::App* add_replay_command(CLI::App& program);
 CLI::App* add_top_command(CLI::App& program);
+CLI::App* add_tune_command(CLI::App& program);
 CLI::App* add_version_command(CLI::App& program);
 /// Not in the help: prints docs/reference.md, made from the table of options and from `program` itself.
 CLI::App* add_reference_command(CLI::App& program);

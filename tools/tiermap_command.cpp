@@ -42,14 +42,15 @@ void complain(const std::string& message) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App program(
-      "What this machine offers Tiermap, what it is configured to do, and what running programs do with it.",
-      "tiermap");
+  CLI::App program("What this machine offers Tiermap, what it is configured to do, and what programs do with it.",
+                   "tiermap");
   program.require_subcommand(1);
   program.set_version_flag("--version", std::string("tiermap ") + TIERMAP_VERSION);
   add_config_command(program);
   add_doctor_command(program);
+  add_replay_command(program);
   add_top_command(program);
+  add_tune_command(program);
   add_version_command(program);
   add_reference_command(program);
   if (const std::string word = unknown_command(program, argc, argv); !word.empty()) {
