@@ -6,9 +6,9 @@
 #include <string>
 
 #include "bfs/csr_file.hpp"
-#include "bfs/edge_source.hpp"
 #include "command_line/backing.hpp"
 #include "command_line/memory_system.hpp"
+#include "edges/edge_source.hpp"
 #include "observe/progress.hpp"
 #include "parallel/thread_team.hpp"
 

@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 
-#include "bfs/edge_source.hpp"
 #include "command_line/memory_system.hpp"
+#include "edges/edge_source.hpp"
 
 namespace tiermap {
 

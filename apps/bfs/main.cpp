@@ -9,16 +9,19 @@
 #include <string>
 #include <vector>
 
+#include "bfs/bfs_options.hpp"
 #include "bfs/csr_builder.hpp"
 #include "bfs/csr_file.hpp"
-#include "bfs/edge_source.hpp"
 #include "bfs/memory_need.hpp"
+#include "bfs/search_state.hpp"
 #include "bfs/traversal.hpp"
 #include "bfs/tree_check.hpp"
+#include "bfs/visitor_traversal.hpp"
 #include "command_line/backing.hpp"
 #include "command_line/memory_system.hpp"
 #include "command_line/program.hpp"
 #include "config/size.hpp"
+#include "edges/edge_source.hpp"
 #include "observe/progress.hpp"
 #include "parallel/random.hpp"
 #include "parallel/thread_team.hpp"
@@ -29,128 +32,6 @@ namespace {
 
 constexpr const char* program_name = "tiermap-bfs";
 constexpr std::uint64_t default_page_size = std::uint64_t{2} << 20U;
-constexpr std::uint32_t default_scale = 20;
-constexpr std::uint32_t most_scale = 31;
-constexpr std::uint64_t most_vertices = no_vertex - 1;
-
-/// The program's own options, as they are typed.
-struct BfsOptions {
-  std::string scale;
-  std::string edge_factor = "16";
-  std::string input;
-  bool directed = false;
-  std::string roots = "4";
-  std::vector<std::string> root;
-  std::string direction = "top-down";
-  std::string scan = "ascending";
-  std::string lookahead;
-  std::string graph;
-  bool build_only = false;
-  bool warm = false;
-  bool check_in_memory = false;
-};
-
-Direction parse_direction(const std::string& text) {
-  if (text == "top-down") {
-    return Direction::top_down;
-  }
-  if (text == "bottom-up") {
-    return Direction::bottom_up;
-  }
-  if (text == "auto") {
-    return Direction::automatic;
-  }
-  throw OptionError("direction " + text + " is unknown: choose one of top-down, bottom-up, auto");
-}
-
-/// Whether every other level goes through the graph from its end.
-bool parse_scan(const std::string& text) {
-  if (text != "alternate" && text != "ascending") {
-    throw OptionError("scan " + text + " is unknown: choose one of alternate, ascending");
-  }
-  return text == "alternate";
-}
-
-/// --graph is --file and --keep in one.
-WorkloadOptions with_graph(WorkloadOptions options, const BfsOptions& bfs) {
-  if (!bfs.graph.empty() && !options.file.empty()) {
-    throw OptionError("--graph and --file both name the graph's file: choose one of them");
-  }
-  if (bfs.build_only && bfs.graph.empty()) {
-    throw OptionError("--build-only makes a graph to be kept: name its file with --graph");
-  }
-  if (!bfs.graph.empty()) {
-    options.file = bfs.graph;
-    options.keep = true;
-  }
-  return options;
-}
-
-/// Whether there is a graph file already, and nothing is to be made.
-bool is_given_a_graph(const WorkloadOptions& options, const BfsOptions& bfs) {
-  return backing_exists(options.file) && bfs.input.empty() && bfs.scale.empty();
-}
-
-/// From --scale, or the largest scale whose file has at most --bytes bytes.
-std::uint32_t chosen_scale(const WorkloadOptions& options, const BfsOptions& bfs, std::uint64_t edge_factor) {
-  if (!bfs.scale.empty()) {
-    return static_cast<std::uint32_t>(parse_whole_number(bfs.scale, "scale", 1, most_scale));
-  }
-  if (!options.bytes.has_value()) {
-    return default_scale;
-  }
-  std::uint32_t scale = 1;
-  while (scale < most_scale &&
-         CsrHeader::for_graph(std::uint64_t{2} << scale, (edge_factor * (bfs.directed ? 1 : 2)) << (scale + 1),
-                              !bfs.directed)
-                 .file_bytes <= *options.bytes) {
-    ++scale;
-  }
-  return scale;
-}
-
-std::uint64_t parse_edge_factor(const BfsOptions& bfs) {
-  return parse_whole_number(bfs.edge_factor, "edge factor", 1, 1024);
-}
-
-std::uint64_t parse_root_count(const BfsOptions& bfs) {
-  return parse_whole_number(bfs.roots, "roots", 1, 1024);
-}
-
-/// The vertices that were named, each below `vertices`.
-std::vector<Vertex> parse_roots(const BfsOptions& bfs, std::uint64_t vertices) {
-  std::vector<Vertex> roots;
-  for (const std::string& text : bfs.root) {
-    roots.push_back(static_cast<Vertex>(parse_whole_number(text, "root", 0, vertices - 1)));
-  }
-  return roots;
-}
-
-/// What can be known to be wrong before a graph is looked at or made.
-void check_numbers(const BfsOptions& bfs) {
-  parse_edge_factor(bfs);
-  parse_root_count(bfs);
-  parse_roots(bfs, most_vertices);
-  if (!bfs.lookahead.empty()) {
-    parse_size(bfs.lookahead, "lookahead");
-  }
-}
-
-void check_options(const WorkloadOptions& options, const BfsOptions& bfs) {
-  check_numbers(bfs);
-  if (parse_direction(bfs.direction) != Direction::top_down && bfs.directed) {
-    throw OptionError("direction " + bfs.direction + " needs edges both ways: leave out --directed or choose top-down");
-  }
-  if (!bfs.input.empty() && !bfs.scale.empty()) {
-    throw OptionError("--scale makes a graph and --input reads one: choose one of them");
-  }
-  const bool makes_one = !bfs.input.empty() || !bfs.scale.empty() || bfs.build_only;
-  if (makes_one && backing_exists(options.file)) {
-    throw OptionError(fmt::format("{} exists: name a new file, or leave out --scale and --input to search it as it is",
-                                  options.file));
-  }
-}
-
 std::unique_ptr<EdgeSource> make_source(const WorkloadOptions& options, const BfsOptions& bfs) {
   if (!bfs.input.empty()) {
     return make_text_source(bfs.input, !bfs.directed);
@@ -222,6 +103,7 @@ struct Outcome {
   std::vector<std::uint64_t> edges;
   std::vector<std::vector<std::uint64_t>> level_counts;
   std::vector<std::vector<double>> level_seconds;
+  std::uint64_t arcs_looked_at = 0;
   std::string failure;
   double verify_seconds = 0;
 };
@@ -252,7 +134,7 @@ class BfsRun {
     }
     // What was made here was checked before, when memory was not yet full of it.
     if (source_ == nullptr) {
-      check_memory({header.vertices, header.arcs, header.file_bytes, bfs_.check_in_memory}, options_, *system_);
+      check_need({header.vertices, header.arcs, header.file_bytes, bfs_.check_in_memory, {}});
     }
     if (bfs_.build_only) {
       return report_build(graph_file, header, building);
@@ -264,11 +146,12 @@ class BfsRun {
     const double load_seconds = loading.seconds();
     traversal_options_.page_size_bytes = system_->page_size_bytes();
     traversal_options_.lookahead_bytes = lookahead_bytes();
+    make_state(header.vertices);
 
     const CsrGraph graph(header, *mapped);
     if (bfs_.warm) {
       progress_.restart("warming up", header.arcs);
-      traverse(graph, roots.front(), team_, traversal_options_);
+      search(graph, roots.front());
     }
     Measurement measured(*system_);
     const Outcome outcome = search_all(graph, header, *graph_file.store(), roots, measured);
@@ -306,7 +189,16 @@ class BfsRun {
     const std::uint64_t graph_bytes = CsrHeader::for_graph(source_->vertices(), arcs, !bfs_.directed).file_bytes;
     // The arcs are mapped too, while they are sorted.
     const std::uint64_t mapped_bytes = std::max(graph_bytes, arcs * sizeof(std::uint64_t));
-    check_memory({source_->vertices(), arcs, mapped_bytes, bfs_.check_in_memory}, options_, *system_);
+    check_need({source_->vertices(), arcs, mapped_bytes, bfs_.check_in_memory, {}});
+  }
+
+  void check_need(MemoryNeed need) const {
+    need.search = search_need(need.vertices);
+    check_memory(need, options_, *system_);
+  }
+
+  SearchNeed search_need(std::uint64_t vertices) const {
+    return {vertices, parse_traversal(bfs_.traversal), parse_state(bfs_.state), options_.threads};
   }
 
   /// A name that was mistyped should not look like a graph that is there.
@@ -331,6 +223,17 @@ class BfsRun {
     return std::clamp<std::uint64_t>(system_->budget_bytes() / 4, std::uint64_t{1} << 20U, std::uint64_t{64} << 20U);
   }
 
+  void make_state(std::uint64_t vertices) {
+    const bool by_visitors = parse_traversal(bfs_.traversal);
+    state_ = parse_state(bfs_.state) ? std::make_unique<SearchState>(vertices, *system_, options_.threads)
+                                     : std::make_unique<SearchState>(vertices, by_visitors);
+  }
+
+  Traversal search(const CsrGraph& graph, Vertex root) {
+    return parse_traversal(bfs_.traversal) ? traverse_by_visitors(graph, root, team_, traversal_options_, *state_)
+                                           : traverse(graph, root, team_, traversal_options_, state_->parents());
+  }
+
   Outcome search_all(const CsrGraph& graph, const CsrHeader& header, Store& store, const std::vector<Vertex>& roots,
                      Measurement& measured) {
     Outcome outcome;
@@ -345,7 +248,8 @@ class BfsRun {
       progress_.restart("searching", header.arcs);
       const double before = measured.seconds;
       measured.resume();
-      const Traversal traversal = traverse(graph, root, team_, traversal_options_);
+      const Traversal traversal = search(graph, root);
+      outcome.arcs_looked_at += traversal.arcs_looked_at;
       measured.pause();
       const std::uint64_t arcs = arcs_reached_by(graph, traversal, team_);
       outcome.seconds.push_back(measured.seconds - before);
@@ -413,10 +317,14 @@ class BfsRun {
       report.verified = outcome.failure.empty();
       report.failure = outcome.failure;
     }
+    report.fields["traversal"] = bfs_.traversal;
+    report.fields["state"] = bfs_.state;
+    report.fields["arcs_looked_at"] = outcome.arcs_looked_at;
     report.fields["direction"] = bfs_.direction;
     report.fields["scan"] = bfs_.scan;
     report.fields["lookahead_bytes"] = traversal_options_.lookahead_bytes;
-    report.fields["state_bytes"] = traversal_state_bytes(header.vertices);
+    report.fields["state_bytes"] = search_state_bytes(search_need(header.vertices));
+    report.fields["mapped_state_bytes"] = state_->mapped_bytes();
     report.fields["teps"] = static_cast<double>(outcome.edges.size()) / slowness;
     report.remark += fmt::format("; {} searches, {:.0f} edges a second in the harmonic mean", outcome.edges.size(),
                                  report.fields["teps"].get<double>());
@@ -436,24 +344,8 @@ class BfsRun {
   TraversalOptions traversal_options_;
   std::unique_ptr<MemorySystem> system_;
   std::unique_ptr<EdgeSource> source_;
+  std::unique_ptr<SearchState> state_;  ///< After the system, which maps it.
 };
-
-void declare(CLI::App& app, BfsOptions& bfs) {
-  app.add_option("--scale", bfs.scale, "Make an R-MAT graph of 2^SCALE vertices (default: 20, or what --bytes allows)");
-  app.add_option("--edge-factor", bfs.edge_factor, "Edges of the R-MAT graph for each vertex (default: 16)");
-  app.add_option("--input", bfs.input, "Read an edge list or a Matrix Market file instead");
-  app.add_flag("--directed,!--undirected", bfs.directed, "Take edges one way (default: both ways)");
-  app.add_option("--roots", bfs.roots, "How many searches, each from another random vertex (default: 4)");
-  app.add_option("--root", bfs.root, "Search from this vertex; may be given more than once");
-  app.add_option("--direction", bfs.direction, "top-down (default), bottom-up or auto");
-  app.add_option("--scan", bfs.scan,
-                 "Levels go through the file always up (ascending, default) or alternately up and down (alternate)");
-  app.add_option("--lookahead", bfs.lookahead, "How much to prefetch ahead (default: budget / 4, 1MiB to 64MiB)");
-  app.add_option("--graph", bfs.graph, "The graph file: kept if it is made, searched as it is if it is there");
-  app.add_flag("--build-only", bfs.build_only, "Make the --graph file and stop");
-  app.add_flag("--warm", bfs.warm, "One search before those that are timed");
-  app.add_flag("--check-in-memory", bfs.check_in_memory, "Compare every level with a plain search in memory");
-}
 
 }  // namespace
 }  // namespace tiermap

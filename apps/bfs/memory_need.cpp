@@ -7,6 +7,7 @@
 
 #include "bfs/traversal.hpp"
 #include "bfs/tree_check.hpp"
+#include "bfs/visitor_traversal.hpp"
 #include "config/size.hpp"
 #include "platform/memory_limits.hpp"
 #include "tiermap/error.hpp"
@@ -33,8 +34,18 @@ std::string readable(std::uint64_t bytes) {
 
 }  // namespace
 
+std::uint64_t search_state_bytes(const SearchNeed& need) noexcept {
+  if (!need.by_visitors) {
+    return traversal_state_bytes(need.vertices);
+  }
+  // Level, parent, and a place in a queue.
+  const std::uint64_t of_vertices =
+      need.mapped_state ? 0 : need.vertices * (2 * sizeof(Vertex) + sizeof(std::uint32_t));
+  return of_vertices + visitor_bytes(need.threads);
+}
+
 std::uint64_t bytes_beside_pages(const MemoryNeed& need, bool verify) noexcept {
-  std::uint64_t bytes = traversal_state_bytes(need.vertices);
+  std::uint64_t bytes = search_state_bytes(need.search);
   if (verify) {
     bytes = std::max(bytes, need.vertices * sizeof(Vertex) + tree_check_bytes(need.vertices));
   }

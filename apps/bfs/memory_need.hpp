@@ -8,12 +8,24 @@
 
 namespace tiermap {
 
+/// How a graph is searched, as far as memory goes.
+struct SearchNeed {
+  std::uint64_t vertices = 0;
+  bool by_visitors = false;
+  bool mapped_state = false;
+  std::uint32_t threads = 1;
+};
+
+/// The most that a search takes beside what is mapped.
+std::uint64_t search_state_bytes(const SearchNeed& need) noexcept;
+
 /// What is to be searched, as far as memory goes.
 struct MemoryNeed {
   std::uint64_t vertices = 0;
   std::uint64_t arcs = 0;
   std::uint64_t mapped_bytes = 0;  ///< The largest file that is mapped.
   bool check_in_memory = false;    ///< Whether the graph is read into plain vectors too.
+  SearchNeed search = {};
 };
 
 /// The most that vertices and checks take beside the mapped file.

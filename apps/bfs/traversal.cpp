@@ -37,12 +37,17 @@ class VertexSet {
 
 class Search {
  public:
-  Search(const CsrGraph& graph, ThreadTeam& team, const TraversalOptions& options)
-      : graph_(graph), team_(team), options_(options), frontier_(graph.vertices()), next_(graph.vertices()) {}
+  Search(const CsrGraph& graph, ThreadTeam& team, const TraversalOptions& options, std::span<Vertex> parents)
+      : graph_(graph),
+        team_(team),
+        options_(options),
+        parents_(parents),
+        frontier_(graph.vertices()),
+        next_(graph.vertices()) {}
 
   Traversal run(Vertex root) {
-    result_.parents.assign(graph_.vertices(), no_vertex);
-    result_.parents[root] = root;
+    std::ranges::fill(parents_, no_vertex);
+    parents_[root] = root;
     frontier_.add(root);
     result_.level_counts.push_back(1);
     while (result_.level_counts.back() != 0) {
@@ -56,6 +61,7 @@ class Search {
       backwards_ = options_.alternate && !backwards_;
     }
     result_.level_counts.pop_back();
+    result_.parents = parents_;
     return std::move(result_);
   }
 
@@ -107,7 +113,7 @@ class Search {
       const std::uint64_t end = std::min<std::uint64_t>(64, graph_.vertices() - index * 64);
       for (std::uint64_t bit = 0; bit < end; ++bit) {
         const bool is =
-            std::atomic_ref<Vertex>(result_.parents[index * 64 + bit]).load(std::memory_order_relaxed) == no_vertex;
+            std::atomic_ref<Vertex>(parents_[index * 64 + bit]).load(std::memory_order_relaxed) == no_vertex;
         bits |= std::uint64_t{is} << bit;
       }
       return bits;
@@ -160,7 +166,7 @@ class Search {
     looked_at += neighbours.size();
     for (const Vertex neighbour : neighbours) {
       check(neighbour, vertex);
-      const std::atomic_ref<Vertex> parent(result_.parents[neighbour]);
+      const std::atomic_ref<Vertex> parent(parents_[neighbour]);
       Vertex expected = no_vertex;
       if (parent.load(std::memory_order_relaxed) == no_vertex &&
           parent.compare_exchange_strong(expected, vertex, std::memory_order_relaxed)) {
@@ -176,7 +182,7 @@ class Search {
       check(neighbour, vertex);
       ++looked_at;
       if (frontier_.has(neighbour)) {
-        std::atomic_ref<Vertex>(result_.parents[vertex]).store(neighbour, std::memory_order_relaxed);
+        std::atomic_ref<Vertex>(parents_[vertex]).store(neighbour, std::memory_order_relaxed);
         next_.add(vertex);
         return 1;
       }
@@ -197,6 +203,7 @@ class Search {
   const CsrGraph& graph_;
   ThreadTeam& team_;
   const TraversalOptions& options_;
+  const std::span<Vertex> parents_;
   VertexSet frontier_;
   VertexSet next_;
   Traversal result_;
@@ -207,8 +214,9 @@ class Search {
 
 }  // namespace
 
-Traversal traverse(const CsrGraph& graph, Vertex root, ThreadTeam& team, const TraversalOptions& options) {
-  return Search(graph, team, options).run(root);
+Traversal traverse(const CsrGraph& graph, Vertex root, ThreadTeam& team, const TraversalOptions& options,
+                   std::span<Vertex> parents) {
+  return Search(graph, team, options, parents).run(root);
 }
 
 std::uint64_t traversal_state_bytes(std::uint64_t vertices) noexcept {

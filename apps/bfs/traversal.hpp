@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,14 +32,17 @@ struct TraversalOptions {
 };
 
 struct Traversal {
-  std::vector<Vertex> parents;              ///< The root is its own parent; no_vertex for what was not reached.
+  std::span<const Vertex> parents;          ///< The root is its own parent; no_vertex for what was not reached.
   std::vector<std::uint64_t> level_counts;  ///< How many vertices were reached at each level; the root alone at 0.
-  std::vector<double> level_seconds;  ///< How long each level took to be looked at, the last and empty step included.
+  /// How long each level took to be looked at, the last and empty step included. Empty if levels are not in step.
+  std::vector<double> level_seconds;
   std::uint64_t arcs_looked_at = 0;
 };
 
-/// Searches from `root`. Throws StoreError if the graph is damaged.
-Traversal traverse(const CsrGraph& graph, Vertex root, ThreadTeam& team, const TraversalOptions& options);
+/// Searches from `root` and puts the tree into `parents`, one for each vertex. Throws StoreError if the graph is
+/// damaged.
+Traversal traverse(const CsrGraph& graph, Vertex root, ThreadTeam& team, const TraversalOptions& options,
+                   std::span<Vertex> parents);
 
 /// Memory that traverse() takes beside the graph.
 std::uint64_t traversal_state_bytes(std::uint64_t vertices) noexcept;

@@ -12,8 +12,9 @@
 namespace tiermap {
 namespace {
 
-constexpr std::uint64_t block_vertices = std::uint64_t{1} << 14U;
-constexpr std::uint64_t piece_arcs = std::uint64_t{1} << 17U;
+// What a thread reads at once. Each has buffers of its own, and 64 of them have to fit beside the budget.
+constexpr std::uint64_t block_vertices = std::uint64_t{1} << 13U;
+constexpr std::uint64_t piece_arcs = std::uint64_t{1} << 15U;
 
 /// Remembers the first thing found wrong, by whichever thread.
 class FirstFailure {

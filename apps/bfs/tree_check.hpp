@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "bfs/csr_file.hpp"
-#include "bfs/edge_source.hpp"
 #include "bfs/traversal.hpp"
+#include "edges/edge_source.hpp"
 
 namespace tiermap {
 

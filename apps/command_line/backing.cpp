@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -83,6 +85,11 @@ Backing Backing::create(const std::string& url, std::uint64_t bytes) {
   });
 }
 
+Backing Backing::around(std::shared_ptr<Store> store) {
+  std::string name = store->name();
+  return {std::move(name), std::move(store)};
+}
+
 Backing::Backing(Backing&& other) noexcept
     : url_(std::move(other.url_)),
       plain_path_(std::move(other.plain_path_)),
@@ -114,6 +121,25 @@ void Backing::remove() noexcept {
   }
 }
 
+void Backing::rename_to(const std::string& path) {
+  make_uninterrupted(path, [&] {
+    // Not every file system can promise to replace nothing.
+    const bool renamed =
+        ::renameat2(AT_FDCWD, made_path_.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0 ||
+        (errno == EINVAL && !std::filesystem::exists(path) && ::rename(made_path_.c_str(), path.c_str()) == 0);
+    if (!renamed) {
+      const int number = errno == EINVAL ? EEXIST : errno;
+      throw StoreError(number, fmt::format("{} cannot be given the name {} ({}): name another file", made_path_, path,
+                                           std::generic_category().message(number)));
+    }
+    return renamed;
+  });
+  keep_if_interrupted(std::exchange(made_path_, path));
+  url_ = path;
+  plain_path_ = path;
+  store_ = open_store(path, OpenMode::read_write);
+}
+
 void Backing::make_cold() {
   if (const int result = store_->flush(); result < 0) {
     throw StoreError(-result, fmt::format("{} cannot be made durable: error {}", url_, -result));
@@ -126,6 +152,13 @@ void Backing::make_cold() {
     ::fdatasync(descriptor);
     ::posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
     ::close(descriptor);
+  }
+}
+
+void Backing::reopen_read_only() {
+  if (!path_of(url_).empty()) {
+    store_.reset();
+    store_ = open_store(url_, OpenMode::read_only);
   }
 }
 

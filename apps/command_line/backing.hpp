@@ -19,6 +19,8 @@ class Backing {
   static Backing open(const std::string& url, bool writable);
   /// Makes a store of `bytes` bytes. Throws StoreError if it exists, OptionError if the disk has not the room.
   static Backing create(const std::string& url, std::uint64_t bytes);
+  /// A store that a program has made itself; it has no URL but its name.
+  static Backing around(std::shared_ptr<Store> store);
 
   Backing(Backing&& other) noexcept;
   Backing& operator=(Backing&& other) noexcept;
@@ -32,9 +34,14 @@ class Backing {
 
   /// Does not remove it after all.
   void keep() noexcept;
+  /// Gives what was made here, which is one plain file, its final path. Throws StoreError if something is there.
+  void rename_to(const std::string& path);
   /// Makes it durable and asks the kernel to forget its pages, so that the next reader starts cold. Plain files only;
   /// other stores are only flushed.
   void make_cold();
+  /// Closes a store on disk and opens it again, for reading only; what is not on disk would be gone, and stays open.
+  /// Nobody else may hold it: a sparse store that is open for writing has no reader. Throws StoreError.
+  void reopen_read_only();
 
  private:
   Backing(std::string url, std::shared_ptr<Store> store);

@@ -97,7 +97,12 @@ void SharedOptions::declare(CLI::App& app, std::uint64_t default_page_size) {
 
 WorkloadOptions SharedOptions::checked() const {
   WorkloadOptions options = plain_;
-  options.system = choose(systems, system_, "system");
+  if (std::find(peers_.begin(), peers_.end(), system_) != peers_.end()) {
+    options.system = System::mmap;
+    options.peer = system_;
+  } else {
+    options.system = choose(systems, system_, "system");
+  }
   options.advice = choose(advices, advice_, "advice");
   options.prefetch = choose(switches, prefetch_, "prefetch");
   if (!bytes_.empty()) {

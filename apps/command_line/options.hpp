@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tiermap/options.hpp"
 
@@ -24,6 +25,7 @@ const char* system_name(System system) noexcept;
 /// The shared options, each checked.
 struct WorkloadOptions {
   System system = System::tiermap;
+  std::string peer;                    ///< A system that only this program has, by name; `system` is then mmap.
   Advice advice = Advice::normal;      ///< normal, sequential or random; for tiermap and mmap alike.
   std::string file;                    ///< URL or path; empty: a scratch file that the program makes and removes.
   std::optional<std::uint64_t> bytes;  ///< Size of what is generated.
@@ -47,6 +49,9 @@ class SharedOptions {
   /// environment nor a configuration file chose, and the budget is not too small for it.
   void declare(CLI::App& app, std::uint64_t default_page_size);
 
+  /// Allows a further --system, which the program runs itself.
+  void add_peer(const std::string& name) { peers_.push_back(name); }
+
   /// Throws OptionError, one line that names the value and the remedy.
   WorkloadOptions checked() const;
 
@@ -54,6 +59,7 @@ class SharedOptions {
   std::optional<std::uint64_t> page_size_for(std::optional<std::uint64_t> budget_bytes) const;
 
   WorkloadOptions plain_;
+  std::vector<std::string> peers_;
   std::string system_ = "tiermap";
   std::string advice_ = "normal";
   std::string bytes_;

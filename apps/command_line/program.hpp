@@ -17,6 +17,8 @@ class Program {
   Program(std::string name, const std::string& description, std::uint64_t default_page_size);
 
   CLI::App& app() noexcept { return app_; }
+  /// Allows a further --system: WorkloadOptions::peer.
+  void add_peer(const std::string& name) { shared_.add_peer(name); }
 
   /// Parses, calls `work`, prints its report. Returns the exit code: 0 if the result was right (or not to be checked),
   /// 1 if it was wrong or the work failed, 2 for bad input. Standard output gets the report only; errors are one line.

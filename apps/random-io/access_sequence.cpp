@@ -3,15 +3,15 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <bit>
 #include <charconv>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <utility>
 
 #include "config/size.hpp"
+#include "parallel/permutation.hpp"
 #include "parallel/random.hpp"
+#include "parallel/zipfian.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -19,44 +19,6 @@ namespace {
 
 constexpr std::uint64_t write_salt = 0x77;
 constexpr std::uint64_t rank_salt = 0x72;
-
-/// A number from 0 to under 1.
-double unit_number(std::uint64_t word) noexcept {
-  return static_cast<double>(word >> 11U) * 0x1.0p-53;
-}
-
-/// A random order of the numbers under `count`, none of which is stored: a Feistel network over the next power of four,
-/// walked until it meets a number that counts (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002).
-class Permutation {
- public:
-  Permutation(std::uint64_t count, std::uint64_t seed) : count_(count), seed_(seed) {
-    half_bits_ = (static_cast<unsigned>(std::bit_width(count - 1)) + 1) / 2;
-    half_mask_ = (std::uint64_t{1} << half_bits_) - 1;
-  }
-  std::uint64_t at(std::uint64_t index) const noexcept {
-    do {
-      index = once(index);
-    } while (index >= count_);
-    return index;
-  }
-
- private:
-  std::uint64_t once(std::uint64_t index) const noexcept {
-    std::uint64_t left = index >> half_bits_;
-    std::uint64_t right = index & half_mask_;
-    for (std::uint64_t round = 0; round < 4; ++round) {
-      const std::uint64_t mixed = left ^ (random_word(seed_ + round, right) & half_mask_);
-      left = right;
-      right = mixed;
-    }
-    return left << half_bits_ | right;
-  }
-
-  std::uint64_t count_;
-  std::uint64_t seed_;
-  unsigned half_bits_ = 0;
-  std::uint64_t half_mask_ = 0;
-};
 
 class GeneratedSequence : public AccessSequence {
  public:
@@ -89,34 +51,15 @@ class UniformSequence final : public GeneratedSequence {
 class ZipfianSequence final : public GeneratedSequence {
  public:
   ZipfianSequence(BlockRange range, double skew, const SequenceOptions& options)
-      : GeneratedSequence(range, options), scattered_(range.count, seed()), skew_(skew) {
-    for (std::uint64_t rank = 1; rank <= range.count; ++rank) {
-      sum_ += std::pow(static_cast<double>(rank), -skew);
-    }
-    const double sum_of_two = 1 + std::pow(2.0, -skew);
-    eta_ = (1 - std::pow(2.0 / static_cast<double>(range.count), 1 - skew)) / (1 - sum_of_two / sum_);
-  }
+      : GeneratedSequence(range, options), scattered_(range.count, seed()), ranks_(range.count, skew) {}
 
  private:
   std::uint64_t block_at(std::uint64_t index) const noexcept override {
-    return scattered_.at(rank_of(unit_number(random_word(seed() ^ rank_salt, index))));
-  }
-  std::uint64_t rank_of(double number) const noexcept {
-    const double share = number * sum_;
-    if (share < 1 || range().count == 1) {
-      return 0;
-    }
-    if (share < 1 + std::pow(0.5, skew_) || range().count == 2) {
-      return 1;
-    }
-    const double rank = static_cast<double>(range().count) * std::pow(eta_ * number - eta_ + 1, 1 / (1 - skew_));
-    return std::min(static_cast<std::uint64_t>(rank), range().count - 1);
+    return scattered_.at(ranks_.rank_of(unit_number(random_word(seed() ^ rank_salt, index))));
   }
 
   Permutation scattered_;
-  double skew_;
-  double sum_ = 0;
-  double eta_ = 0;
+  Zipfian ranks_;
 };
 
 class RecordedSequence final : public AccessSequence {

@@ -57,6 +57,27 @@ TEST_P(BfsSystemTest, GivesTheSameLevelsInEveryWay) {
   }
 }
 
+TEST_P(BfsSystemTest, GivesTheSameLevelsByVisitors) {
+  const std::string graph = path("work/graph");
+  ASSERT_EQ(run(program, {"--scale", "14", "--graph", graph, "--build-only"}).exit_code, 0);
+  const nlohmann::json levels = search({"--system", GetParam(), "--graph", graph}).at("levels");
+  for (const std::string state : {"memory", "mapped"}) {
+    for (const char* threads : {"1", "3", "16"}) {
+      for (const char* prefetch : {"on", "off"}) {
+        const nlohmann::json report =
+            search({"--system", GetParam(), "--graph", graph, "--threads", threads, "--traversal", "visitor-queue",
+                    "--state", state, "--prefetch", prefetch, "--page-size", "16KiB"});
+        ASSERT_FALSE(report.empty());
+        EXPECT_EQ(report.at("verified"), true);
+        EXPECT_EQ(report.at("levels"), levels);
+        EXPECT_GE(report.at("arcs_looked_at"), 2 * report.at("operations").get<std::uint64_t>());
+        EXPECT_EQ(report.at("mapped_state_bytes").get<std::uint64_t>() > 0, state == "mapped");
+        EXPECT_EQ(left_behind(), std::vector<std::string>{"graph"});
+      }
+    }
+  }
+}
+
 TEST_P(BfsSystemTest, BuildsAGraphSeveralTimesItsBudget) {
   // 32 MiB of arcs to sort in a budget of 8 MiB.
   const Outcome outcome = run(program, {"--system", GetParam(), "--scale", "17", "--budget", "8MiB", "--page-size",
@@ -98,6 +119,25 @@ TEST_F(BfsTest, TheSeedDecidesTheGraphAndThreadsDoNot) {
   const nlohmann::json other = search({"--system", "mmap", "--scale", "11", "--seed", "2"});
   EXPECT_NE(other.at("edges"), 0);
   EXPECT_NE(other.at("levels"), search({"--system", "mmap", "--graph", path("work/graph1")}).at("levels"));
+}
+
+// A detour is found first: vertices are reached, and queued, once more at a lower level, and by one edge at a time.
+TEST_F(BfsTest, VisitorsCorrectLevels) {
+  constexpr int length = 3000;
+  std::string edges;
+  for (int vertex = 0; vertex + 1 < length; ++vertex) {
+    edges += std::to_string(vertex) + " " + std::to_string(vertex + 1) + "\n";
+    if (vertex % 3 == 0) {
+      edges += std::to_string(vertex) + " " + std::to_string(std::min(length - 1, vertex + 1500)) + "\n";
+    }
+  }
+  const std::string input = write_file("edges", edges);
+  for (const char* state : {"memory", "mapped"}) {
+    const nlohmann::json report = search({"--input", input, "--directed", "--root", "0", "--traversal", "visitor-queue",
+                                          "--state", state, "--threads", "3", "--page-size", "4KiB"});
+    EXPECT_EQ(report.at("verified"), true);
+    EXPECT_EQ(report.at("levels"), search({"--input", input, "--directed", "--root", "0"}).at("levels"));
+  }
 }
 
 TEST_F(BfsTest, ReadsAnEdgeList) {
@@ -171,6 +211,10 @@ TEST_F(BfsTest, RefusesBadOptions) {
   expect_refused(program, {"--scale", "4", "--build-only"}, "--graph");
   expect_refused(program, {"--graph", "a", "--file", "b"}, "choose one");
   expect_refused(program, {"--scale", "4", "--scan", "sideways"}, "ascending");
+  expect_refused(program, {"--scale", "4", "--traversal", "fast"}, "visitor-queue");
+  expect_refused(program, {"--scale", "4", "--state", "disk"}, "mapped");
+  expect_refused(program, {"--scale", "4", "--state", "mapped"}, "--traversal visitor-queue");
+  expect_refused(program, {"--scale", "4", "--traversal", "visitor-queue", "--direction", "auto"}, "--direction");
   expect_refused(program, {"--scale", "4", "--lookahead", "far"}, "far");
   expect_refused(program, {"--scale", "4", "--graph", path("missing/graph")}, "missing");
 }

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <new>
@@ -140,8 +141,21 @@ int run_shell(const std::string& program, std::string line) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+/// All that are built: `tiermap` and the applications.
+std::vector<std::string> programs() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(TIERMAP_BINARY_FOLDER)) {
+    const std::string name = entry.path().filename();
+    if (name == "tiermap" || name.starts_with("tiermap-")) {
+      names.push_back(name);
+    }
+  }
+  EXPECT_GE(names.size(), 2U) << "no programs in " << TIERMAP_BINARY_FOLDER;
+  return names;
+}
+
 TEST(ExitCode, IsTheSameIfNobodyCanReadTheMessage) {
-  for (const char* program : {"tiermap-sort", "tiermap-bfs", "tiermap-random-io", "tiermap-debian-graph", "tiermap"}) {
+  for (const std::string& program : programs()) {
     SCOPED_TRACE(program);
     EXPECT_EQ(run_shell(program, "PROGRAM --nonsense 2>&-"), 2);
     EXPECT_EQ(run_shell(program, "PROGRAM --nonsense 2>/dev/full"), 2);
@@ -150,7 +164,7 @@ TEST(ExitCode, IsTheSameIfNobodyCanReadTheMessage) {
 }
 
 TEST(ExitCode, IsOneIfHelpCannotBeWritten) {
-  for (const char* program : {"tiermap-sort", "tiermap-bfs", "tiermap-random-io", "tiermap-debian-graph", "tiermap"}) {
+  for (const std::string& program : programs()) {
     SCOPED_TRACE(program);
     EXPECT_EQ(run_shell(program, "PROGRAM --help >/dev/full 2>/dev/null"), 1);
   }
@@ -161,9 +175,15 @@ TEST_F(ExitCodeTest, AnOptionGivenAsNothingIsRefused) {
   struct {
     const char* program;
     const char* option;
-  } const options[] = {{"tiermap-sort", "--file"},          {"tiermap-sort", "--budget"}, {"tiermap-sort", "--policy"},
-                       {"tiermap-sort", "--seed"},          {"tiermap-bfs", "--graph"},   {"tiermap-bfs", "--input"},
-                       {"tiermap-debian-graph", "--output"}};
+  } const options[] = {
+      {"tiermap-sort", "--file"},       {"tiermap-sort", "--budget"},   {"tiermap-sort", "--policy"},
+      {"tiermap-sort", "--seed"},       {"tiermap-bfs", "--graph"},     {"tiermap-bfs", "--input"},
+      {"tiermap-ingest", "--segments"}, {"tiermap-search", "--in"},     {"tiermap-kmer", "--database"},
+      {"tiermap-kmer", "--reads"},      {"tiermap-ycsb", "--workload"}, {"tiermap-debian-graph", "--output"},
+#ifdef TIERMAP_HAS_MEDIAN
+      {"tiermap-median", "--images"},
+#endif
+  };
   for (const auto& [program, option] : options) {
     SCOPED_TRACE(std::string(program) + " " + option);
     expect_refused(program, {option, ""}, std::string(option) + " is given as nothing");

@@ -50,6 +50,23 @@ TEST_F(MemoryTest, BuildingAndSearchingAGraphKeepToTheirBudget) {
   expect_small(searched, searched.value("bytes", std::uint64_t{0}), searched.value("state_bytes", std::uint64_t{0}));
 }
 
+TEST_F(MemoryTest, BuildingADatabaseOfKmersAndClassifyingKeepToTheirBudget) {
+  const std::string folder = path("work/input");
+  report_of("tiermap-kmer", {"--bytes", "64MiB", "--read-count", "200", "--generate", folder});
+  const std::string database = path("work/database");
+  const nlohmann::json built = report_of(
+      "tiermap-kmer", {"--genomes", folder + "/genomes.fasta", "--taxonomy", folder + "/taxonomy.tsv",
+                       "--sequence-taxa", folder + "/sequence-taxa.tsv", "--database", database, "--build-only"});
+  if (!is_exact(built)) {
+    GTEST_SKIP() << "userfaultfd is refused here";
+  }
+  // It sorts a record of 16 bytes for every k-mer of every genome.
+  expect_small(built, built.value("operations", std::uint64_t{0}) * 16);
+  const nlohmann::json classified =
+      report_of("tiermap-kmer", {"--database", database, "--reads", folder + "/reads.fastq", "--no-verify"});
+  expect_small(classified, classified.value("bytes", std::uint64_t{0}));
+}
+
 TEST_F(MemoryTest, TheBoundWouldSeeAllOfTheDataInMemory) {
   const nlohmann::json report = report_of("tiermap-sort", {"--bytes", "96MiB", "--system", "memory"});
   EXPECT_GT(report.value("peak_rss_bytes", std::uint64_t{0}), 8 * mebibyte + program_bytes);

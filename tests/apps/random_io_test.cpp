@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "apps/program_fixture.hpp"
+#include "parallel/latency_counts.hpp"
 #include "random-io/access_sequence.hpp"
-#include "random-io/latency_counts.hpp"
 #include "random-io/process_group.hpp"
 #include "tiermap/error.hpp"
 

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "bfs/edge_source.hpp"
 #include "bfs/memory_need.hpp"
 #include "bfs/tree_check.hpp"
+#include "edges/edge_source.hpp"
 #include "parallel/thread_team.hpp"
 
 namespace tiermap::test {
@@ -30,79 +30,87 @@ ArcWalk walk(const Neighbours& neighbours) {
   };
 }
 
-Traversal right_tree() {
-  Traversal traversal;
-  traversal.parents = {0, 0, 1, 2, 3, 0, no_vertex, no_vertex};
-  traversal.level_counts = {1, 2, 1, 1, 1};
-  return traversal;
+/// A search's result that owns its parents.
+struct Tree {
+  std::vector<Vertex> parents;
+  std::vector<std::uint64_t> level_counts;
+
+  Traversal traversal() const { return {.parents = parents, .level_counts = level_counts, .level_seconds = {}}; }
+};
+
+Tree right_tree() {
+  Tree tree;
+  tree.parents = {0, 0, 1, 2, 3, 0, no_vertex, no_vertex};
+  tree.level_counts = {1, 2, 1, 1, 1};
+  return tree;
 }
 
-std::string failure_of(const Traversal& traversal, const Neighbours& neighbours = small_graph(),
-                       bool undirected = true) {
-  return check_tree(traversal, 0, undirected, walk(neighbours)).failure;
+std::string failure_of(const Tree& tree, const Neighbours& neighbours = small_graph(), bool undirected = true) {
+  return check_tree(tree.traversal(), 0, undirected, walk(neighbours)).failure;
 }
 
 TEST(TreeCheck, AcceptsARightTree) {
   const Neighbours neighbours = small_graph();
-  const TreeCheck check = check_tree(right_tree(), 0, true, walk(neighbours));
+  const Tree tree = right_tree();
+  const TreeCheck check = check_tree(tree.traversal(), 0, true, walk(neighbours));
   EXPECT_EQ(check.failure, "");
   EXPECT_EQ(check.arcs_reached, 12U);
-  Traversal other = right_tree();
+  Tree other = right_tree();
   other.parents[2] = 5;  // Another parent of the same level is as right.
   EXPECT_EQ(failure_of(other), "");
 }
 
 TEST(TreeCheck, Rule1SeesCyclesAndLooseEnds) {
-  Traversal cycle = right_tree();
+  Tree cycle = right_tree();
   cycle.parents[3] = 4;
   EXPECT_NE(failure_of(cycle).find("rule 1"), std::string::npos);
-  Traversal loose = right_tree();
+  Tree loose = right_tree();
   loose.parents[1] = 6;
   EXPECT_NE(failure_of(loose).find("rule 1"), std::string::npos);
-  Traversal own_parent = right_tree();
+  Tree own_parent = right_tree();
   own_parent.parents[4] = 4;
   EXPECT_NE(failure_of(own_parent).find("rule 1"), std::string::npos);
-  Traversal outside = right_tree();
+  Tree outside = right_tree();
   outside.parents[4] = 99;
   EXPECT_NE(failure_of(outside).find("does not exist"), std::string::npos);
-  Traversal no_root = right_tree();
+  Tree no_root = right_tree();
   no_root.parents[0] = no_vertex;
   EXPECT_NE(failure_of(no_root).find("rule 1"), std::string::npos);
 }
 
 TEST(TreeCheck, Rule2SeesLevelsThatTheSearchDidNotHave) {
-  Traversal traversal = right_tree();
-  traversal.level_counts = {1, 3, 1, 1};
-  EXPECT_NE(failure_of(traversal).find("rule 2"), std::string::npos);
-  traversal.level_counts = {1, 2, 2, 0, 1};
-  EXPECT_NE(failure_of(traversal).find("rule 2"), std::string::npos);
+  Tree tree = right_tree();
+  tree.level_counts = {1, 3, 1, 1};
+  EXPECT_NE(failure_of(tree).find("rule 2"), std::string::npos);
+  tree.level_counts = {1, 2, 2, 0, 1};
+  EXPECT_NE(failure_of(tree).find("rule 2"), std::string::npos);
 }
 
 TEST(TreeCheck, Rule3SeesAWayThatIsTooLong) {
   // 0 - 1 - 2 - 3, and 3 next to the root although the tree has it at level 3.
   const Neighbours neighbours = {{1, 3}, {0, 2}, {1, 3}, {2, 0}};
-  Traversal traversal;
-  traversal.parents = {0, 0, 1, 2};
-  traversal.level_counts = {1, 1, 1, 1};
-  EXPECT_NE(failure_of(traversal, neighbours).find("rule 3"), std::string::npos);
+  Tree tree;
+  tree.parents = {0, 0, 1, 2};
+  tree.level_counts = {1, 1, 1, 1};
+  EXPECT_NE(failure_of(tree, neighbours).find("rule 3"), std::string::npos);
   // One way only, an edge may lead any way back up.
-  EXPECT_EQ(failure_of(traversal, {{1}, {2}, {3}, {0}}, false), "");
-  EXPECT_NE(failure_of(traversal, {{1, 3}, {2}, {3}, {0}}, false).find("rule 3"), std::string::npos);
+  EXPECT_EQ(failure_of(tree, {{1}, {2}, {3}, {0}}, false), "");
+  EXPECT_NE(failure_of(tree, {{1, 3}, {2}, {3}, {0}}, false).find("rule 3"), std::string::npos);
 }
 
 TEST(TreeCheck, Rule4SeesWhatWasLeftOut) {
-  Traversal traversal = right_tree();
-  traversal.parents[4] = no_vertex;
-  traversal.level_counts = {1, 2, 1, 1};
-  EXPECT_NE(failure_of(traversal).find("rule 4"), std::string::npos);
+  Tree tree = right_tree();
+  tree.parents[4] = no_vertex;
+  tree.level_counts = {1, 2, 1, 1};
+  EXPECT_NE(failure_of(tree).find("rule 4"), std::string::npos);
 }
 
 TEST(TreeCheck, Rule5SeesAnInventedEdge) {
-  Traversal traversal = right_tree();
-  traversal.parents[6] = 4;
-  traversal.parents[7] = 6;
-  traversal.level_counts = {1, 2, 1, 1, 1, 1, 1};
-  EXPECT_EQ(failure_of(traversal), "rule 5: no edge joins vertex 6 and its parent 4");
+  Tree tree = right_tree();
+  tree.parents[6] = 4;
+  tree.parents[7] = 6;
+  tree.level_counts = {1, 2, 1, 1, 1, 1, 1};
+  EXPECT_EQ(failure_of(tree), "rule 5: no edge joins vertex 6 and its parent 4");
 }
 
 TEST(TreeCheck, SeesAGraphThatNamesWhatIsNotThere) {
@@ -118,9 +126,9 @@ TEST(ReferenceSearch, FindsTheLevels) {
 }
 
 TEST(MemoryNeed, CountsTheSearchOrTheCheckWhicheverIsMore) {
-  EXPECT_EQ(bytes_beside_pages({.vertices = 6400}, false), 6400U * 17 / 4);
-  EXPECT_EQ(bytes_beside_pages({.vertices = 6400}, true), 6400U * 65 / 8);
-  const MemoryNeed reference = {.vertices = 6400, .arcs = 100, .check_in_memory = true};
+  EXPECT_EQ(bytes_beside_pages({.vertices = 6400, .search = {.vertices = 6400}}, false), 6400U * 17 / 4);
+  EXPECT_EQ(bytes_beside_pages({.vertices = 6400, .search = {.vertices = 6400}}, true), 6400U * 65 / 8);
+  const MemoryNeed reference = {.vertices = 6400, .arcs = 100, .check_in_memory = true, .search = {.vertices = 6400}};
   EXPECT_EQ(bytes_beside_pages(reference, true), 6400U * (65 + 36 * 8) / 8 + 100 * 40);
 }
 

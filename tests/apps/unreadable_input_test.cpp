@@ -24,6 +24,17 @@ const std::vector<Reader> readers = {
     {"tiermap-bfs", {"--system", "mmap", "--file"}},
     {"tiermap-bfs", {"--system", "memory", "--graph"}},
     {"tiermap-random-io", {"--bytes", "1MiB", "--pattern", "trace", "--trace"}},
+    {"tiermap-ingest", {"--budget", "16MiB", "--input"}},
+    {"tiermap-ingest", {"--budget", "16MiB", "--check", "--file"}},
+    {"tiermap-ingest", {"--system", "mmap", "--check", "--file"}},
+    {"tiermap-search", {"--budget", "16MiB", "--in"}},
+    {"tiermap-search", {"--system", "mmap", "--in"}},
+    {"tiermap-search", {"--system", "memory", "--in"}},
+    {"tiermap-ycsb", {"--budget", "16MiB", "--file"}},
+    {"tiermap-ycsb", {"--system", "mmap", "--file"}},
+    {"tiermap-ycsb", {"--system", "memory", "--file"}},
+    {"tiermap-kmer", {"--genomes", "g", "--taxonomy", "t", "--sequence-taxa", "s", "--reads"}},
+    {"tiermap-kmer", {"--genomes", "g", "--sequence-taxa", "s", "--build-only", "--database", "d", "--taxonomy"}},
 };
 
 class UnreadableInputTest : public ProgramTest {

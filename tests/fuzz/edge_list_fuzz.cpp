@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string>
 
-#include "bfs/edge_source.hpp"
+#include "edges/edge_source.hpp"
 #include "tiermap/error.hpp"
 
 namespace {

@@ -20,8 +20,24 @@ struct Workload {
 const std::vector<Workload> workloads = {
     {"sort", "tiermap-sort", {"--bytes", "4MiB"}},
     {"bfs", "tiermap-bfs", {"--scale", "14", "--edge-factor", "8", "--roots", "2"}},
+    {"bfs_visitors",
+     "tiermap-bfs",
+     {"--scale", "13", "--roots", "2", "--traversal", "visitor-queue", "--state", "mapped"}},
+    {"ingest", "tiermap-ingest", {"--scale", "13"}},
+    {"search_vector", "tiermap-search", {"--bytes", "4MiB", "--lookups", "300", "--structure", "vector"}},
+    {"search_ordered", "tiermap-search", {"--bytes", "4MiB", "--lookups", "300", "--structure", "ordered"}},
+    {"search_unordered", "tiermap-search", {"--bytes", "4MiB", "--lookups", "300", "--structure", "unordered"}},
+    {"kmer_two_level", "tiermap-kmer", {"--bytes", "2MiB", "--read-count", "50", "--index", "two-level"}},
+    {"kmer_hash", "tiermap-kmer", {"--bytes", "2MiB", "--read-count", "50", "--index", "hash"}},
+    {"ycsb_a", "tiermap-ycsb", {"--records", "3000", "--operations", "400", "--log-limit", "64KiB"}},
+    {"ycsb_e", "tiermap-ycsb", {"--workload", "e", "--index", "ordered", "--records", "3000", "--operations", "400"}},
     {"random_reads", "tiermap-random-io", {"--bytes", "4MiB", "--accesses", "400"}},
     {"random_writes", "tiermap-random-io", {"--bytes", "4MiB", "--accesses", "400", "--access", "mixed"}},
+#ifdef TIERMAP_HAS_MEDIAN
+    {"median",
+     "tiermap-median",
+     {"--count", "24", "--width", "211", "--height", "205", "--objects", "2", "--vectors", "2000"}},
+#endif
 };
 
 const std::vector<std::vector<std::string>> systems = {

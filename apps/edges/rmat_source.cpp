@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "bfs/edge_source.hpp"
+#include "edges/edge_source.hpp"
 #include "parallel/random.hpp"
 
 namespace tiermap {

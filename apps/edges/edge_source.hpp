@@ -34,7 +34,7 @@ class EdgeSource {
   virtual ~EdgeSource() = default;
   virtual std::uint64_t vertices() const = 0;
   virtual std::uint64_t edges() const = 0;
-  /// Gives every edge to the sink, once.
+  /// Gives every edge to the sink, once. Throws what the sink throws.
   virtual void for_each_piece(ThreadTeam& team, const EdgeSink& sink) const = 0;
 };
 

@@ -1,0 +1,161 @@
+#include "bfs/bfs_options.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "bfs/csr_file.hpp"
+#include "command_line/backing.hpp"
+#include "config/size.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr std::uint32_t most_scale = 31;
+constexpr std::uint64_t most_vertices = no_vertex - 1;
+
+}  // namespace
+
+void declare(CLI::App& app, BfsOptions& bfs) {
+  app.add_option("--scale", bfs.scale, "Make an R-MAT graph of 2^SCALE vertices (default: 20, or what --bytes allows)");
+  app.add_option("--edge-factor", bfs.edge_factor, "Edges of the R-MAT graph for each vertex (default: 16)");
+  app.add_option("--input", bfs.input, "Read an edge list or a Matrix Market file instead");
+  app.add_flag("--directed,!--undirected", bfs.directed, "Take edges one way (default: both ways)");
+  app.add_option("--roots", bfs.roots, "How many searches, each from another random vertex (default: 4)");
+  app.add_option("--root", bfs.root, "Search from this vertex; may be given more than once");
+  app.add_option("--traversal", bfs.traversal,
+                 "level-synchronous (default), or visitor-queue: each thread goes on without waiting for the others");
+  app.add_option("--state", bfs.state,
+                 "With visitor-queue: what belongs to vertices, and the queues, in memory (default) or mapped");
+  app.add_option("--direction", bfs.direction, "top-down (default), bottom-up or auto");
+  app.add_option("--scan", bfs.scan,
+                 "Levels go through the file always up (ascending, default) or alternately up and down (alternate)");
+  app.add_option("--lookahead", bfs.lookahead, "How much to prefetch ahead (default: budget / 4, 1MiB to 64MiB)");
+  app.add_option("--graph", bfs.graph, "The graph file: kept if it is made, searched as it is if it is there");
+  app.add_flag("--build-only", bfs.build_only, "Make the --graph file and stop");
+  app.add_flag("--warm", bfs.warm, "One search before those that are timed");
+  app.add_flag("--check-in-memory", bfs.check_in_memory, "Compare every level with a plain search in memory");
+}
+
+Direction parse_direction(const std::string& text) {
+  if (text == "top-down") {
+    return Direction::top_down;
+  }
+  if (text == "bottom-up") {
+    return Direction::bottom_up;
+  }
+  if (text == "auto") {
+    return Direction::automatic;
+  }
+  throw OptionError("direction " + text + " is unknown: choose one of top-down, bottom-up, auto");
+}
+
+bool parse_scan(const std::string& text) {
+  if (text != "alternate" && text != "ascending") {
+    throw OptionError("scan " + text + " is unknown: choose one of alternate, ascending");
+  }
+  return text == "alternate";
+}
+
+bool parse_traversal(const std::string& text) {
+  if (text != "level-synchronous" && text != "visitor-queue") {
+    throw OptionError("traversal " + text + " is unknown: choose one of level-synchronous, visitor-queue");
+  }
+  return text == "visitor-queue";
+}
+
+bool parse_state(const std::string& text) {
+  if (text != "memory" && text != "mapped") {
+    throw OptionError("state " + text + " is unknown: choose one of memory, mapped");
+  }
+  return text == "mapped";
+}
+
+WorkloadOptions with_graph(WorkloadOptions options, const BfsOptions& bfs) {
+  if (!bfs.graph.empty() && !options.file.empty()) {
+    throw OptionError("--graph and --file both name the graph's file: choose one of them");
+  }
+  if (bfs.build_only && bfs.graph.empty()) {
+    throw OptionError("--build-only makes a graph to be kept: name its file with --graph");
+  }
+  if (!bfs.graph.empty()) {
+    options.file = bfs.graph;
+    options.keep = true;
+  }
+  return options;
+}
+
+bool is_given_a_graph(const WorkloadOptions& options, const BfsOptions& bfs) {
+  return backing_exists(options.file) && bfs.input.empty() && bfs.scale.empty();
+}
+
+std::uint32_t chosen_scale(const WorkloadOptions& options, const BfsOptions& bfs, std::uint64_t edge_factor) {
+  if (!bfs.scale.empty()) {
+    return static_cast<std::uint32_t>(parse_whole_number(bfs.scale, "scale", 1, most_scale));
+  }
+  if (!options.bytes.has_value()) {
+    return default_scale;
+  }
+  std::uint32_t scale = 1;
+  while (scale < most_scale &&
+         CsrHeader::for_graph(std::uint64_t{2} << scale, (edge_factor * (bfs.directed ? 1 : 2)) << (scale + 1),
+                              !bfs.directed)
+                 .file_bytes <= *options.bytes) {
+    ++scale;
+  }
+  return scale;
+}
+
+std::uint64_t parse_edge_factor(const BfsOptions& bfs) {
+  return parse_whole_number(bfs.edge_factor, "edge factor", 1, 1024);
+}
+
+std::uint64_t parse_root_count(const BfsOptions& bfs) {
+  return parse_whole_number(bfs.roots, "roots", 1, 1024);
+}
+
+std::vector<Vertex> parse_roots(const BfsOptions& bfs, std::uint64_t vertices) {
+  std::vector<Vertex> roots;
+  for (const std::string& text : bfs.root) {
+    roots.push_back(static_cast<Vertex>(parse_whole_number(text, "root", 0, vertices - 1)));
+  }
+  return roots;
+}
+
+namespace {
+
+void check_numbers(const BfsOptions& bfs) {
+  parse_edge_factor(bfs);
+  parse_root_count(bfs);
+  parse_roots(bfs, most_vertices);
+  if (!bfs.lookahead.empty()) {
+    parse_size(bfs.lookahead, "lookahead");
+  }
+}
+
+}  // namespace
+
+void check_options(const WorkloadOptions& options, const BfsOptions& bfs) {
+  check_numbers(bfs);
+  if (parse_direction(bfs.direction) != Direction::top_down && bfs.directed) {
+    throw OptionError("direction " + bfs.direction + " needs edges both ways: leave out --directed or choose top-down");
+  }
+  const bool by_visitors = parse_traversal(bfs.traversal);
+  if (by_visitors && bfs.direction != BfsOptions().direction) {
+    throw OptionError("direction " + bfs.direction + " is of levels in step: leave out --traversal or --direction");
+  }
+  if (!by_visitors && parse_state(bfs.state)) {
+    throw OptionError("state " + bfs.state + " needs queues that may be on a store: choose --traversal visitor-queue");
+  }
+  if (!bfs.input.empty() && !bfs.scale.empty()) {
+    throw OptionError("--scale makes a graph and --input reads one: choose one of them");
+  }
+  const bool makes_one = !bfs.input.empty() || !bfs.scale.empty() || bfs.build_only;
+  if (makes_one && backing_exists(options.file)) {
+    throw OptionError(fmt::format("{} exists: name a new file, or leave out --scale and --input to search it as it is",
+                                  options.file));
+  }
+}
+
+}  // namespace tiermap

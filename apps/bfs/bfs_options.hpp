@@ -1,0 +1,59 @@
+// What tiermap-bfs is told beside the shared options.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bfs/traversal.hpp"
+#include "command_line/options.hpp"
+
+namespace tiermap {
+
+/// The scale of a graph of whose size nothing is said.
+inline constexpr std::uint32_t default_scale = 20;
+
+/// The program's own options, as they are typed.
+struct BfsOptions {
+  std::string scale;
+  std::string edge_factor = "16";
+  std::string input;
+  bool directed = false;
+  std::string roots = "4";
+  std::vector<std::string> root;
+  std::string traversal = "level-synchronous";
+  std::string state = "memory";
+  std::string direction = "top-down";
+  std::string scan = "ascending";
+  std::string lookahead;
+  std::string graph;
+  bool build_only = false;
+  bool warm = false;
+  bool check_in_memory = false;
+};
+
+/// Declares them on `app`.
+void declare(CLI::App& app, BfsOptions& bfs);
+
+/// Each of these throws OptionError, one line that names the value and the remedy.
+Direction parse_direction(const std::string& text);
+/// Whether every other level goes through the graph from its end.
+bool parse_scan(const std::string& text);
+/// Whether threads go on without waiting for the others at each level.
+bool parse_traversal(const std::string& text);
+/// Whether what belongs to a vertex, and queues, are on stores too.
+bool parse_state(const std::string& text);
+std::uint64_t parse_edge_factor(const BfsOptions& bfs);
+std::uint64_t parse_root_count(const BfsOptions& bfs);
+/// The vertices that were named, each below `vertices`.
+std::vector<Vertex> parse_roots(const BfsOptions& bfs, std::uint64_t vertices);
+/// From --scale, or the largest scale whose file has at most --bytes bytes.
+std::uint32_t chosen_scale(const WorkloadOptions& options, const BfsOptions& bfs, std::uint64_t edge_factor);
+/// --graph is --file and --keep in one.
+WorkloadOptions with_graph(WorkloadOptions options, const BfsOptions& bfs);
+/// Whether there is a graph file already, and nothing is to be made.
+bool is_given_a_graph(const WorkloadOptions& options, const BfsOptions& bfs);
+/// What can be known to be wrong before a graph is looked at or made.
+void check_options(const WorkloadOptions& options, const BfsOptions& bfs);
+
+}  // namespace tiermap

@@ -1,0 +1,27 @@
+// The stream of edges gone through beside its insertion: before, to know how large the file must be; afterwards, to
+// know what must be in it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "edges/edge_source.hpp"
+#include "ingest/adjacency_file.hpp"
+#include "ingest/adjacency_lists.hpp"
+#include "ingest/list_sums.hpp"
+#include "observe/progress.hpp"
+#include "parallel/thread_team.hpp"
+
+namespace tiermap {
+
+/// The blocks that the lists will have. Eight bytes of memory for each vertex meanwhile.
+BlockCounts count_blocks(const EdgeSource& source, ThreadTeam& team, ProgressDisplay& progress);
+
+/// What every list must be.
+ListSums sum_lists(const EdgeSource& source, ThreadTeam& team, ProgressDisplay& progress);
+
+/// Follows every list, and says in one line of the first that is wrong what is wrong with it. Empty if all are right.
+std::string find_wrong_list(const AdjacencyReader& reader, const ListSums& sums, std::uint64_t vertices,
+                            ThreadTeam& team, ProgressDisplay& progress);
+
+}  // namespace tiermap

@@ -1,0 +1,72 @@
+#include "kmer/classifier.hpp"
+
+#include <algorithm>
+#include <span>
+
+namespace tiermap {
+
+Classifier::Classifier(const Taxonomy& taxonomy, std::uint32_t k)
+    : taxonomy_(taxonomy), k_(k), votes_(taxonomy.size()) {}
+
+Classification Classifier::classify(std::string_view bases, KmerLookup& lookup) {
+  Classification result;
+  kmers_.clear();
+  for_each_kmer(bases, k_, [&](Kmer kmer) { kmers_.push_back(kmer); });
+  result.kmers = static_cast<std::uint32_t>(kmers_.size());
+  for (std::size_t first = 0; first < kmers_.size(); first += most_announced) {
+    const auto part = std::span(kmers_).subspan(first, std::min(most_announced, kmers_.size() - first));
+    lookup.announce(part);
+    for (const Kmer kmer : part) {
+      if (lookup.find(kmer, list_)) {
+        ++result.found;
+        vote();
+      }
+    }
+  }
+  result.taxon = choose();
+  return result;
+}
+
+void Classifier::vote() {
+  std::optional<Taxonomy::Place> common;
+  for (const TaxonCount& element : list_) {
+    const std::optional<Taxonomy::Place> place = taxonomy_.place_of(element.taxon);
+    if (!place.has_value()) {
+      refuse_damaged_database("the database");
+    }
+    common = common.has_value() ? taxonomy_.common_ancestor(*common, *place) : *place;
+  }
+  if (common.has_value() && votes_[*common]++ == 0) {
+    voted_.push_back(*common);
+  }
+}
+
+std::uint64_t Classifier::votes_on_way_to(Taxonomy::Place place) const noexcept {
+  std::uint64_t votes = votes_[place];
+  for (; taxonomy_.depth(place) > 0; votes += votes_[place]) {
+    place = taxonomy_.parent(place);
+  }
+  return votes;
+}
+
+/// And forgets the votes.
+TaxonId Classifier::choose() {
+  Taxonomy::Place best = 0;
+  std::uint64_t most = 0;
+  for (const Taxonomy::Place place : voted_) {
+    const std::uint64_t votes = votes_on_way_to(place);
+    if (votes > most) {
+      best = place;
+      most = votes;
+    } else if (votes == most) {
+      best = taxonomy_.common_ancestor(best, place);
+    }
+  }
+  for (const Taxonomy::Place place : voted_) {
+    votes_[place] = 0;
+  }
+  voted_.clear();
+  return most == 0 ? no_taxon : taxonomy_.id(best);
+}
+
+}  // namespace tiermap
