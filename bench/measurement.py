@@ -77,18 +77,22 @@ def drop_page_cache(*paths):
 
 
 class ProgressLine:
-    """One line on a terminal that says what runs and for how long; one line a run elsewhere."""
+    """One line on a terminal that says what runs and for how long; one line a run elsewhere, unless it is to be
+    quiet."""
 
-    def __init__(self, text):
+    def __init__(self, text, quiet=False):
         self.text = text
         self.started = time.monotonic()
         self.terminal = sys.stderr.isatty()
-        if not self.terminal:
+        if not self.terminal and not quiet:
             print(f"  {text} ...", file=sys.stderr, flush=True)
 
     def tick(self):
         if self.terminal:
-            print(f"\r\033[K  {self.text} ... {time.monotonic() - self.started:.0f} s", end="", file=sys.stderr, flush=True)
+            seconds = time.monotonic() - self.started
+            # Longer than the terminal is wide it could not be cleared.
+            line = f"{self.text} ... {seconds:.0f} s"[:shutil.get_terminal_size().columns - 1]
+            print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
 
     def close(self):
         if self.terminal:
@@ -105,12 +109,12 @@ def end_group(process):
             return
 
 
-def run_json(command, limit_bytes=None, drop=(), environment=None, timeout=600, label=None, cwd=None):
+def run_json(command, limit_bytes=None, drop=(), environment=None, timeout=600, label=None, cwd=None, quiet=False):
     """Runs a program that ends with a JSON object on standard output; returns the object, with "failed" set to a reason
     when it did not end well, "wall_seconds" always, and "group_peak_bytes" under a limit."""
     drop_page_cache(*drop)
     command = [str(part) for part in command]
-    progress = ProgressLine(label or " ".join(command))
+    progress = ProgressLine(label or " ".join(command), quiet)
     with contextlib.ExitStack() as stack:
         output = stack.enter_context(tempfile.TemporaryFile("w+"))
         errors = stack.enter_context(tempfile.TemporaryFile("w+"))
@@ -123,10 +127,11 @@ def run_json(command, limit_bytes=None, drop=(), environment=None, timeout=600, 
         try:
             while process.poll() is None:
                 if time.monotonic() - started > timeout:
-                    reason = f"stopped after {timeout} s"
+                    reason = f"stopped after {timeout:.0f} s"
                     break
                 progress.tick()
-                time.sleep(0.05)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=0.05)
         finally:
             if process.poll() is None:
                 end_group(process)
@@ -152,7 +157,8 @@ def run_json(command, limit_bytes=None, drop=(), environment=None, timeout=600, 
             result["group_peak_bytes"] = limit.peak_bytes()
         if reason:
             result["failed"] = reason
-            print(f"  {label or command[0]}: {reason}", file=sys.stderr)
+            if not quiet:
+                print(f"  {label or command[0]}: {reason}", file=sys.stderr)
         return result
 
 
@@ -172,16 +178,25 @@ def interleaved(cases, repetitions):
     return results
 
 
-def machine():
-    """What a reader has to know about this machine."""
+def remove(path):
+    """Removes a file, or a folder with all it holds."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def machine(disk="."):
+    """What a reader has to know about this machine and the disk that holds `disk`."""
     model = next((line.split(":", 1)[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
                   if line.startswith("model name")), os.uname().machine)
     memory = int(next(line.split()[1] for line in pathlib.Path("/proc/meminfo").read_text().splitlines()
                       if line.startswith("MemTotal")))
-    release = dict(line.split("=", 1) for line in pathlib.Path("/etc/os-release").read_text().splitlines() if "=" in line)
+    about = pathlib.Path("/etc/os-release").read_text().splitlines()
+    release = dict(line.split("=", 1) for line in about if "=" in line)
     return {"processor": model, "cores": os.cpu_count(), "memory_bytes": memory * 1024,
             "kernel": os.uname().release, "system": release.get("PRETTY_NAME", "").strip('"'),
-            "read_ahead_kib": read_ahead_kib("."), "date": time.strftime("%Y-%m-%d", time.gmtime())}
+            "read_ahead_kib": read_ahead_kib(disk), "date": time.strftime("%Y-%m-%d", time.gmtime())}
 
 
 def block_device_queue(path):

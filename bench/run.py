@@ -1,69 +1,129 @@
 #!/usr/bin/env python3
-"""`make bench`: measures every scenario and rewrites docs/benchmarks.md with its figures.
+"""`make bench`: measures every scenario into bench/results/, and writes docs/benchmarks.md and its plots from there.
 
-Runs are interleaved (each system once, then all again), the page cache is dropped before each, and all systems have the
-same memory limit. `--quick` uses small sizes and writes below build/bench only. `--only NAME` measures one scenario anew
-and keeps the results of the others; `--render` measures nothing and writes the page again.
+Runs are interleaved (each case once, then all again), the page cache is dropped before each, and all systems have the
+same memory limit. `--quick` uses small data and less than 15 minutes, and writes below build/bench/quick only.
 """
 import argparse
-import json
 import pathlib
 import sys
-import time
 
 import benchmarks_page
-from measurement import GIB, Interrupted, machine, scratch_folder, unwind_on_signals
+import plots
+from cases import Bench
+from measurement import GIB, Interrupted, scratch_folder, unwind_on_signals
 from memory_limit import limit_reason
-from scenarios import SCENARIOS, Bench
+from peers import BadPeer, Peer
+from results import ResultFolder
+from runner import Clock, Progress, ScenarioRun, commit_of
+from scenarios import SCENARIOS
+
+# What a quick run may take in all, drawing included: less than 15 minutes.
+QUICK_SECONDS = 820
 
 
-def measure(options, results, results_path):
-    """Runs the chosen scenarios and keeps each result as soon as it is there."""
-    with scratch_folder(options.scratch or options.output, (3 if options.quick else 12) * GIB) as scratch:
-        for name in options.only or SCENARIOS:
-            bench = Bench(options.bin.resolve(), scratch, options.detail, limit_reason())
-            print(f"{name}:", file=sys.stderr)
-            started = time.monotonic()
-            try:
-                tables, problem = SCENARIOS[name](bench), None
-            except RuntimeError as error:
-                tables, problem = [], str(error)
-            for file in scratch.iterdir():
-                file.unlink()
-            results["scenarios"][name] = {"tables": tables, "skipped": bench.skipped, "problem": problem,
-                                          "repetitions": bench.repetitions, "data_bytes": bench.data_bytes,
-                                          "machine": machine()}
-            results_path.write_text(json.dumps(results, indent=1) + "\n")
-            print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr)
+def measure(options, store):
+    """Runs the chosen scenarios. Returns the names of those that had a problem."""
+    chosen = [SCENARIOS[name] for name in SCENARIOS if name in (options.only or SCENARIOS)]
+    progress = Progress([scenario.name for scenario in chosen], options.seconds)
+    problems = []
+    clock = Clock(chosen, options.seconds)
+    commit = commit_of(options.root)
+    needed = {"quick": 4, "short": 12, "full": 40}[options.detail] * GIB
+    with scratch_folder(options.scratch or options.root / "build/bench", needed) as scratch:
+        bench = Bench(options.bin.resolve(), scratch, options.detail, limit_reason())
+        bench.repetitions = options.repetitions
+        if bench.limit_problem:
+            progress.say(f"mmap is left out: it cannot be held to a limit: {bench.limit_problem}")
+        for scenario in chosen:
+            progress.begin(scenario.name)
+            keep = store.read(scenario.name) if options.carry_on else ()
+            if ScenarioRun(scenario, bench, store, progress, options.peer, commit, clock, keep).run():
+                problems.append(scenario.name)
+    return problems
 
 
-def main():
-    root = pathlib.Path(__file__).resolve().parent.parent
+def render(options, store):
+    """Writes the pages; returns where."""
+    page = (options.output / "report.md") if options.quick else options.root / "docs/benchmarks.md"
+    results = {name: store.read(name) for name in store.scenarios()}
+    # Notes are about the committed results.
+    drawn = benchmarks_page.write(results, page, notes=None if options.quick else benchmarks_page.NOTES)
+    if drawn and not plots.have_matplotlib():
+        print("The plots were not drawn: python3-matplotlib is not installed", file=sys.stderr)
+    elif not options.quick:
+        # Pictures of what is no longer measured.
+        for picture in (page.parent / "figures").glob("*.png"):
+            if picture.name not in drawn:
+                picture.unlink()
+    return page
+
+
+def peer_option(text):
+    try:
+        return Peer.parse(text)
+    except BadPeer as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from problem
+
+
+def parse(root):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bin", type=pathlib.Path, default=root / "build/release/bin", help="where the programs are")
-    parser.add_argument("--output", type=pathlib.Path, default=root / "build/bench", help="where results.json goes")
-    parser.add_argument("--scratch", type=pathlib.Path, help="where the data goes (default: the output folder)")
+    parser.add_argument("--output", type=pathlib.Path, help="where results go (default: bench/results, or with --quick "
+                        "build/bench/quick)")
+    parser.add_argument("--scratch", type=pathlib.Path, help="where the data goes (default: build/bench)")
     parser.add_argument("--only", action="append", choices=list(SCENARIOS), help="measure only this (repeatable)")
-    parser.add_argument("--quick", action="store_true", help="small sizes; the page goes to the output folder")
-    parser.add_argument("--short", action="store_true", help="medians of three on 1 GiB and fewer points: half an hour")
-    parser.add_argument("--render", action="store_true", help="write the page from the results that are there")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="small data, less than 15 minutes, a report of its own")
+    size.add_argument("--short", action="store_true", help="1 GiB and fewer points: an hour or two")
+    parser.add_argument("--seconds", type=float, help="time for all scenarios together; each is cut at its share "
+                        f"(default: {QUICK_SECONDS} with --quick, else none)")
+    parser.add_argument("--repetitions", type=int, default=3, help="runs of each case")
+    parser.add_argument("--peer", action="append", type=peer_option, default=[], metavar="NAME=COMMAND",
+                        help="one more system: a command that takes the same arguments and prints the same JSON; "
+                        "{program} in it becomes sort, bfs, ... (repeatable)")
+    parser.add_argument("--continue", dest="carry_on", action="store_true", help="keep the runs that an interrupted "
+                        "measurement left, and make those that are missing")
+    parser.add_argument("--render", action="store_true", help="write the pages from the results that are there")
+    parser.add_argument("--list", action="store_true", help="say what would be measured, and end")
     options = parser.parse_args()
+    options.root = root
     options.detail = "quick" if options.quick else "short" if options.short else "full"
-    options.output.mkdir(parents=True, exist_ok=True)
-    results_path = options.output / ("results-quick.json" if options.quick else "results.json")
-    results = json.loads(results_path.read_text()) if results_path.exists() else {"scenarios": {}}
+    options.output = options.output or (root / "build/bench/quick" if options.quick else root / "bench/results")
+    options.seconds = options.seconds or (QUICK_SECONDS if options.quick else None)
+    if options.repetitions < 1:
+        parser.error(f"{options.repetitions} repetitions are none: choose 1 or more")
+    return options
+
+
+def show_list(options):
+    """Every scenario and how many cases it has."""
+    bench = Bench(options.bin, "SCRATCH", options.detail, dry=True)
+    for name in options.only or SCENARIOS:
+        print(f"{name}: {SCENARIOS[name].title}, {len(SCENARIOS[name].cases(bench))} cases, {options.repetitions} runs "
+              "each")
+
+
+def main(root=pathlib.Path(__file__).resolve().parent.parent):
+    options = parse(root)
+    if options.list:
+        show_list(options)
+        return 0
+    store = ResultFolder(options.output)
     unwind_on_signals()
+    problems, interrupted = [], None
     if not options.render:
         try:
-            measure(options, results, results_path)
+            problems = measure(options, store)
         except Interrupted as interruption:
-            print(f"\nended by {interruption}: the disk space is given back; scenarios that were finished are in "
-                  f"{results_path}", file=sys.stderr)
-            return 130
-    page = (options.output if options.quick else root / "docs") / "benchmarks.md"
-    benchmarks_page.write(results, page)
-    print(f"{page} is written from {results_path}")
-    return 1 if any(scenario["problem"] for scenario in results["scenarios"].values()) else 0
+            interrupted = interruption
+    page = render(options, store)
+    if interrupted:
+        print(f"\nended by {interrupted}: what was measured is in {options.output}, and in {page}; --continue makes "
+              "the runs that are missing", file=sys.stderr)
+        return 130
+    print(f"{page} is written from {options.output}" + (f"; problems: {', '.join(problems)}" if problems else ""))
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

@@ -1,284 +1,286 @@
 #!/usr/bin/env python3
-"""`make bench` with programs that only pretend, and the page that it writes, from results that are made up."""
+"""The page of benchmarks: what it says of results that are made up, and that the committed page is what the committed
+results give. The files of results: a torn line, a replaced scenario."""
 import contextlib
 import io
-import json
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import unittest
-from unittest import mock
 
 ROOT = pathlib.Path(sys.argv.pop(1))
 sys.path.insert(0, str(ROOT / "bench"))
 # Nothing is to be written into the source tree.
 sys.dont_write_bytecode = True
+import aims  # noqa: E402
 import benchmarks_page  # noqa: E402
-import run  # noqa: E402
-import scenarios  # noqa: E402
-from devices import DeviceUnavailable  # noqa: E402
-from measurement import MIB, Interrupted  # noqa: E402
+import paper_figures  # noqa: E402
+import plots  # noqa: E402
+from comparison import Pick, Ratio, ratio_of, worst_step  # noqa: E402
+from measurement import MIB  # noqa: E402
+from results import METRICS, ResultFolder, better_of, points_of, unit_of  # noqa: E402
+from scenarios import SCENARIOS  # noqa: E402
 
 MACHINE = {"processor": "Abacus", "cores": 2, "memory_bytes": 8 << 30, "kernel": "6.1", "system": "Debian",
            "read_ahead_kib": 128, "date": "2026-01-02"}
 
-# Stands for every program: notes how it was called, makes the files that are looked for, and says what it measured.
-PRETENDER = """#!{python}
-import json, os, pathlib, sys
-words = sys.argv[1:]
-value = lambda option: words[words.index(option) + 1] if option in words else ""
-with open(pathlib.Path(sys.argv[0]).parent / "calls", "a") as calls:
-    print(pathlib.Path(sys.argv[0]).name, *words, file=calls)
-if "--generate" in words:
-    with open(value("--file"), "wb") as data:
-        data.truncate(int(value("--bytes").removesuffix("MiB")) << 20)
-if "--build-only" in words:
-    with open(value("--graph"), "wb") as graph:
-        graph.truncate(400 << 20)
-rate, time = (1.0, 2.0) if value("--system") == "mmap" else (2.0, 1.0)
-stages = {{"total": {{"count": 5, "p50_ns": 1023, "p99_ns": 2047}}}}
-print(json.dumps({{"seconds": time, "microseconds_mean": time, "cpu_microseconds_per_fault": time,
-                  "operations_per_second": rate, "bytes_per_second": rate, "read_bytes": 3 << 20,
-                  "verified": os.environ.get("WRONG") != value("--system"), "statistics": {{"stages": stages}}}}))
-"""
+
+def runs(series, *values, system=None, x=None, panel="", metric="seconds", failed=None, **changed):
+    """The lines of one case: a run for each value, or one that failed."""
+    line = {"scenario": "any", "kind": "run", "panel": panel, "series": series, "system": system or series.split()[0],
+            "x": x, "metric": metric, "unit": unit_of(metric), "better": better_of(metric), "failed": failed,
+            "repetition": 1, "detail": "full", "command": ["program"], "environment": {}, "limit_bytes": 64 * MIB,
+            "data_bytes": 256 * MIB, "wall_seconds": 1.0, "group_peak_bytes": None, "time": "2026-01-02T03:04:05Z",
+            "commit": "abc", "quiet": True, "machine": MACHINE, "result": {}, **changed}
+    return [{**line, "value": value} for value in values] or [{**line, "value": None}]
 
 
-def row(*labels, median=None, **last):
-    """A case as it was measured; without a median it failed."""
-    summary = {"median": median, "min": median * 0.9, "max": median * 1.1, "runs": 3} if median else None
-    problem = None if median else "exit code 1: no luck"
-    return {"labels": list(labels), "summary": summary, "last": last, "problem": problem}
-
-
-def table(*rows, title="one pass", unit="bytes/s", better="more", **more):
-    return {"title": title, "metric": "any", "unit": unit, "better": better, "rows": list(rows), **more}
-
-
-def scenario(*tables, **changed):
-    return {"tables": list(tables), "skipped": [], "problem": None, "repetitions": 3, "data_bytes": 1 << 30,
-            "machine": MACHINE, **changed}
-
-
-class Page(unittest.TestCase):
+class Folder(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.path = pathlib.Path(folder.name) / "docs/benchmarks.md"
+        self.folder = pathlib.Path(folder.name)
 
-    def lines(self, **scenarios_by_name):
-        with mock.patch.dict(sys.modules, {"matplotlib": None}):
-            benchmarks_page.write({"scenarios": {name.replace("_", "-"): found
-                                                 for name, found in scenarios_by_name.items()}}, self.path)
-        return self.path.read_text().splitlines()
 
-    def verdicts(self, **scenarios_by_name):
-        """(case, best of ours, rival, times as good) of each line of the summary."""
-        lines = self.lines(**scenarios_by_name)
-        first = lines.index("|---|---|---|---|---|") + 1
-        return [tuple(line.split(" | ")[1:4]) + (line.split(" | ")[4].removesuffix(" |"),)
-                for line in lines[first:lines.index("", first)]]
+class ResultFiles(Folder):
+    def setUp(self):
+        super().setUp()
+        self.store = ResultFolder(self.folder / "results")
+
+    def read(self):
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            return self.store.read("sort"), said.getvalue()
+
+    def test_lines_come_back_as_they_were_added(self):
+        lines = [{"kind": "run", "value": 1.5}, {"kind": "cut"}]
+        for line in lines:
+            self.store.append("sort", line)
+        self.assertEqual(self.read(), (lines, ""))
+        self.store.rewrite("sort", lines[1:])
+        self.assertEqual(self.read(), (lines[1:], ""))
+        self.assertEqual(self.store.scenarios(), ["sort"])
+
+    def test_a_torn_last_line_is_left_out_and_the_next_one_takes_its_place(self):
+        self.store.append("sort", {"value": 1})
+        whole = self.store.path("sort").read_bytes()
+        for torn in (b'{"value": 2', b'{', b'{"value": "\xc3'):
+            self.store.path("sort").write_bytes(whole + torn)
+            lines, said = self.read()
+            self.assertEqual(lines, [{"value": 1}])
+            self.assertIn("sort.jsonl:2: the last line is torn", said)
+            self.store.append("sort", {"value": 3})
+            self.assertEqual(self.read(), ([{"value": 1}, {"value": 3}], ""))
+
+    def test_a_line_in_the_middle_that_is_no_json_was_edited_by_hand(self):
+        self.store.append("sort", {"value": 1})
+        self.store.path("sort").write_text('{"value": 1\n{"value": 2}\n')
+        with self.assertRaises(SystemExit) as refused:
+            self.read()
+        self.assertIn("sort.jsonl:1 is no JSON", str(refused.exception))
+
+
+class Ratios(unittest.TestCase):
+    def test_the_best_of_each_side_counts_whatever_the_unit(self):
+        seconds = runs("tiermap", 4.0, 2.0, 3.0) + runs("mmap random", 9.0) + runs("mmap normal", 6.0)
+        self.assertEqual(ratio_of(seconds, Ratio()).value, 2.0)
+        self.assertEqual(ratio_of(seconds, Ratio()).other.series, "mmap normal")
+        rates = runs("tiermap", 3.0, metric="teps") + runs("mmap random", 2.0, metric="teps") + runs(
+            "mmap normal", 1.0, metric="teps")
+        self.assertEqual(ratio_of(rates, Ratio()).value, 1.5)
+
+    def test_a_place_is_compared_with_the_same_place_or_with_what_holds_everywhere(self):
+        lines = (runs("tiermap", 8.0, x=2) + runs("tiermap", 2.0, x=64) + runs("mmap", 4.0, x=2)
+                 + runs("mmap", 6.0, x=64))
+        self.assertEqual(ratio_of(lines, Ratio(Pick(x="highest"))).value, 3.0)
+        self.assertEqual(ratio_of(lines, Ratio(Pick(x="lowest"))).value, 0.5)
+        self.assertEqual(ratio_of(lines, Ratio()).value, 2.0)
+        self.assertEqual(ratio_of(lines, Ratio(Pick(x=64), Pick("tiermap", x=2))).value, 4.0)
+        self.assertIsNone(ratio_of(lines, Ratio(Pick(x=16))))
+        everywhere = runs("tiermap", 8.0, x=2) + runs("mmap", 4.0)
+        self.assertEqual(ratio_of(everywhere, Ratio(Pick(x=2))).value, 0.5)
+
+    def test_the_highest_place_counts_even_if_it_failed(self):
+        lines = runs("tiermap", 1.0, x=2) + runs("tiermap", x=64, failed="no luck") + runs("mmap", 4.0, x=2) + runs(
+            "mmap", 4.0, x=64)
+        self.assertIsNone(ratio_of(lines, Ratio(Pick(x="highest"))))
+
+    def test_the_worst_step_is_the_deepest_fall_of_tiermap_between_2_and_64_threads(self):
+        lines = [line for x, value in ((1, 9.0), (2, 10.0), (8, 20.0), (64, 15.0), (128, 1.0))
+                 for line in runs("tiermap", value, x=x, metric="teps")] + runs("mmap", 1.0, x=2, metric="teps")
+        ratio, earlier, later = worst_step(lines)
+        self.assertEqual((ratio, earlier.x, later.x), (0.75, 8, 64))
+
+
+class Page(Folder):
+    def pages(self, **results):
+        """The lines of the page and those of its tables."""
+        path = self.folder / "docs/benchmarks.md"
+        benchmarks_page.write({name.replace("_", "-"): lines for name, lines in results.items()}, path,
+                              notes=self.folder / "notes", draw=False)
+        return path.read_text().splitlines(), path.with_name("benchmark-tables.md").read_text().splitlines()
+
+    def note(self, name, text):
+        path = self.folder / "notes" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
 
     def test_a_table_has_a_line_for_each_case_and_says_what_failed(self):
-        lines = self.lines(sequential_read=scenario(table(
-            row("tiermap", median=2_000_000_000.0, cpu_seconds=1.25, read_bytes=1 << 30, group_peak_bytes=256 * MIB),
-            row("mmap normal", user_seconds=0.5, system_seconds=0.25))))
-        at = lines.index("### Sequential read, cold: one pass") + 2
-        self.assertEqual(lines[at:at + 5], [
+        _, tables = self.pages(sequential_read=runs(
+            "tiermap", 1.8e9, 2e9, 2.2e9, metric="bytes_per_second", panel="one pass", group_peak_bytes=256 * MIB,
+            result={"cpu_seconds": 1.25, "read_bytes": 1 << 30}) + runs(
+                "mmap normal", metric="bytes_per_second", panel="one pass", failed="exit code 1: no luck"))
+        at = tables.index("### Sequential read, cold: one pass") + 2
+        self.assertEqual(tables[at:at + 5], [
             "| system | median rate | least | most | runs | CPU s | read | peak memory |",
             "|---|---|---|---|---|---|---|---|",
             "| tiermap | 2,000 MB/s | 1,800 MB/s | 2,200 MB/s | 3 | 1.2 | 1 GiB | 256 MiB |",
-            "| mmap normal | exit code 1: no luck |  |  | 0 | 0.8 |  |  |",
-            ""])
+            "| mmap normal | exit code 1: no luck |  |  | 0 |  |  |  |", ""])
 
-    def test_threads_are_a_column_of_their_own(self):
-        lines = self.lines(sort=scenario(table(row("tiermap", 8, median=1.5), title="threads", unit="s",
-                                               better="less")))
-        self.assertIn("| system | threads | median s | least | most | runs | CPU s | read | peak memory |", lines)
-        self.assertIn("| tiermap | 8 | 1.50 | 1.35 | 1.65 | 3 |  |  |  |", lines)
-
-    def test_stages_and_limits_are_told(self):
+    def test_places_are_a_column_of_their_own_and_stages_are_told(self):
         stages = {"total": {"count": 1234, "p50_ns": 4095, "p99_ns": 8191}, "read": {"count": 0}}
-        lines = self.lines(
-            fault_latency=scenario(table(row("tiermap notify", 2, median=4.0, statistics={"stages": stages},
-                                             cpu_microseconds_per_fault=3.5), title="room for all", unit="us")),
-            breadth_first_search=scenario(table(row("tiermap", median=1.0), title="ratio 4", data_bytes=1 << 30,
-                                                limit_bytes=256 * MIB)))
-        self.assertIn("| room for all | tiermap notify | 2 | total | 1,234 | 4.09 | 8.19 | 3.50 |", lines)
-        self.assertIn("### Breadth-first search: ratio 4 (1 GiB of data, limit 256 MiB)", lines)
+        _, tables = self.pages(
+            sort_threads=runs("tiermap", 1.35, 1.5, 1.65, x=8),
+            fault_latency=runs("tiermap notify", 4.0, x=2, panel="room for all", metric="microseconds_mean",
+                               result={"statistics": {"stages": stages}, "cpu_microseconds_per_fault": 3.5}))
+        self.assertIn("| tiermap | 8 | 1.50 | 1.35 | 1.65 | 3 |  |  |  |", tables)
+        self.assertIn("| room for all | tiermap notify | 2 | total | 1,234 | 4.09 | 8.19 | 3.50 |", tables)
 
-    def test_what_was_skipped_failed_or_not_measured_is_said(self):
-        lines = self.lines(sort=scenario(skipped=[("mmap", "no control group")], problem="the disk is full"))
-        self.assertIn("Skipped: mmap: no control group.", lines)
-        self.assertIn("This scenario failed: the disk is full", lines)
-        self.assertEqual(lines.count("Not measured yet."), len(benchmarks_page.SECTIONS) - 1)
-        self.assertIn("Machine: Abacus, 2 cores, 8 GiB of memory, Linux 6.1, Debian.", lines)
+    def test_each_figure_to_reach_is_met_explained_or_said_to_be_missing(self):
+        self.note("aims/bfs.md", "The disk is slow.")
+        self.note("aims/sort.md", "Not shown: it is met.")
+        page, _ = self.pages(
+            sort_page_size=runs("tiermap", 2.0, x=4096) + runs("mmap random", 9.0) + runs("mmap normal", 5.0, 5.0),
+            bfs_page_size=runs("tiermap", 2.0, x=4096, panel="ratio 4") + runs("mmap normal", 3.0, panel="ratio 4"),
+            search=[{"kind": "skipped", "what": "search", "reason": "tiermap-search is not built"}])
+        self.assertIn("| Sort against mmap | at least 2.5 | 2.5 (MCHPC, Fig. 2) | 2.50, 1 runs, 2026-01-02: tiermap at "
+                      "4 KiB against mmap normal | met |", page)
+        self.assertTrue(any("1.50, 1 runs" in line and line.endswith("| not met; [why](#why-bfs) |") for line in page))
+        self.assertIn("The disk is slow.", page)
+        self.assertNotIn("Not shown: it is met.", page)
+        self.assertTrue(any("not measured: tiermap-search is not built" in line for line in page))
+        self.assertIn("Scenario `search`: not measured: tiermap-search is not built.", page)
+        self.assertIn("Scenario `ycsb-threads`: not measured yet.", page)
 
-    def test_what_is_written_by_hand_stays(self):
-        by_hand = ["# Why", "", "Because."]
-        lines = self.lines()
-        begin, end = map(lines.index, benchmarks_page.BY_HAND)
-        self.path.write_text("\n".join(lines[:begin + 1] + by_hand + lines[end:]))
-        for _ in range(2):
-            lines = self.lines()
-            begin, end = map(lines.index, benchmarks_page.BY_HAND)
-            self.assertEqual(lines[begin + 1:end], by_hand)
+    def test_throughput_that_falls_as_threads_are_added_does_not_meet_its_figure(self):
+        for later, word in ((9.6, "met"), (9.4, "not met")):
+            page, _ = self.pages(kmer_threads=runs("tiermap", 10.0, x=2, metric="bases_per_second")
+                                 + runs("tiermap", later, x=64, metric="bases_per_second"))
+            self.assertTrue(any(line.startswith("| Classifying reads: 2 to 64 threads") and line.endswith(f"| {word} |")
+                                for line in page), word)
 
-    def test_the_best_of_ours_is_set_against_the_best_of_each_rival(self):
-        rows = (row("tiermap slow", median=30.0), row("tiermap fast", median=60.0), row("mmap normal", median=20.0),
-                row("mmap random", median=40.0), row("read(), O_DIRECT", median=30.0), row("mmap failed"))
-        self.assertEqual(self.verdicts(sequential_read=scenario(table(*rows))), [
-            ("one pass", "tiermap fast", "mmap random", "1.50"),
-            ("one pass", "tiermap fast", "read(), O_DIRECT", "2.00")])
+    def test_half_the_memory_may_cost_so_much_and_no_more(self):
+        for half, word in ((1.23, "met"), (1.25, "not met")):
+            page, _ = self.pages(bfs_memory=runs("tiermap", 1.0, x=50) + runs("tiermap", half, x=25))
+            self.assertTrue(any("level by level: times as long" in line and line.endswith(f"| {word} |")
+                                for line in page), word)
 
-    def test_where_less_is_better_the_ratio_is_the_rivals_time_over_ours(self):
-        rows = (row("tiermap slow", median=3.0), row("tiermap fast", median=2.0), row("mmap normal", median=8.0),
-                row("mmap random", median=6.0))
-        self.assertEqual(self.verdicts(sort=scenario(table(*rows, unit="s", better="less"))),
-                         [("one pass", "tiermap fast", "mmap random", "3.00")])
+    def test_the_papers_value_stands_beside_ours_and_where_it_is_said(self):
+        page, _ = self.pages(sort_page_size=runs("tiermap", 2.0, x=8 * MIB) + runs("mmap normal", 4.0))
+        self.assertIn("| at best (8 MiB pages) (section 6.1: \"achieves 2.5 times speedup\") | 2.50 | 2.00 | tiermap "
+                      "at 8 MiB against mmap normal |", page)
+        self.assertTrue(any("Fig. 6**" in line and "not mirrored" in line for line in page))
 
-    def test_each_number_of_threads_is_compared_by_itself(self):
-        rows = (row("tiermap", 2, median=2.0), row("tiermap", 8, median=4.0), row("mmap", 2, median=6.0),
-                row("mmap", 8, median=16.0))
-        self.assertEqual(self.verdicts(sort=scenario(table(*rows, title="threads", unit="s", better="less"))),
-                         [("threads, 2 threads", "tiermap", "mmap", "3.00"),
-                          ("threads, 8 threads", "tiermap", "mmap", "4.00")])
+    def test_what_was_skipped_cut_or_disturbed_is_said(self):
+        lines = runs("tiermap", 2.0, x=2, quiet=False) + [
+            {"kind": "skipped", "what": "mmap normal", "reason": "no control group"},
+            {"kind": "cut", "repetition": 2, "runs": 5, "whole": 9, "cases_without_a_run": 1}]
+        for page in self.pages(sort_threads=lines):
+            self.assertIn("Skipped: mmap normal: no control group.", page)
+            self.assertIn("Cut after 5 of 9 runs, in round 2: its time was up; 1 cases have no run.", page)
+            self.assertIn("Other work was going on at the beginning of 1 of 1 runs.", page)
+
+    def test_notes_are_taken_over_in_the_order_of_their_names(self):
+        self.note("20-later.md", "## Later\n\nBecause.")
+        self.note("10-first.md", "## First")
+        page, _ = self.pages()
+        self.assertEqual(page[-5:], ["## First", "", "## Later", "", "Because."])
 
     def test_the_word_follows_from_the_aim(self):
-        def said(name, title, rival, ratio):
-            found = scenario(table(row("tiermap", median=ratio * 1000), row(rival, median=1000.0), title=title))
-            return self.verdicts(**{name: found})[0][3]
-
-        for name, title, rival, ratio, expected in (
-                ("sequential_read", "one pass", "mmap sequential", 0.952, "0.95 (within the aim)"),
-                ("sequential_read", "one pass", "read(), O_DIRECT", 0.94, "0.94 (loss)"),
-                ("sequential_read", "one pass", "mmap normal", 1.0, "1.00"),
-                ("random_reads", "4KiB blocks, 1 threads", "fio, io_uring", 0.9, "0.90 (within the aim)"),
-                ("random_reads", "4KiB blocks, 1 threads", "fio, io_uring", 0.89, "0.89 (loss)"),
-                ("random_reads", "4KiB blocks, 1 threads", "mmap random", 0.98, "0.98 (loss)"),
-                ("random_reads", "4KiB blocks, 1 threads", "pread, O_DIRECT", 0.98, "0.98 (loss)"),
-                ("sort", "page sizes, 2 threads", "mmap normal", 2.5, "2.50"),
-                ("sort", "page sizes, 2 threads", "mmap normal", 2.4, "2.40 (short of the aim)"),
-                ("breadth_first_search", "ratio 4", "mmap normal", 1.4, "1.40 (short of the aim)"),
-                ("breadth_first_search", "ratio 2", "mmap normal", 0.9, "0.90 (loss)"),
-                ("breadth_first_search", "all fits", "mmap normal, warm", 1.4, "1.40"),
-                ("breadth_first_search", "all fits", "memory, warm", 0.96, "0.96 (within the aim)")):
-            self.assertEqual(said(name, title, rival, ratio), expected, f"{name}: {title}, {rival}")
-
-    def test_every_aim_is_one_of_a_scenario_that_is_measured(self):
-        sections = [section[0] for section in benchmarks_page.SECTIONS]
-        self.assertEqual(sorted(sections), sorted(scenarios.SCENARIOS))
-        for key, _, _, _ in benchmarks_page.AIMS:
-            self.assertIn(key, sections)
+        for name, panel, rival, ratio, expected in (
+                ("sequential-read", "one pass", "mmap sequential", 0.952, "0.95 (within the aim)"),
+                ("sequential-read", "one pass", "direct", 0.94, "0.94 (loss)"),
+                ("sequential-read", "one pass", "mmap normal", 1.0, "1.00"),
+                ("random-reads", "4KiB blocks", "fio", 0.9, "0.90 (within the aim)"),
+                ("random-reads", "4KiB blocks", "mmap random", 0.98, "0.98 (loss)"),
+                ("sort-page-size", "", "mmap normal", 2.4, "2.40 (short of the aim)"),
+                ("bfs-page-size", "ratio 2", "mmap normal", 0.9, "0.90 (loss)"),
+                ("bfs-page-size", "all fits", "mmap normal", 1.4, "1.40"),
+                ("bfs-page-size", "all fits", "memory", 0.96, "0.96 (within the aim)")):
+            lines = runs("tiermap", 1000.0, panel=panel) + runs(rival, 1000 * ratio, panel=panel)
+            page, _ = self.pages(**{name: lines})
+            self.assertTrue(any(f"| {rival} | {expected} |" in line for line in page), f"{name}: {panel}, {rival}")
 
 
-class Run(unittest.TestCase):
-    """The whole of it, with pretenders for programs."""
+class Lists(unittest.TestCase):
+    def test_every_figure_and_aim_is_of_a_scenario_that_is_measured(self):
+        for figure in paper_figures.FIGURES:
+            self.assertIn(figure.scenario, SCENARIOS, figure.key)
+            self.assertIn(figure.paper, paper_figures.PAPERS)
+        for name in (*(aim.scenario for aim in aims.FIGURES), *aims.THREADS, *(other[0] for other in aims.OTHERS),
+                     *aims.IN_WORDS, *paper_figures.STAND_INS):
+            self.assertIn(name, SCENARIOS)
+        keys = [figure.key for figure in paper_figures.FIGURES] + [aim.key for aim in aims.FIGURES]
+        self.assertEqual(len(keys), len(set(keys)))
+
+    def test_every_figure_of_the_papers_is_mirrored_or_said_to_be_impossible(self):
+        wanted = {"umap-tpds": "3a 3b 3c 3d 4a 4b 5a 5b 6a 6b 7 8", "umap-mchpc": "2 3 4 5 6 7 8",
+                  "sparsestore": "2a 2b", "di-mmap": "3 4 5 6 7a 7b 8 9 10 11 12 13"}
+        for paper, numbers in wanted.items():
+            found = [figure.number for figure in paper_figures.FIGURES if figure.paper == paper]
+            found += [entry[1] for entry in paper_figures.IMPOSSIBLE if entry[0] == paper]
+            expected = [f"Fig. {number}" for number in numbers.split()] + ["Table 3"] * (paper == "umap-tpds")
+            self.assertEqual(sorted(found), sorted(expected), paper)
+
+
+class Committed(Folder):
+    """bench/results, docs/benchmarks.md and its plots belong together."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.bin, self.output = pathlib.Path(folder.name) / "bin", pathlib.Path(folder.name) / "output"
-        self.bin.mkdir()
-        for name in ("bench-random_read", "bench-sequential_read", "bench-fault_latency", "tiermap-sort",
-                     "tiermap-bfs"):
-            (self.bin / name).write_text(PRETENDER.format(python=sys.executable))
-            (self.bin / name).chmod(0o755)
-        for where, name, value in (
-                (run, "GIB", 0), (run, "unwind_on_signals", lambda: None),
-                (run, "limit_reason", lambda: "not permitted"),
-                (scenarios, "loop_disk", mock.Mock(side_effect=DeviceUnavailable("no loop devices"))),
-                (scenarios.shutil, "which", lambda _: None)):
-            self.replace(mock.patch.object(where, name, value))
-        self.replace(mock.patch.dict(os.environ, {"TIERMAP_BENCH_DROP_CACHES": "0"}))
-        self.replace(mock.patch.dict(sys.modules, {"matplotlib": None}))
+        super().setUp()
+        store = ResultFolder(ROOT / "bench/results")
+        self.results = {name: store.read(name) for name in store.scenarios()}
 
-    def replace(self, patch):
-        patch.start()
-        self.addCleanup(patch.stop)
+    def test_the_pages_are_what_the_results_give(self):
+        written = self.folder / "benchmarks.md"
+        drawn = benchmarks_page.write(self.results, written, draw=False)
+        for path in (written, written.with_name("benchmark-tables.md")):
+            self.assertEqual(path.read_text(), (ROOT / "docs" / path.name).read_text(),
+                             f"docs/{path.name} is not what bench/results and bench/notes give: run bench/run.py "
+                             "--render")
+        self.assertEqual({path.name for path in (ROOT / "docs/figures").glob("*.png")}, drawn)
 
-    def bench(self, *arguments):
-        """Runs it with small sizes; returns the exit code and the results. The scratch folder has to be gone."""
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()), \
-                mock.patch.object(sys, "argv", ["run.py", "--quick", "--bin", str(self.bin), "--output",
-                                                str(self.output), *arguments]):
-            code = run.main()
-        self.assertEqual(list(self.output.glob("scratch-*")), [])
-        results = self.output / "results-quick.json"
-        return code, json.loads(results.read_text())["scenarios"] if results.exists() else {}
+    def test_the_plots_are_those_of_the_results(self):
+        figures = {figure.key: figure for figure in paper_figures.FIGURES}
+        for path in (ROOT / "docs/figures").glob("*.png"):
+            figure = figures.get(path.stem)
+            lines = self.results.get(figure.scenario if figure else path.stem, [])
+            self.assertEqual(plots.checksum_in(path), plots.checksum(lines, figure),
+                             f"{path.name} was drawn from other results: run bench/run.py --render")
 
-    def page(self):
-        return (self.output / "benchmarks.md").read_text()
+    def test_every_line_has_what_it_takes_to_run_it_again_and_nothing_of_the_machines_folders(self):
+        for name, lines in self.results.items():
+            self.assertIn(name, SCENARIOS)
+            for line in lines:
+                self.assertEqual(line["scenario"], name)
+                if line["kind"] != "run":
+                    continue
+                self.assertIn(line["metric"], METRICS)
+                for key in ("command", "environment", "machine", "time", "commit", "limit_bytes", "result",
+                            "repetition"):
+                    self.assertIn(key, line, name)
+                for word in line["command"]:
+                    self.assertFalse(word.startswith("/"), f"{name}: {word}")
 
-    def test_every_scenario_is_measured_and_on_the_page(self):
-        code, results = self.bench()
-        self.assertEqual(code, 0)
-        self.assertEqual(set(results), set(scenarios.SCENARIOS))
-        for name, found in results.items():
-            self.assertIsNone(found["problem"], name)
-            self.assertTrue(found["tables"], name)
-            for case in (case for measured in found["tables"] for case in measured["rows"]):
-                self.assertEqual(case["summary"]["runs"], 1, f"{name}: {case}")
-                self.assertFalse(case["labels"][0].startswith("mmap"), f"{name}: no limit, and {case}")
-        self.assertNotIn("Not measured yet", self.page())
-        self.assertIn("Skipped: one pass: mmap normal: not permitted.", self.page())
-        self.assertIn("Skipped: random reads: fio: fio is not installed.", self.page())
-
-    def test_one_scenario_anew_keeps_the_others_and_a_wrong_result_is_said(self):
-        self.bench("--only", "sequential-read")
-        with mock.patch.dict(os.environ, {"WRONG": "tiermap"}):
-            code, results = self.bench("--only", "sort")
-        self.assertEqual(code, 0)
-        self.assertEqual(set(results), {"sequential-read", "sort"})
-        wrong = results["sort"]["tables"][0]["rows"][0]
-        self.assertEqual((wrong["summary"], wrong["problem"]), (None, "wrong result"))
-        self.assertIn("| tiermap, 1MiB pages | wrong result |", self.page())
-
-    def test_all_systems_run_under_the_same_limit(self):
-        limits = []
-
-        class NoLimit:
-            def __init__(self, limit_bytes):
-                limits.append(limit_bytes)
-
-            def __enter__(self):
-                return self
-
-            def __exit__(self, *_):
-                return None
-
-            def start(self, command, **streams):
-                return subprocess.Popen(command, start_new_session=True, **streams)
-
-            def peak_bytes(self):
-                return None
-
-        with mock.patch("measurement.MemoryLimit", NoLimit), mock.patch.object(run, "limit_reason", lambda: None):
-            code, results = self.bench("--only", "sequential-read")
-        self.assertEqual(code, 0)
-        cases = [case["labels"][0] for case in results["sequential-read"]["tables"][0]["rows"]]
-        self.assertEqual(limits, [128 * MIB] * len(cases))
-        self.assertTrue(any(case.startswith("mmap") for case in cases), cases)
-        calls = (self.bin / "calls").read_text().splitlines()
-        budgets = {call.split("--budget ")[1].split()[0] for call in calls if "--budget" in call}
-        self.assertEqual(budgets, {"104MiB", "64MiB"})
-        self.assertIn("| mmap normal | 2.00 |", self.page())
-
-    def test_rendering_measures_nothing_and_ends_with_1_if_a_scenario_failed(self):
-        self.output.mkdir()
-        for problem, expected in ((None, 0), ("no disk", 1)):
-            (self.output / "results-quick.json").write_text(
-                json.dumps({"scenarios": {"sort": scenario(problem=problem)}}))
-            self.assertEqual(self.bench("--render")[0], expected)
-        self.assertIn("This scenario failed: no disk", self.page())
-        self.assertFalse((self.bin / "calls").exists())
-
-    def test_an_interruption_keeps_what_was_finished_and_ends_with_130(self):
-        with mock.patch.dict(scenarios.SCENARIOS, {"sort": mock.Mock(side_effect=Interrupted("SIGTERM"))}):
-            code, results = self.bench("--only", "sequential-read", "--only", "sort")
-        self.assertEqual(code, 130)
-        self.assertEqual(set(results), {"sequential-read"})
+    def test_a_pictures_checksum_can_be_read_back(self):
+        if not plots.have_matplotlib():
+            self.skipTest("matplotlib is not installed")
+        lines = runs("tiermap", 1.0, 2.0, x=2) + runs("mmap random", 3.0, x=2) + runs("tiermap", 1.0, x=4)
+        figure = next(figure for figure in paper_figures.FIGURES if figure.scenario == "sort-threads")
+        picture = self.folder / "plot.png"
+        self.assertTrue(plots.draw(picture, lines, "threads", "A title", figure))
+        self.assertEqual(plots.checksum_in(picture), plots.checksum(lines, figure))
+        self.assertNotEqual(plots.checksum_in(picture), plots.checksum(lines[1:], figure))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,161 @@
+"""The figures to reach: what is aimed at, what the papers had, and which measured ratio decides."""
+import dataclasses
+
+from comparison import Pick, Ratio, ratio_of, worst_step
+
+
+@dataclasses.dataclass(frozen=True)
+class Aim:
+    key: str
+    what: str
+    least: float
+    paper: str
+    scenario: str
+    ratio: Ratio = Ratio()
+    # Less is better: the ratio is to be at most `least`.
+    at_most: bool = False
+
+
+FIGURES = (
+    Aim("sort", "Sort against mmap", 2.5, "2.5 (MCHPC, Fig. 2)", "sort-page-size"),
+    Aim("bfs", "Breadth-first search level by level, memory for a quarter, against mmap", 1.8, "1.8 (MCHPC, Fig. 3)",
+        "bfs-page-size", Ratio(panel="ratio 4")),
+    Aim("bfs-ratio-2", "The same, memory for half", 1.8, "1.8 (MCHPC, Fig. 3)", "bfs-page-size",
+        Ratio(panel="ratio 2")),
+    Aim("bfs-fully-external", "Breadth-first search, all on the store, against mmap", 3,
+        "7.44 (DI-MMAP, Fig. 12; a 2.6 kernel)", "bfs-fully-external"),
+    Aim("kmer-lookup", "k-mer look-up, two-level index, against mmap", 2, "4 (DI-MMAP, Fig. 7b)", "kmer-lookup",
+        Ratio(panel="two-level")),
+    Aim("search-vector", "Search in a sorted vector against mmap", 2, "(DI-MMAP, Fig. 6: a plot only)", "search",
+        Ratio(panel="vector")),
+    Aim("search-ordered", "Search in a red-black tree against mmap", 2, "(DI-MMAP, Fig. 6: a plot only)", "search",
+        Ratio(panel="ordered")),
+    Aim("search-unordered", "Search in a hash table against mmap", 2, "(DI-MMAP, Fig. 6: a plot only)", "search",
+        Ratio(panel="unordered")),
+    Aim("ycsb", "YCSB, workload A, at the most executors, against mmap", 1.9, "1.9 (UMap, Fig. 3c)", "ycsb-threads",
+        Ratio(Pick(x="highest"), panel="A")),
+    Aim("ingest", "Graph construction against mmap", 5, "5 to 12 (UMap, Fig. 8)", "ingest-page-size"),
+    Aim("ingest-sparse", "Graph construction, 16 KiB pages: 1,024 files against one", 1.3, "1.7 (UMap, Fig. 8)",
+        "ingest-page-size", Ratio(Pick(series="tiermap, 1024 files", x=16 << 10),
+                                  Pick("tiermap", "tiermap, one file"))),
+    Aim("random-io", "Random reads by 128 threads: of direct I/O", 0.9, "0.87 (DI-MMAP, Fig. 3)", "random-io-read",
+        Ratio(Pick(x=128), Pick("direct"))),
+    Aim("half-memory", "Breadth-first search, all on the store: times as long with half the memory", 1.23,
+        "1.23 (DI-MMAP, Fig. 13)", "bfs-fully-external-memory",
+        Ratio(Pick(series="tiermap self", x=25), Pick("tiermap", "tiermap self", 12.5)), at_most=True),
+    Aim("half-memory-levels", "Breadth-first search level by level: times as long with half the memory", 1.23,
+        "1.23 (DI-MMAP, Fig. 13)", "bfs-memory", Ratio(Pick(x=50), Pick("tiermap", x=25)), at_most=True),
+)
+
+# Throughput must not fall as threads are added, 2 to 64. A median that is lower by less than this is taken for noise.
+NOISE = 0.05
+THREADS = ("sort-threads", "bfs-threads", "bfs-semi-external", "bfs-fully-external", "random-io-read",
+           "random-io-write", "search", "kmer-lookup", "kmer-threads", "ingest-threads", "ycsb-threads")
+
+# What the scenarios' other comparisons were to reach: (scenario, how the panels' names begin, rival, least times as
+# good). Where none is said, Tiermap is to be ahead.
+OTHERS = (
+    ("random-reads", "", "fio", 0.9),
+    ("sequential-read", "", "mmap", 0.95),
+    ("sequential-read", "", "direct", 0.95),
+    ("sort-page-size", "", "mmap", 2.5),
+    ("bfs-page-size", "ratio", "mmap", 1.8),
+    ("bfs-page-size", "all fits", "memory", 0.95),
+    ("random-io-read", "", "direct", 0.9),
+)
+IN_WORDS = {
+    "random-reads": "Aim: at least 0.9 of fio with the self-serving engine, and not below the best mmap at any point.",
+    "sequential-read": "Aim: within 5 % of `read()` with O_DIRECT and of the best mmap.",
+    "fault-latency": "Aim: under 6 us self-served and 200,000 a second on 2 cores; notify under 25 us; on an idle "
+                     "machine.",
+    "sort-page-size": "Aim: 2.5 times faster than the best mmap.",
+    "sort-threads": "Aim: no slower with two to eight times more threads than cores.",
+    "bfs-page-size": "Aim: 1.8 times faster than the best mmap at ratios 4 and 2; within 5 % of plain memory where all "
+                     "fits.",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """An aim as it was measured."""
+    key: str
+    what: str
+    aim: str
+    paper: str
+    measured: str
+    met: bool | None
+
+
+def outcome_of(aim, lines, label=""):
+    """What the results say of an aim."""
+    wanted = f"at {'most' if aim.at_most else 'least'} {aim.least:g}"
+    found = ratio_of(lines, aim.ratio)
+    if found is None:
+        return Outcome(aim.key, aim.what, wanted, aim.paper, reason_for_none(lines), None)
+    shown = round(found.value, 2)
+    met = shown <= aim.least if aim.at_most else shown >= aim.least
+    text = (f"{shown:.2f}, {found.runs} runs, {found.date}: {described(found.ours, label)} against "
+            f"{described(found.other, label)}")
+    return Outcome(aim.key, aim.what, wanted, aim.paper, text, met)
+
+
+def described(point, label=""):
+    return point.series if point.x is None else f"{point.series} at {place(point.x, label)}"
+
+
+def place(x, label=""):
+    """A value of x as a reader wants it: page sizes are in bytes; with the unit that the label of x says."""
+    if label == "threads":
+        return "1 thread" if x == 1 else f"{x:g} threads"
+    if label.endswith(("%", "% of the data")):
+        return f"{x:g} %"
+    if isinstance(x, int) and x >= 4096 and x & (x - 1) == 0:
+        return f"{x >> 20} MiB" if x >= 1 << 20 else f"{x >> 10} KiB"
+    return f"{x:g}" if isinstance(x, (int, float)) else str(x)
+
+
+def reason_for_none(lines):
+    """Why there is no figure."""
+    skipped = next((line["reason"] for line in lines if line["kind"] == "skipped"), None)
+    if not any(line["kind"] == "run" for line in lines):
+        return f"not measured: {skipped}" if skipped else "not measured yet"
+    if any(line["kind"] == "cut" for line in lines):
+        return "not measured: cut by the time for it"
+    failed = next((line["failed"] for line in lines if line["kind"] == "run" and line["failed"]), None)
+    return f"not measured at this place{f' (a run failed: {failed})' if failed else ''}"
+
+
+def threads_outcome(scenario, lines):
+    """Whether throughput falls anywhere between 2 and 64 threads."""
+    key = f"threads-{scenario.name}"
+    what = f"{scenario.title.removesuffix(': threads')}: 2 to 64 threads, throughput never falls"
+    step = worst_step(lines)
+    aim = f"every step at least 1 (noise: {1 - NOISE:g})"
+    if step is None:
+        return Outcome(key, what, aim, "", reason_for_none(lines), None)
+    ratio, earlier, later = step
+    runs = min(len(earlier.values), len(later.values))
+    panel = f"{later.panel}: " if later.panel and later.panel != "threads" else ""
+    text = (f"worst step {ratio:.2f}, {runs} runs, {later.runs[-1]['time'][:10]}: {panel}{later.series}, "
+            f"{earlier.x} to {later.x} threads")
+    return Outcome(key, what, aim, "", text, round(ratio, 2) >= 1 - NOISE)
+
+
+def outcomes(results, scenarios):
+    """All of them; `results` are the lines of each scenario by name."""
+    found = [outcome_of(aim, results.get(aim.scenario, []), scenarios[aim.scenario].x_label) for aim in FIGURES]
+    return found + [threads_outcome(scenarios[name], results.get(name, [])) for name in THREADS]
+
+
+def aim_of(scenario, panel, rival):
+    """How many times as good as the best of these rivals Tiermap is to be in this panel, at least."""
+    return next((least for name, begin, kind, least in OTHERS
+                 if (name, kind) == (scenario, rival) and panel.startswith(begin)), 1)
+
+
+def verdict(ratio, aim):
+    """A word on a ratio, as far as the page shows it; none if it is ahead and was to be no further ahead."""
+    shown = round(ratio, 2)
+    if shown >= aim:
+        return "" if shown >= 1 else " (within the aim)"
+    return " (loss)" if shown < 1 else " (short of the aim)"
