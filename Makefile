@@ -52,20 +52,23 @@ fuzz: ## Run every fuzz target for FUZZ_SECONDS (default 60) each
 	@scripts/setup.sh build test
 	@FUZZ_SECONDS=$${FUZZ_SECONDS:-60} scripts/test.sh fuzz
 
-bench: ## Measure everything again and rewrite docs/benchmarks.md (an hour or two, an idle machine)
-	@scripts/setup.sh build demo bench
-	@scripts/build.sh release programs benchmarks
-	@$(PYTHON) bench/run.py --bin build/release/bin
+# PEER='name=command' adds a system to either: see bench/README.md.
+BENCH = $(PYTHON) bench/run.py --bin build/release/bin $(if $(PEER),--peer '$(PEER)')
 
-bench-short: ## Medians of three on 1 GiB and fewer points, into docs/benchmarks.md: half an hour
+bench: ## Measure everything again and rewrite bench/results and docs/benchmarks.md (hours, an idle machine)
 	@scripts/setup.sh build demo bench
 	@scripts/build.sh release programs benchmarks
-	@$(PYTHON) bench/run.py --bin build/release/bin --short
+	@$(BENCH)
 
-bench-quick: ## The same on small sizes, into build/bench: shows that it runs, not how fast
+bench-short: ## The same on 1 GiB and with fewer points: two or three hours
 	@scripts/setup.sh build demo bench
 	@scripts/build.sh release programs benchmarks
-	@$(PYTHON) bench/run.py --bin build/release/bin --quick
+	@$(BENCH) --short
+
+bench-quick: ## Every scenario on small data, a report and its plots in build/bench/quick; 15 minutes after the build
+	@scripts/setup.sh build demo bench
+	@scripts/build.sh release programs benchmarks
+	@$(BENCH) --quick
 
 format: ## Format every source with clang-format-19
 	@scripts/setup.sh test
@@ -77,7 +80,7 @@ check-format: ## Fail if a source is not formatted
 
 tidy: ## Run clang-tidy-19 on the library and the programs
 	@scripts/setup.sh build test
-	@scripts/test.sh tidy
+	@TIDY_FOLDERS="src tools apps" scripts/test.sh tidy
 
 install: ## Install under PREFIX (default /usr/local), below DESTDIR if set
 	@scripts/setup.sh build
