@@ -106,6 +106,7 @@ bool FillWorker::frames_for_prefetch(PagedRegion& region, FillFrames& frames) {
     }
     constexpr std::int64_t patience_nanoseconds = 1'000'000;
     pager_.wait_for_supply(epoch, patience_nanoseconds);
+    pager_.pass_on_supply();
     if (region.closing.load(std::memory_order_acquire)) {
       break;
     }

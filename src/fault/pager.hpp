@@ -226,7 +226,11 @@ class Pager {
   /// the page was found in place (`word`): the program itself has taken it away, by madvise() or munmap().
   static bool taken_away(const PagedRegion& region, std::uint64_t page, std::byte* address, PageWord word) noexcept;
   void ring_evictors() noexcept;
+  /// Wakes one of those who wait for frames; he sees to the next, by pass_on_supply().
   void announce_supply() noexcept;
+  /// Whoever has been woken, and has taken what he needs or wants nothing, wakes the next one if there is something
+  /// left.
+  void pass_on_supply() noexcept;
   /// Rings, and sleeps until `supply` is no longer `epoch` or patience ends.
   void wait_for_supply(std::uint32_t epoch, std::int64_t patience_nanoseconds) noexcept;
 

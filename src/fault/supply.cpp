@@ -22,10 +22,17 @@ void Pager::ring_evictors() noexcept {
   }
 }
 
+// One: were all who wait woken for every page, they would spend the processors' time finding out that it is gone.
 void Pager::announce_supply() noexcept {
   supply.fetch_add(1);
   if (supply_sleepers.load() != 0) {
-    futex_wake_all(&supply);
+    futex_wake_one(&supply);
+  }
+}
+
+void Pager::pass_on_supply() noexcept {
+  if (supply_sleepers.load() != 0 && frames_.available_bytes() + unmapped_bytes() > 0) {
+    futex_wake_one(&supply);
   }
 }
 
@@ -206,6 +213,7 @@ bool Pager::obtain_frames(PagedRegion& region, FillFrames& frames) noexcept {
   }
   waiting_for_frames.fetch_sub(1, std::memory_order_release);
   demand_bytes.fetch_sub(demanded, std::memory_order_release);
+  pass_on_supply();
   if (!obtained) {
     found_full_.store(true, std::memory_order_release);
     tell_exhausted();

@@ -158,6 +158,7 @@ void UserfaultfdEngine::set_budget_bytes(std::uint64_t bytes) {
                               format_size(frames_.committed_bytes()) + "; unpin or sync first");
     }
     pager_.wait_for_supply(epoch, 20'000'000);
+    pager_.pass_on_supply();
     frames_.set_budget_bytes(bytes);  // What has become free goes.
   }
   publication_.cache_counters().budget_bytes.store(bytes);
