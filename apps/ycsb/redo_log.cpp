@@ -94,6 +94,23 @@ void RedoLog::sync() const {
   }
 }
 
+// The kernel would let unwritten bytes gather until they are a good part of memory, where pages are to be.
+void RedoLog::begin_writing_to_disk(std::uint64_t begin, std::uint64_t end) const noexcept {
+  constexpr std::uint64_t piece_bytes = std::uint64_t{4} << 20U;
+  const std::uint64_t piece = end / piece_bytes;
+  if (begin / piece_bytes == piece) {
+    return;
+  }
+  const auto begun = static_cast<off_t>(begin / piece_bytes * piece_bytes);
+  const auto next = static_cast<off_t>(piece * piece_bytes);
+  // Only advice: it may fail.
+  ::sync_file_range(descriptor_, begun, next - begun, SYNC_FILE_RANGE_WRITE);
+  if (const off_t before = begun - static_cast<off_t>(piece_bytes); before >= 0) {
+    ::sync_file_range(descriptor_, before, begun - before, SYNC_FILE_RANGE_WAIT_BEFORE);
+    ::posix_fadvise(descriptor_, before, begun - before, POSIX_FADV_DONTNEED);
+  }
+}
+
 LogContents RedoLog::contents() const {
   return {path_, end_, [this](std::uint64_t offset, std::span<std::byte> into) {
             while (!into.empty()) {
@@ -144,6 +161,8 @@ void RedoLog::write_gathered(std::unique_lock<std::mutex>& lock) {
     write(frame, offset);
     if (durability_ == Durability::sync) {
       sync();
+    } else {
+      begin_writing_to_disk(offset, offset + frame.size());
     }
   } catch (...) {
     lock.lock();

@@ -84,6 +84,7 @@ class RedoLog {
   void write_gathered(std::unique_lock<std::mutex>& lock);
   void write(std::span<const std::byte> bytes, std::uint64_t offset) const;
   void sync() const;
+  void begin_writing_to_disk(std::uint64_t begin, std::uint64_t end) const noexcept;
   [[noreturn]] void fail(const char* what) const;
 
   const std::string path_;

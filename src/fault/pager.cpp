@@ -179,6 +179,7 @@ Resolution Pager::rescue(PagedRegion& region, std::uint64_t page, bool write, Pa
   }
   if (word.prefetched()) {
     count(region, Counter::prefetch_used);
+    region.streams.ended(true);
   }
   count(region, Counter::rescues);
   settle(region, page, word.with_state(state).without(PageWord::probation_bit | PageWord::prefetched_bit));

@@ -22,6 +22,22 @@ void StreamDetector::advise(Advice advice) noexcept {
   streams_ = {};
 }
 
+void StreamDetector::ended(bool touched) noexcept {
+  (touched ? touched_ : untouched_).fetch_add(1, std::memory_order_relaxed);
+  const std::uint32_t untouched = untouched_.load(std::memory_order_relaxed);
+  if (touched_.load(std::memory_order_relaxed) + untouched < ends_to_judge) {
+    return;
+  }
+  touched_.store(0, std::memory_order_relaxed);
+  untouched_.store(0, std::memory_order_relaxed);
+  const std::uint32_t width = widest_window();
+  if (untouched > ends_to_judge / 2 && width > 1) {
+    widest_window_.store(width / 2, std::memory_order_relaxed);
+  } else if (untouched < ends_to_judge / 8 && width < most_pages_) {
+    widest_window_.store(std::min(most_pages_, width * 2), std::memory_order_relaxed);
+  }
+}
+
 ReadAhead StreamDetector::extend(Stream& stream, std::uint64_t page) noexcept {
   stream.last = page;
   stream.tick = ++tick_;
@@ -42,12 +58,13 @@ void StreamDetector::read_further(Stream& stream, std::uint64_t page, ReadAhead&
   if (most_pages_ == 0) {
     return;
   }
-  stream.window = std::min(most_pages_, std::max<std::uint32_t>(stream.window * 2, 4));
   const std::int64_t ahead = distance(page, stream.frontier) / stream.step;
-  // Half a window of slack lets requests be large: they are made when the reader has used half of what was fetched.
+  // Half a window of slack lets requests be large: they are made when the reader has used half of what was fetched. And
+  // it widens no sooner, so that what is read past a short stream's end is not many times the stream.
   if (ahead * 2 > static_cast<std::int64_t>(stream.window)) {
     return;
   }
+  stream.window = std::min(widest_window(), std::max<std::uint32_t>(stream.window * 2, 4));
   const std::uint64_t from = ahead > 0 ? stream.frontier : page;
   plan.count = static_cast<std::uint32_t>(static_cast<std::int64_t>(stream.window) - std::max<std::int64_t>(ahead, 0));
   plan.first = from + static_cast<std::uint64_t>(stream.step);
@@ -71,7 +88,7 @@ ReadAhead StreamDetector::begin(Stream& stream, std::uint64_t page) noexcept {
     stream.step = 1;
     stream.assumed = true;
     stream.confidence = proof;
-    stream.window = most_pages_;
+    stream.window = widest_window();
   }
   stream.frontier = stream.behind = page;
   return extend(stream, page);
@@ -82,7 +99,7 @@ ReadAhead StreamDetector::turn(Stream& stream, std::int64_t step, std::uint64_t 
   stream.step = step;
   stream.assumed = false;
   stream.confidence = advice_ == Advice::sequential ? proof : 1;
-  stream.window = advice_ == Advice::sequential ? most_pages_ : 0;
+  stream.window = advice_ == Advice::sequential ? widest_window() : 0;
   stream.frontier = page;
   return extend(stream, page);
 }

@@ -1,9 +1,14 @@
 // Tells, from the pages that are missed, where a reader is going. Each region has a few streams; a miss that continues
 // one (same distance as before, forward or backward, in steps of up to 64 pages) widens its window, one that continues
 // none takes the stream that was quiet longest. Random access never continues a stream, so nothing is ever read for it.
+//
+// Many streams in little memory push out each other's pages before anybody has come to them, and what looks like streams
+// may be none. So what becomes of the pages is counted: where more than half of them go untouched, all windows of the
+// region are halved, down to one page, and where few do they may double again.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 
 #include "platform/futex.hpp"
@@ -25,7 +30,10 @@ struct ReadAhead {
 class StreamDetector {
  public:
   /// `most_pages` bounds what is ahead of one stream at any moment; with 0 nothing is read ahead.
-  void configure(std::uint32_t most_pages) noexcept { most_pages_ = most_pages; }
+  void configure(std::uint32_t most_pages) noexcept {
+    most_pages_ = most_pages;
+    widest_window_.store(most_pages, std::memory_order_relaxed);
+  }
   void advise(Advice advice) noexcept;
 
   /// A page was missed. Returns what to read ahead, count 0 for nothing.
@@ -34,7 +42,13 @@ class StreamDetector {
   /// A page that was read ahead has been touched: the stream goes on.
   ReadAhead used(std::uint64_t page) noexcept;
 
+  /// A page that was read ahead is gone from where it waited: somebody touched it, or it was evicted. Never blocks.
+  void ended(bool touched) noexcept;
+
  private:
+  /// So many pages' ends decide on the width of the windows.
+  static constexpr std::uint32_t ends_to_judge = 64;
+
   struct Stream {
     std::uint64_t last = ~std::uint64_t{0};  ///< The page seen last.
     std::uint64_t frontier = 0;              ///< The page last read ahead (or `last`).
@@ -56,6 +70,12 @@ class StreamDetector {
     return static_cast<std::int64_t>(to - from);
   }
 
+  std::uint32_t widest_window() const noexcept { return widest_window_.load(std::memory_order_relaxed); }
+
+  std::atomic<std::uint32_t> widest_window_{0};  ///< In pages, 1 to most_pages_; 0 if that is 0.
+  // A race between those who count costs a count: it is a tendency that decides.
+  std::atomic<std::uint32_t> touched_{0};
+  std::atomic<std::uint32_t> untouched_{0};
   FutexLock lock_;  ///< Guards everything below but most_pages_.
   std::array<Stream, 16> streams_{};
   std::uint64_t tick_ = 0;

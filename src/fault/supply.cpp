@@ -90,6 +90,7 @@ FrameId Pager::reclaim_unmapped() noexcept {
       count(region, Counter::evictions);
       if (word.prefetched()) {
         count(region, Counter::prefetch_wasted);
+        region.streams.ended(false);
       }
       return frame;
     }

@@ -42,6 +42,50 @@ TEST(StreamDetector, AForwardReaderSoonMissesNothing) {
   EXPECT_GE(*reader.fetched.begin(), 1000U);
 }
 
+TEST(StreamDetector, PastTheEndOfAShortReaderLittleIsFetched) {
+  for (std::uint64_t length = 1; length <= 128; length *= 2) {
+    Reader reader(1024);
+    for (std::uint64_t page = 0; page < length; ++page) {
+      reader.read(page);
+    }
+    const std::uint64_t past_end = reader.fetched.empty() ? 0 : *reader.fetched.rbegin() + 1 - length;
+    EXPECT_LE(past_end, std::max<std::uint64_t>(2 * length, 4)) << length;
+  }
+}
+
+TEST(StreamDetector, WhereWhatWasFetchedGoesUntouchedLessIsFetched) {
+  const auto fetched_by_a_new_reader = [](Reader& reader, std::uint64_t start) {
+    reader.fetched.clear();
+    for (std::uint64_t page = start; page < start + 2000; ++page) {
+      reader.read(page);
+    }
+    return *reader.fetched.rbegin() - (start + 1999);
+  };
+  Reader reader(256);
+  EXPECT_GE(fetched_by_a_new_reader(reader, 10000), 128U);
+  for (int page = 0; page < 10000; ++page) {
+    reader.detector.ended(page % 4 == 0);
+  }
+  EXPECT_EQ(fetched_by_a_new_reader(reader, 20000), 1U);
+  for (int page = 0; page < 10000; ++page) {
+    reader.detector.ended(page % 4 != 0);  // Neither good nor bad.
+  }
+  EXPECT_EQ(fetched_by_a_new_reader(reader, 30000), 1U);
+  for (int page = 0; page < 10000; ++page) {
+    reader.detector.ended(page % 16 != 0);
+  }
+  EXPECT_GE(fetched_by_a_new_reader(reader, 40000), 128U);
+}
+
+TEST(StreamDetector, WithoutReadAheadNothingIsFetchedWhateverEnds) {
+  Reader reader(0);
+  for (int page = 0; page < 1000; ++page) {
+    reader.detector.ended(page % 2 == 0);
+    reader.read(static_cast<std::uint64_t>(page));
+  }
+  EXPECT_TRUE(reader.fetched.empty());
+}
+
 TEST(StreamDetector, ABackwardReaderToo) {
   Reader reader(64);
   for (std::uint64_t page = 2000; page > 1000; --page) {
