@@ -65,6 +65,9 @@ void StreamDetector::read_further(Stream& stream, std::uint64_t page, ReadAhead&
     return;
   }
   stream.window = std::min(widest_window(), std::max<std::uint32_t>(stream.window * 2, 4));
+  if (ahead >= static_cast<std::int64_t>(stream.window)) {  // It was wider when that was asked for.
+    return;
+  }
   const std::uint64_t from = ahead > 0 ? stream.frontier : page;
   plan.count = static_cast<std::uint32_t>(static_cast<std::int64_t>(stream.window) - std::max<std::int64_t>(ahead, 0));
   plan.first = from + static_cast<std::uint64_t>(stream.step);

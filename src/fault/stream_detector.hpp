@@ -2,9 +2,9 @@
 // one (same distance as before, forward or backward, in steps of up to 64 pages) widens its window, one that continues
 // none takes the stream that was quiet longest. Random access never continues a stream, so nothing is ever read for it.
 //
-// Many streams in little memory push out each other's pages before anybody has come to them, and what looks like streams
-// may be none. So what becomes of the pages is counted: where more than half of them go untouched, all windows of the
-// region are halved, down to one page, and where few do they may double again.
+// Many streams in little memory push out each other's pages before anybody has come to them, and what looks like
+// streams may be none. So what becomes of the pages is counted: where more than half of them go untouched, all windows
+// of the region are halved, down to one page, and where few do they may double again.
 #pragma once
 
 #include <array>

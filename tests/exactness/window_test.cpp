@@ -123,7 +123,8 @@ TEST_P(Window, NoWriteIsLost) {
   }
 }
 
-// How long ago the writer may have looked last without finding the page, for it to run in the moment that the page comes.
+// How long ago the writer may have looked last without finding the page, for it to run in the moment that the page
+// comes.
 constexpr std::chrono::microseconds at_once{200};
 // Of this many writes in that moment one hits the window, unless nobody looks for it.
 constexpr std::uint64_t enough_meetings = 2000;

@@ -77,6 +77,21 @@ TEST(StreamDetector, WhereWhatWasFetchedGoesUntouchedLessIsFetched) {
   EXPECT_GE(fetched_by_a_new_reader(reader, 40000), 128U);
 }
 
+TEST(StreamDetector, AWindowMayNarrowInTheMiddleOfAStream) {
+  constexpr std::uint32_t most_pages = 256;
+  for (std::uint64_t until_waste = 1; until_waste < 1200; until_waste += 7) {
+    Reader reader(most_pages);
+    for (std::uint64_t page = 0; page < 2000; ++page) {
+      for (int end = 0; page >= until_waste && end < 100; ++end) {
+        reader.detector.ended(false);
+      }
+      reader.read(page);
+      ASSERT_LE(reader.fetched.empty() ? 0 : *reader.fetched.rbegin(), page + most_pages) << until_waste;
+    }
+    EXPECT_LE(*reader.fetched.rbegin(), 2001U) << until_waste;
+  }
+}
+
 TEST(StreamDetector, WithoutReadAheadNothingIsFetchedWhateverEnds) {
   Reader reader(0);
   for (int page = 0; page < 1000; ++page) {
