@@ -58,8 +58,7 @@ step_tidy() {
   local -a sources
   mapfile -t sources < <(find ${TIDY_FOLDERS:-src tools} -name '*.cpp' | sort)
   local log=$PWD/build/tidy.log
-  # Clang dislikes what libstdc++'s own stable_sort() calls.
-  local -a arguments=(--extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-deprecated-declarations)
+  local -a arguments=(--extra-arg=-Wno-unknown-warning-option)
   if ! printf '%s\n' "${sources[@]}" |
     timeout 900 xargs -P "$jobs" -n 2 clang-tidy-19 --quiet -p build/release "${arguments[@]}" >"$log" 2>&1; then
     grep -A 4 -E '(error|warning):' "$log" || tail -40 "$log"

@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "config/option_table.hpp"
 #include "config/resolve.hpp"
 #include "platform/memory_limits.hpp"
 #include "store/store_url.hpp"
@@ -146,6 +148,14 @@ std::uint64_t budget_or_half(const WorkloadOptions& options) {
   return options.budget_bytes.value_or(std::max(read_machine_memory().usable_bytes() / 2, std::uint64_t{16} << 20U));
 }
 
+/// Whether neither environment nor file of options chose it.
+bool chosen_by_default(OptionId id) {
+  const std::vector<OptionReport> reports = report_options();
+  return std::any_of(reports.begin(), reports.end(), [id](const OptionReport& report) {
+    return report.name == option_row(id).name && report.origin == "default";
+  });
+}
+
 class TiermapSystem final : public MemorySystem {
  public:
   explicit TiermapSystem(const WorkloadOptions& options) : options_(options), cache_(cache_options(options)) {
@@ -181,6 +191,9 @@ class TiermapSystem final : public MemorySystem {
     cache.budget_bytes = options.budget_bytes;
     cache.policy = options.policy;
     cache.fault_mode = options.fault_mode;
+    if (options.fillers && chosen_by_default(OptionId::fillers)) {
+      cache.fillers = options.fillers;
+    }
     return cache;
   }
   RegionOptions region_options(Access access) const {

@@ -35,6 +35,7 @@ struct WorkloadOptions {
   std::optional<std::string> policy;
   std::optional<FaultMode> fault_mode;
   std::optional<std::uint64_t> read_ahead_bytes;
+  std::optional<std::uint32_t> fillers;  ///< What the program would choose, if environment and file do not.
   std::uint64_t seed = 1;
   bool prefetch = true;  ///< Whether the program says in advance what it will touch.
   bool verify = true;

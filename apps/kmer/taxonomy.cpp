@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "config/size.hpp"
@@ -58,8 +59,9 @@ Taxonomy::Taxonomy(std::vector<TaxonomyNode> nodes, const std::string& source) :
   if (nodes_.empty()) {
     refuse(source, 0, "the taxonomy has no taxon in it: give it at least a root");
   }
-  std::stable_sort(nodes_.begin(), nodes_.end(),
-                   [](const TaxonomyNode& one, const TaxonomyNode& other) { return one.id < other.id; });
+  std::sort(nodes_.begin(), nodes_.end(), [](const TaxonomyNode& one, const TaxonomyNode& other) {
+    return std::tie(one.id, one.line) < std::tie(other.id, other.line);
+  });
   const auto twice =
       std::adjacent_find(nodes_.begin(), nodes_.end(),
                          [](const TaxonomyNode& one, const TaxonomyNode& other) { return one.id == other.id; });

@@ -148,11 +148,19 @@ class CubeToBe final : public Store {
   std::string name() const override { return "a cube of images"; }
 };
 
+/// A page has to be converted as it is read, so that a filler can read but one at a time: it takes many of them to keep
+/// a disk at work.
+WorkloadOptions with_many_fillers(WorkloadOptions options) {
+  constexpr std::uint32_t reads_in_flight = 16;
+  options.fillers = reads_in_flight;
+  return options;
+}
+
 /// One run of the program: images, a system, and the search.
 class MedianRun {
  public:
   MedianRun(const WorkloadOptions& options, const MedianOptions& median)
-      : options_(options), median_(median), team_(options.threads), progress_("preparing", 0) {}
+      : options_(with_many_fillers(options)), median_(median), team_(options.threads), progress_("preparing", 0) {}
 
   Report run() {
     check_options(options_, median_);

@@ -1,5 +1,6 @@
 // Whatever a redo log holds, it is refused with a StoreError or changes only what is in the pool. The input is a log;
 // then it is the payload of a log's only frame, whose checksums are right.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -25,7 +26,7 @@ void require(bool condition) {
 void replay(std::span<const std::byte> bytes) {
   const tiermap::LogContents log{"log", bytes.size(), [&](std::uint64_t offset, std::span<std::byte> into) {
                                    require(offset <= bytes.size() && into.size() <= bytes.size() - offset);
-                                   std::memcpy(into.data(), bytes.data() + offset, into.size());
+                                   std::ranges::copy(bytes.subspan(offset, into.size()), into.begin());
                                  }};
   std::vector<std::byte> pool(2 * header_bytes);
   std::uint64_t applied = 0;
