@@ -77,7 +77,7 @@ class KmerRun {
     report.fields["load_seconds"] = loading.seconds();
     describe_database(header, report);
     RangesAhead ahead;
-    if (options_.prefetch && options_.system != System::memory) {
+    if (options_.prefetch && options_.system != System::memory && announcements_have_room()) {
       ahead = [&mapped](std::span<const ByteRange> ranges) { mapped->prefetch(ranges); };
     }
     DatabaseLookup<MappedWords> lookup(header, MappedWords(mapped->data()), database.url(), ahead);
@@ -94,6 +94,14 @@ class KmerRun {
   }
 
  private:
+  /// Pages that many threads announce at once push out each other's before they are looked at; and so many threads keep
+  /// a disk at work without.
+  bool announcements_have_room() const {
+    constexpr std::uint64_t pages_of_kmer = 2;  // A slot and a list.
+    const std::uint64_t pages = pages_of_kmer * Classifier::most_announced * options_.threads;
+    return pages * system_->page_size_bytes() <= system_->budget_bytes() / 2;
+  }
+
   Report generate() {
     Measurement measured(*system_);
     GeneratedFolder folder(kmer_.generate, plan_.generator, progress_);

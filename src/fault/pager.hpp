@@ -58,8 +58,9 @@ class Pager {
   /// Does what needs no I/O (handler). `word` is what the page's word was when the answer is `wait`.
   Resolution resolve(PagedRegion& region, std::uint64_t page, bool write, PageWord& word, int& error) noexcept;
 
-  /// Takes frames without waiting (handler): free ones, or those of unmapped clean pages.
-  bool try_frames(PagedRegion& region, FillKind kind, FillFrames& frames) noexcept;
+  /// Takes frames without waiting (handler): free ones, or those of unmapped clean pages. With `room_for_copy` none
+  /// sooner than one, where a page is better copied but one frame would do to move it.
+  bool try_frames(PagedRegion& region, FillKind kind, FillFrames& frames, bool room_for_copy = false) noexcept;
   /// Whether a thread's fault may be served now, before it is resolved (handler). If not, ask again in a moment: with
   /// little memory, others have their turn.
   bool admits(const PagedRegion& region, std::uint64_t page, std::uint32_t thread) noexcept;

@@ -106,7 +106,7 @@ bool Pager::take_frames(PagedRegion& region, bool two, FillFrames& frames) noexc
   return frames.data != no_frame;
 }
 
-bool Pager::try_frames(PagedRegion& region, FillKind kind, FillFrames& frames) noexcept {
+bool Pager::try_frames(PagedRegion& region, FillKind kind, FillFrames& frames, bool room_for_copy) noexcept {
   bool two = fills_by_copy(region, kind);
   while (true) {
     if (take_frames(region, two, frames)) {
@@ -120,7 +120,7 @@ bool Pager::try_frames(PagedRegion& region, FillKind kind, FillFrames& frames) n
     const FrameId victim = reclaim_unmapped();
     if (victim != no_frame) {
       frames_.give_back(victim, true);
-    } else if (two && !evicts_by_copy(region)) {
+    } else if (two && !room_for_copy && !evicts_by_copy(region)) {
       two = false;  // Where the page may be moved too, one frame does.
     } else {
       return false;
@@ -190,7 +190,9 @@ bool Pager::admits(const PagedRegion& region, std::uint64_t page, std::uint32_t 
 }
 
 bool Pager::obtain_frames(PagedRegion& region, FillFrames& frames) noexcept {
-  if (try_frames(region, FillKind::fault, frames)) {
+  // With nothing to write, room for a copy is made in less time than a page takes that is moved, and later moved out.
+  const bool evicts_itself = writable_regions.load(std::memory_order_relaxed) == 0;
+  if (try_frames(region, FillKind::fault, frames, evicts_itself)) {
     return true;
   }
   count(region, Counter::frame_waits);
@@ -200,14 +202,19 @@ bool Pager::obtain_frames(PagedRegion& region, FillFrames& frames) noexcept {
   demand_bytes.fetch_add(demanded, std::memory_order_release);
   waiting_for_frames.fetch_add(1, std::memory_order_release);
   bool obtained = false;
-  while (true) {
+  for (int attempt = 1;; ++attempt) {
     const std::uint32_t epoch = supply.load(std::memory_order_acquire);
     if (writable_regions.load(std::memory_order_relaxed) == 0) {
       evict_directly();
     }
-    obtained = try_frames(region, FillKind::fault, frames);
+    constexpr int attempts_for_copy = 3;  // What was evicted may have gone to others.
+    const bool room_for_copy = evicts_itself && attempt <= attempts_for_copy;
+    obtained = try_frames(region, FillKind::fault, frames, room_for_copy);
     if (obtained || exhausted(exhausted_before, started)) {
       break;
+    }
+    if (room_for_copy) {
+      continue;
     }
     constexpr std::int64_t patience_nanoseconds = 20'000'000;
     wait_for_supply(epoch, patience_nanoseconds);
