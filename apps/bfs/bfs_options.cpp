@@ -6,6 +6,7 @@
 
 #include "bfs/csr_file.hpp"
 #include "command_line/backing.hpp"
+#include "command_line/choice.hpp"
 #include "config/size.hpp"
 #include "tiermap/error.hpp"
 
@@ -39,37 +40,21 @@ void declare(CLI::App& app, BfsOptions& bfs) {
 }
 
 Direction parse_direction(const std::string& text) {
-  if (text == "top-down") {
-    return Direction::top_down;
-  }
-  if (text == "bottom-up") {
-    return Direction::bottom_up;
-  }
-  if (text == "auto") {
-    return Direction::automatic;
-  }
-  throw OptionError("direction " + text + " is unknown: choose one of top-down, bottom-up, auto");
+  constexpr Names<Direction, 3> directions = {
+      {{"top-down", Direction::top_down}, {"bottom-up", Direction::bottom_up}, {"auto", Direction::automatic}}};
+  return choose(directions, text, "direction");
 }
 
 bool parse_scan(const std::string& text) {
-  if (text != "alternate" && text != "ascending") {
-    throw OptionError("scan " + text + " is unknown: choose one of alternate, ascending");
-  }
-  return text == "alternate";
+  return choose(Names<bool, 2>{{{"alternate", true}, {"ascending", false}}}, text, "scan");
 }
 
 bool parse_traversal(const std::string& text) {
-  if (text != "level-synchronous" && text != "visitor-queue") {
-    throw OptionError("traversal " + text + " is unknown: choose one of level-synchronous, visitor-queue");
-  }
-  return text == "visitor-queue";
+  return choose(Names<bool, 2>{{{"level-synchronous", false}, {"visitor-queue", true}}}, text, "traversal");
 }
 
 bool parse_state(const std::string& text) {
-  if (text != "memory" && text != "mapped") {
-    throw OptionError("state " + text + " is unknown: choose one of memory, mapped");
-  }
-  return text == "mapped";
+  return choose(Names<bool, 2>{{{"memory", false}, {"mapped", true}}}, text, "state");
 }
 
 WorkloadOptions with_graph(WorkloadOptions options, const BfsOptions& bfs) {

@@ -4,13 +4,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <charconv>
 #include <limits>
 #include <thread>
-#include <utility>
 
+#include "command_line/choice.hpp"
 #include "config/option_table.hpp"
 #include "config/resolve.hpp"
 #include "config/size.hpp"
@@ -22,9 +21,6 @@ namespace {
 constexpr std::uint64_t least_default_page = 4U << 10U;
 constexpr std::uint64_t least_default_pages = 32;
 
-template <typename T, std::size_t count>
-using Names = std::array<std::pair<const char*, T>, count>;
-
 constexpr Names<System, 3> systems = {
     {{"tiermap", System::tiermap}, {"mmap", System::mmap}, {"memory", System::memory}}};
 constexpr Names<Advice, 3> advices = {
@@ -34,18 +30,6 @@ constexpr Names<FaultMode, 4> fault_modes = {{{"auto", FaultMode::automatic},
                                               {"self-serving", FaultMode::self_serving},
                                               {"kernel", FaultMode::kernel}}};
 constexpr Names<bool, 2> switches = {{{"on", true}, {"off", false}}};
-
-template <typename T, std::size_t count>
-T choose(const Names<T, count>& names, const std::string& text, const char* option) {
-  std::string listed;
-  for (const auto& [name, value] : names) {
-    if (text == name) {
-      return value;
-    }
-    listed += (listed.empty() ? "" : ", ") + std::string(name);
-  }
-  throw OptionError(fmt::format("{} {} is unknown: choose one of {}", option, text, listed));
-}
 
 std::uint64_t checked_page_size(const std::string& text) {
   const std::uint64_t bytes = parse_size(text, "page size");

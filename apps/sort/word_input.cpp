@@ -4,8 +4,8 @@
 #include <atomic>
 #include <vector>
 
+#include "command_line/choice.hpp"
 #include "parallel/random.hpp"
-#include "tiermap/error.hpp"
 
 namespace tiermap {
 namespace {
@@ -19,19 +19,11 @@ constexpr std::uint64_t distinct_words = 16;
 }  // namespace
 
 WordOrder parse_word_order(const std::string& text) {
-  if (text == "uniform") {
-    return WordOrder::uniform;
-  }
-  if (text == "ascending") {
-    return WordOrder::ascending;
-  }
-  if (text == "descending") {
-    return WordOrder::descending;
-  }
-  if (text == "few-distinct") {
-    return WordOrder::few_distinct;
-  }
-  throw OptionError("order " + text + " is unknown: choose one of uniform, ascending, descending, few-distinct");
+  constexpr Names<WordOrder, 4> orders = {{{"uniform", WordOrder::uniform},
+                                           {"ascending", WordOrder::ascending},
+                                           {"descending", WordOrder::descending},
+                                           {"few-distinct", WordOrder::few_distinct}}};
+  return choose(orders, text, "order");
 }
 
 std::uint64_t input_word(WordOrder order, std::uint64_t index, std::uint64_t count, std::uint64_t seed) noexcept {

@@ -18,20 +18,12 @@ const char* const program = "tiermap-median";
 class MedianTest : public ProgramTest {
  protected:
   nlohmann::json verified_run(std::vector<std::string> arguments) const {
-    const std::string words = testing::PrintToString(arguments);
     arguments.insert(arguments.end(), {"--json", "--vectors", "3000"});
     if (std::find(arguments.begin(), arguments.end(), "--budget") == arguments.end()) {
       // A third of what most of the images here are.
       arguments.insert(arguments.end(), {"--budget", "1MiB"});
     }
-    const Outcome outcome = run(program, arguments);
-    EXPECT_EQ(outcome.exit_code, 0) << words << outcome.errors;
-    EXPECT_EQ(outcome.errors, "") << words;
-    if (outcome.exit_code != 0) {
-      return nlohmann::json::object();
-    }
-    EXPECT_EQ(outcome.json().at("verified"), true) << words;
-    return outcome.json();
+    return verified_report(program, arguments);
   }
   /// Generated images, small enough for many runs.
   static std::vector<std::string> images_and(std::vector<std::string> arguments) {

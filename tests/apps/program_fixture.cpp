@@ -120,6 +120,19 @@ Outcome ProgramTest::run(const std::string& program, const std::vector<std::stri
   return outcome_of(start(program, arguments));
 }
 
+nlohmann::json ProgramTest::verified_report(const std::string& program,
+                                            const std::vector<std::string>& arguments) const {
+  const std::string words = testing::PrintToString(arguments);
+  const Outcome outcome = run(program, arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << words << outcome.errors;
+  EXPECT_EQ(outcome.errors, "") << words;
+  if (outcome.exit_code != 0) {
+    return nlohmann::json::object();
+  }
+  EXPECT_EQ(outcome.json().at("verified"), true) << words;
+  return outcome.json();
+}
+
 Outcome ProgramTest::outcome_of(pid_t child) const {
   int status = 0;
   EXPECT_EQ(child, ::waitpid(child, &status, 0));
@@ -139,6 +152,14 @@ void ProgramTest::expect_refused(const std::string& program, const std::vector<s
   EXPECT_NE(outcome.errors.find(part), std::string::npos) << words << outcome.errors;
   EXPECT_EQ(outcome.output, "") << words;
   EXPECT_EQ(left_behind().size(), files) << words;
+}
+
+void change_byte(const std::string& file, std::uint64_t at) {
+  std::fstream stream(file, std::ios::binary | std::ios::in | std::ios::out);
+  stream.seekg(static_cast<std::streamoff>(at));
+  const int byte = stream.get();
+  stream.seekp(static_cast<std::streamoff>(at));
+  stream.put(static_cast<char>(byte ^ 3));
 }
 
 void expect_shared_fields(const nlohmann::json& report, const std::string& workload, const std::string& system) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -32,6 +33,9 @@ class ProgramTest : public testing::Test {
   /// Names of what is in the folder, sorted.
   std::vector<std::string> left_behind() const;
   Outcome run(const std::string& program, const std::vector<std::string>& arguments) const;
+  /// The report of a run that ends well, says nothing else and has verified its result; empty if it did not end well.
+  /// `arguments` hold --json.
+  nlohmann::json verified_report(const std::string& program, const std::vector<std::string>& arguments) const;
   /// Starts it without waiting; its standard error is `terminal` if that is a descriptor, else a file.
   pid_t start(const std::string& program, const std::vector<std::string>& arguments, int terminal = -1) const;
   /// Waits for what was started last.
@@ -56,6 +60,9 @@ class ProgramTest : public testing::Test {
   std::map<std::string, std::string> environment_;
   bool as_nobody_ = false;
 };
+
+/// Makes another byte of one in a file.
+void change_byte(const std::string& file, std::uint64_t at);
 
 /// Expects every field that all applications share.
 void expect_shared_fields(const nlohmann::json& report, const std::string& workload, const std::string& system);

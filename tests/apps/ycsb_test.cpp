@@ -19,21 +19,13 @@ const char* const program = "tiermap-ycsb";
 class YcsbTest : public ProgramTest {
  protected:
   nlohmann::json verified_run(std::vector<std::string> arguments) const {
-    const std::string words = testing::PrintToString(arguments);
     for (const char* word : {"--page-size", "4KiB", "--json"}) {
       arguments.emplace_back(word);
     }
     if (std::find(arguments.begin(), arguments.end(), "--budget") == arguments.end()) {
       arguments.insert(arguments.end(), {"--budget", "1MiB"});
     }
-    const Outcome outcome = run(program, arguments);
-    EXPECT_EQ(outcome.exit_code, 0) << words << outcome.errors;
-    EXPECT_EQ(outcome.errors, "") << words;
-    if (outcome.exit_code != 0) {
-      return nlohmann::json::object();
-    }
-    EXPECT_EQ(outcome.json().at("verified"), true) << words;
-    return outcome.json();
+    return verified_report(program, arguments);
   }
   /// A pool of 2,000 records in work/pool.
   std::string kept_pool() const {
@@ -46,14 +38,6 @@ class YcsbTest : public ProgramTest {
     return pool;
   }
 };
-
-void change_byte(const std::string& file, std::uint64_t at) {
-  std::fstream stream(file, std::ios::binary | std::ios::in | std::ios::out);
-  stream.seekg(static_cast<std::streamoff>(at));
-  const int byte = stream.get();
-  stream.seekp(static_cast<std::streamoff>(at));
-  stream.put(static_cast<char>(byte ^ 3));
-}
 
 class YcsbSystemTest : public YcsbTest, public testing::WithParamInterface<std::string> {};
 
