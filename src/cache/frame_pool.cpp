@@ -1,7 +1,9 @@
 #include "cache/frame_pool.hpp"
 
 #include <sys/mman.h>
+#include <sys/uio.h>
 
+#include <array>
 #include <bit>
 #include <mutex>
 #include <utility>
@@ -201,10 +203,10 @@ bool FramePool::try_take_two(FrameArena& arena, FrameId& data, FrameId& token) n
   if (data == no_frame) {
     return false;
   }
-  {
+  do {
     const std::lock_guard held(lock_);
     token = take_hole_locked(arena);
-  }
+  } while (token == no_frame && empty_free(arena));
   token = token == no_frame ? try_take(arena) : token;
   if (token == no_frame) {
     give_back(data, record(data).populated);
@@ -224,6 +226,41 @@ void FramePool::drop_memory(FrameId frame) noexcept {
   const std::lock_guard held(lock_);
   committed_bytes_.fetch_sub(cost(arena.frame_bytes), std::memory_order_relaxed);
   push(arena.hole_list, frame);
+}
+
+// Makes holes of free frames of small pages: several at once, as each change of page tables interrupts the other
+// processors. False if there is hardly one.
+bool FramePool::empty_free(FrameArena& arena) noexcept {
+  constexpr std::size_t most_at_once = 8;
+  constexpr std::size_t least_at_once = 2;
+  std::array<FrameId, most_at_once> frames;
+  std::array<iovec, most_at_once> ranges;
+  std::size_t count = 0;
+  const std::uint64_t each = cost(arena.frame_bytes);
+  {
+    const std::lock_guard held(lock_);
+    while (count < most_at_once && arena.free_list != no_frame) {
+      frames[count++] = pop(arena.free_list);
+    }
+    if (count < least_at_once) {
+      if (count > 0) {
+        push(arena.free_list, frames[0]);
+      }
+      return false;
+    }
+    free_bytes_.fetch_sub(count * each, std::memory_order_relaxed);
+  }
+  for (std::size_t index = 0; index < count; ++index) {
+    ranges[index] = {address(frames[index]), arena.frame_bytes};
+  }
+  drop_pages(std::span(ranges).first(count));
+  const std::lock_guard held(lock_);
+  for (const FrameId frame : std::span(frames).first(count)) {
+    records_[frame].populated = false;
+    push(arena.hole_list, frame);
+  }
+  committed_bytes_.fetch_sub(count * each, std::memory_order_relaxed);
+  return true;
 }
 
 void FramePool::give_back(FrameId frame, bool populated) noexcept {

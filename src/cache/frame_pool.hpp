@@ -42,6 +42,7 @@ struct FrameRecord {
   bool copied;   ///< The page's memory came by copy, not out of the slot. Written by the page's owner.
   bool judged;   ///< A page that may be copied and that a fault brought: what becomes of it is counted (SecondChances).
   bool named;    ///< The policy named it, and has not been told what became of it. Guarded by the policy lock.
+  bool assumed;  ///< Taken for changed although nobody is known to have written to it. Written by the page's owner.
 };
 
 /// Slots of one size. Belongs to one userfaultfd, so that pages can be moved between it and that one's regions.
@@ -118,6 +119,7 @@ class FramePool {
   FrameId pop_hole(FrameArena& arena) noexcept;
   FrameId pop_free_of_other(const FrameArena& arena) noexcept;
   void drop_memory(FrameId frame) noexcept;
+  bool empty_free(FrameArena& arena) noexcept;
   void push(FrameId& list, FrameId frame) noexcept;
   FrameId pop(FrameId& list) noexcept;
   FrameArena& add_arena(std::uint64_t frame_bytes, unsigned shard);

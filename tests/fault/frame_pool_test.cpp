@@ -141,6 +141,28 @@ TEST(FramePool, WhatACopyIsChargedToHoldsNothingAndLeavesPiecesWhole) {
   EXPECT_EQ(resident_bytes(frames), 4 * mib);
 }
 
+TEST(FramePool, FreeFramesAreEmptiedForCopiesSeveralAtOnce) {
+  FramePool pool(20 * FramePool::cost(4 * kib), 64 * mib, 1);
+  FrameArena& frames = arena(pool, 4 * kib);
+  std::vector<FrameId> taken;
+  for (FrameId frame = pool.try_take(frames); frame != no_frame; frame = pool.try_take(frames)) {
+    write_to(pool, frame);
+    taken.push_back(frame);
+  }
+  ASSERT_EQ(taken.size(), 20U);
+  for (const FrameId frame : taken) {
+    pool.give_back(frame, true);
+  }
+  FrameId data = no_frame;
+  FrameId token = no_frame;
+  ASSERT_TRUE(pool.try_take_two(frames, data, token));
+  EXPECT_TRUE(pool.record(data).populated);
+  EXPECT_FALSE(pool.record(token).populated);
+  EXPECT_LE(resident_bytes(frames), 15 * 4 * kib);
+  EXPECT_LE(pool.committed_bytes(), pool.budget_bytes());
+  EXPECT_EQ(pool.available_bytes(), 18 * FramePool::cost(4 * kib));
+}
+
 TEST(FramePool, ReleaseGivesTheMemoryToTheKernel) {
   FramePool pool(1 * mib, 64 * mib, 1);
   FrameArena& frames = arena(pool, 64 * kib);
