@@ -79,6 +79,25 @@ TEST(Cyclic, IsWithinATenthOfSegmentedFifoOnPopularPages) {
   }
 }
 
+// A page that was touched whenever it was unmapped is unmapped less and less often.
+TEST(Cyclic, LooksLessOftenWhetherPopularPagesAreUsed) {
+  constexpr std::uint32_t capacity = 256;
+  const auto rescues = [](std::string_view name) {
+    PolicyOptions options;
+    options.max_frames = capacity;
+    options.capacity_units = capacity;
+    const std::unique_ptr<EvictionPolicy> policy = make_eviction_policy(name, options);
+    SmallEngine engine(*policy, capacity);
+    std::mt19937_64 random(5);
+    for (std::uint64_t touch = 0; touch < 100'000; ++touch) {
+      // Half of memory is in use all the time, the rest passes by at random.
+      engine.touch(touch % 4 != 0 ? random() % (capacity / 2) : 1000 + random() % 10'000);
+    }
+    return engine.rescues();
+  };
+  EXPECT_LT(rescues("cyclic"), rescues("segmented-fifo") / 2);
+}
+
 TEST(Cyclic, ForgetsAScanThatHasEnded) {
   constexpr std::uint32_t capacity = 512;
   std::vector<std::uint64_t> scan;

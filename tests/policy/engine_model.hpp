@@ -125,11 +125,13 @@ class SmallEngine {
       checked_.filled(frame, {1, page}, 1);
     } else if (checked_.state(found->second) == FrameState::unmapped) {
       --unmapped_;
+      ++rescues_;
       checked_.rescued(found->second);
     }
     keep_share_unmapped();
   }
   std::uint64_t misses() const { return misses_; }
+  std::uint64_t rescues() const { return rescues_; }
   const CheckedPolicy& checked() const { return checked_; }
 
  private:
@@ -161,6 +163,7 @@ class SmallEngine {
   std::uint32_t capacity_;
   std::uint32_t unmapped_ = 0;
   std::uint64_t misses_ = 0;
+  std::uint64_t rescues_ = 0;
   std::map<std::uint64_t, FrameId> frame_of_page_;
   std::map<FrameId, std::uint64_t> page_of_frame_;
 };

@@ -52,6 +52,8 @@ class PlainPolicy : public EvictionPolicy {
     int group = 0;                 // cyclic
     bool passing = false;          // cyclic
     std::uint64_t idle_since = 0;  // cyclic
+    int rescues = 0;               // cyclic
+    int rounds_left = 0;           // cyclic
   };
 
   virtual FrameId victim() = 0;
@@ -304,8 +306,13 @@ class PlainCyclic final : public PlainPolicy {
   }
   void rescued(FrameId frame) override {
     if (resident(frame)) {
-      pages_[frame].passing = false;
-      add_young(in(retains(pages_[frame].group) ? "kept" : "young", pages_[frame].group), frame);
+      Page& page = pages_[frame];
+      page.passing = false;
+      if (!retains(page.group)) {
+        page.rescues = std::min(page.rescues + 1, 3);
+        page.rounds_left = (1 << page.rescues) - 1;
+      }
+      add_young(in(retains(page.group) ? "kept" : "young", page.group), frame);
     }
   }
   void refused(FrameId frame) override {
@@ -410,6 +417,12 @@ class PlainCyclic final : public PlainPolicy {
       }
     }
     FrameId frame = victim_in(fullest);
+    for (int passed = 0; passed < 64 && frame != no_frame && !retains(fullest) && pages_[frame].rounds_left > 0;
+         ++passed) {
+      --pages_[frame].rounds_left;
+      add_young(in("kept", fullest), frame);
+      frame = victim_in(fullest);
+    }
     if (frame == no_frame && oldest("refused") != no_frame) {
       frame = oldest("refused");
       pages_[frame].passing = false;

@@ -31,6 +31,13 @@ constexpr std::uint64_t transient_share_percent_with_read_ahead = 25;
 /// frames.
 constexpr std::uint64_t patience = 16;
 
+/// Under recency, a page that was touched while it was unmapped is not unmapped again the next time that its turn
+/// comes, and one that was touched often not the next 3 or 7 times: to find out costs more than memory that is wasted.
+constexpr std::uint8_t most_rescues = 3;
+
+/// So many turns pass in one call, at most.
+constexpr int most_passed_over = 64;
+
 }  // namespace
 
 Cyclic::Cyclic(const PolicyOptions& options)
@@ -98,7 +105,7 @@ void Cyclic::filled(FrameId frame, PageKey key, std::uint32_t units, FillKind ki
   count_miss(group);
   return_one_refused();
   frames_.enter(frame, units);
-  pages_[frame] = {0, group, false};
+  pages_[frame] = {0, group, false, 0, 0};
   frames_.put_young(young(group), frame);
 }
 
@@ -106,7 +113,12 @@ void Cyclic::rescued(FrameId frame) {
   if (frames_.resident(frame)) {
     FramePage& page = pages_[frame];
     page.passing = false;
-    frames_.put_young(retains(page.group) ? kept(page.group) : young(page.group), frame);
+    if (retains(page.group)) {
+      return frames_.put_young(kept(page.group), frame);
+    }
+    page.rescues = std::min<std::uint8_t>(page.rescues + 1, most_rescues);
+    page.rounds_left = static_cast<std::uint8_t>((1U << page.rescues) - 1);
+    frames_.put_young(young(page.group), frame);
   }
 }
 
@@ -161,6 +173,17 @@ FrameId Cyclic::next_victim() {
     if (mapped_units(group) * sixteenths[fullest] > mapped_units(fullest) * sixteenths[group]) {
       fullest = group;
     }
+  }
+  for (int passed_over = 0; passed_over < most_passed_over; ++passed_over) {
+    const FrameId frame = oldest_mapped(fullest);
+    if (frame == no_frame) {
+      break;
+    }
+    if (pages_[frame].rounds_left == 0 || retains(fullest)) {
+      return frame;
+    }
+    --pages_[frame].rounds_left;
+    frames_.put_young(kept(fullest), frame);
   }
   const FrameId frame = oldest_mapped(fullest);
   return frame == no_frame ? frames_.oldest(refused_list) : frame;

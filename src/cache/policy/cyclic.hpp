@@ -54,7 +54,9 @@ class Cyclic final : public EvictionPolicy {
   struct FramePage {
     std::uint32_t idle_since;  ///< Count of fills when it was unmapped.
     Group group;
-    bool passing;  ///< Was chosen from young under retention.
+    bool passing;              ///< Was chosen from young under retention.
+    std::uint8_t rescues;      ///< How often it was touched while it was unmapped, up to a limit.
+    std::uint8_t rounds_left;  ///< How often its turn passes before it is unmapped again, under recency.
   };
 
   static Place young(Group group) { return static_cast<Place>(first_list + 4 * group); }
