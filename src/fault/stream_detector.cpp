@@ -31,10 +31,13 @@ void StreamDetector::ended(bool touched) noexcept {
   touched_.store(0, std::memory_order_relaxed);
   untouched_.store(0, std::memory_order_relaxed);
   const std::uint32_t width = widest_window();
-  if (untouched > ends_to_judge / 2 && width > 1) {
-    widest_window_.store(width / 2, std::memory_order_relaxed);
-  } else if (untouched < ends_to_judge / 8 && width < most_pages_) {
+  if (untouched > ends_to_judge / 2 && width > 0) {
+    widest_window_.store(std::min(width, window_in_use_.load(std::memory_order_relaxed)) / 2,
+                         std::memory_order_relaxed);
+    window_in_use_.store(0, std::memory_order_relaxed);
+  } else if (untouched < ends_to_judge / 8 && width > 0) {
     widest_window_.store(std::min(most_pages_, width * 2), std::memory_order_relaxed);
+    pause_.store(shortest_pause, std::memory_order_relaxed);
   }
 }
 
@@ -53,9 +56,24 @@ ReadAhead StreamDetector::extend(Stream& stream, std::uint64_t page) noexcept {
   return plan;
 }
 
+// Whether nothing is to be read ahead, because all of it was in vain of late.
+bool StreamDetector::pauses() noexcept {
+  if (widest_window() > 0) {
+    return false;
+  }
+  const std::uint32_t pause = pause_.load(std::memory_order_relaxed);
+  if (++left_out_ < pause) {
+    return true;
+  }
+  left_out_ = 0;
+  pause_.store(std::min(pause * 2, longest_pause), std::memory_order_relaxed);
+  widest_window_.store(1, std::memory_order_relaxed);
+  return false;
+}
+
 // Widens the window and says what is missing up to it.
-void StreamDetector::read_further(Stream& stream, std::uint64_t page, ReadAhead& plan) const noexcept {
-  if (most_pages_ == 0) {
+void StreamDetector::read_further(Stream& stream, std::uint64_t page, ReadAhead& plan) noexcept {
+  if (most_pages_ == 0 || pauses()) {
     return;
   }
   const std::int64_t ahead = distance(page, stream.frontier) / stream.step;
@@ -65,11 +83,15 @@ void StreamDetector::read_further(Stream& stream, std::uint64_t page, ReadAhead&
     return;
   }
   stream.window = std::min(widest_window(), std::max<std::uint32_t>(stream.window * 2, 4));
+  if (stream.window > window_in_use_.load(std::memory_order_relaxed)) {
+    window_in_use_.store(stream.window, std::memory_order_relaxed);
+  }
   if (ahead >= static_cast<std::int64_t>(stream.window)) {  // It was wider when that was asked for.
     return;
   }
   const std::uint64_t from = ahead > 0 ? stream.frontier : page;
   plan.count = static_cast<std::uint32_t>(static_cast<std::int64_t>(stream.window) - std::max<std::int64_t>(ahead, 0));
+  stream.asked_for += plan.count;
   plan.first = from + static_cast<std::uint64_t>(stream.step);
   stream.frontier = from + static_cast<std::uint64_t>(stream.step * static_cast<std::int64_t>(plan.count));
 }
@@ -85,7 +107,16 @@ void StreamDetector::leave_behind(Stream& stream, std::uint64_t page, ReadAhead&
   stream.behind += static_cast<std::uint64_t>(stream.step * left);
 }
 
+// Most of what is ahead of it nobody came to: that is known long before those pages are evicted.
+void StreamDetector::forget(const Stream& stream) noexcept {
+  if (stream.asked_for > 0) {
+    const auto ahead = static_cast<std::uint64_t>(distance(stream.last, stream.frontier) / stream.step);
+    ended(ahead * 2 <= stream.asked_for);
+  }
+}
+
 ReadAhead StreamDetector::begin(Stream& stream, std::uint64_t page) noexcept {
+  forget(stream);
   stream = Stream{};
   if (advice_ == Advice::sequential) {
     stream.step = 1;

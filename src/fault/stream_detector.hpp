@@ -4,7 +4,8 @@
 //
 // Many streams in little memory push out each other's pages before anybody has come to them, and what looks like
 // streams may be none. So what becomes of the pages is counted: where more than half of them go untouched, all windows
-// of the region are halved, down to one page, and where few do they may double again.
+// of the region are halved, and where few do they may double again. A region whose windows of one page are still in
+// vain reads nothing ahead for a while, tries again, and waits twice as long each time that this is in vain too.
 #pragma once
 
 #include <array>
@@ -46,8 +47,10 @@ class StreamDetector {
   void ended(bool touched) noexcept;
 
  private:
-  /// So many pages' ends decide on the width of the windows.
+  /// So many ends, of pages and of streams, decide on the width of the windows.
   static constexpr std::uint32_t ends_to_judge = 64;
+  static constexpr std::uint32_t shortest_pause = 256;
+  static constexpr std::uint32_t longest_pause = 1U << 14;
 
   struct Stream {
     std::uint64_t last = ~std::uint64_t{0};  ///< The page seen last.
@@ -56,15 +59,18 @@ class StreamDetector {
     std::int64_t step = 0;                   ///< 0: one page seen only.
     std::uint32_t window = 0;                ///< Pages to keep ahead.
     std::uint32_t confidence = 0;            ///< Continuations in a row.
+    std::uint64_t asked_for = 0;             ///< Pages that were to be read ahead.
     bool assumed = false;                    ///< The step is only what `sequential` lets expect.
     std::uint64_t tick = 0;
   };
 
+  bool pauses() noexcept;
+  void forget(const Stream& stream) noexcept;
   ReadAhead extend(Stream& stream, std::uint64_t page) noexcept;
   static bool continues(const Stream& stream, std::int64_t moved) noexcept;
   ReadAhead begin(Stream& stream, std::uint64_t page) noexcept;
   ReadAhead turn(Stream& stream, std::int64_t step, std::uint64_t page) noexcept;
-  void read_further(Stream& stream, std::uint64_t page, ReadAhead& plan) const noexcept;
+  void read_further(Stream& stream, std::uint64_t page, ReadAhead& plan) noexcept;
   void leave_behind(Stream& stream, std::uint64_t page, ReadAhead& plan) const noexcept;
   static std::int64_t distance(std::uint64_t from, std::uint64_t to) noexcept {
     return static_cast<std::int64_t>(to - from);
@@ -72,13 +78,16 @@ class StreamDetector {
 
   std::uint32_t widest_window() const noexcept { return widest_window_.load(std::memory_order_relaxed); }
 
-  std::atomic<std::uint32_t> widest_window_{0};  ///< In pages, 1 to most_pages_; 0 if that is 0.
+  std::atomic<std::uint32_t> widest_window_{0};  ///< In pages, up to most_pages_; 0 while nothing is to be read ahead.
+  std::atomic<std::uint32_t> window_in_use_{0};  ///< The widest of late.
+  std::atomic<std::uint32_t> pause_{shortest_pause};  ///< Windows to be left out when that is 0.
   // A race between those who count costs a count: it is a tendency that decides.
   std::atomic<std::uint32_t> touched_{0};
   std::atomic<std::uint32_t> untouched_{0};
   FutexLock lock_;  ///< Guards everything below but most_pages_.
   std::array<Stream, 16> streams_{};
   std::uint64_t tick_ = 0;
+  std::uint32_t left_out_ = 0;  ///< Windows since it is 0.
   std::uint32_t most_pages_ = 0;
   Advice advice_ = Advice::normal;
 };

@@ -270,6 +270,59 @@ TEST(StreamDetector, AReaderInOrderMayGoBackwardOrInSteps) {
   }
 }
 
+/// Readers of a few pages each, far apart, who never come to what is fetched for them; returns how much that was.
+std::uint64_t fetched_in_vain(Reader& reader, std::uint64_t readers, std::uint64_t pages_each) {
+  std::uint64_t fetched = 0;
+  for (std::uint64_t number = 0; number < readers; ++number) {
+    reader.fetched.clear();
+    for (std::uint64_t page = 0; page < pages_each; ++page) {
+      // Missed although it was fetched: it was evicted meanwhile.
+      reader.take(reader.detector.missed((number << 20) + page));
+    }
+    fetched += reader.fetched.size();
+  }
+  return fetched;
+}
+
+TEST(StreamDetector, StreamsThatEndEarlyAreNoticedBeforeTheirPagesGo) {
+  Reader reader(1024);
+  const std::uint64_t first = fetched_in_vain(reader, 64, 4);
+  EXPECT_GE(first, 2 * 64U) << "nothing to be noticed";
+  EXPECT_LT(fetched_in_vain(reader, 10'000, 4), 2'000U);
+}
+
+TEST(StreamDetector, WhereAllIsInVainNothingIsReadAheadForAWhileThatGrows) {
+  Reader reader(32);
+  std::uint64_t tries = 0;
+  for (std::uint64_t number = 0; number < 50'000; ++number) {
+    for (std::uint64_t page = 0; page < 5; ++page) {
+      const ReadAhead plan = reader.detector.missed((number << 20) + page);
+      for (std::uint32_t index = 0; index < plan.count; ++index) {
+        ++tries;
+        reader.detector.ended(false);
+      }
+    }
+  }
+  EXPECT_LT(tries, 5'000U);
+}
+
+TEST(StreamDetector, AReaderThatComesAfterAPauseIsFollowedInTheEnd) {
+  Reader reader(32);
+  for (int end = 0; end < 10'000; ++end) {
+    reader.detector.ended(false);
+  }
+  std::uint64_t last_misses = 0;
+  for (std::uint64_t page = 1'000'000; page < 1'040'000; ++page) {
+    const std::uint64_t before = reader.misses;
+    reader.read(page);
+    if (reader.misses == before) {
+      reader.detector.ended(true);
+    }
+    last_misses = page < 1'039'000 ? reader.misses : last_misses;
+  }
+  EXPECT_LE(reader.misses - last_misses, 10U);
+}
+
 TEST(StreamDetector, WhatIsLeftBehindIsToldAlsoIfNothingIsReadAhead) {
   StreamDetector detector;
   detector.configure(0);
