@@ -23,8 +23,8 @@ enum class Counter : std::uint8_t {
   read_bytes,        ///< Bytes read from the store.
   written_bytes,     ///< Bytes written to the store.
   prefetched_pages,  ///< Pages filled before anyone asked.
-  prefetch_used,     ///< Of those, pages known to have been used.
-  prefetch_wasted,   ///< Of those, pages evicted without that; with placement copy a read of one goes unseen.
+  prefetch_used,     ///< Of those, pages known to have been used; of pages up to 16 KiB only a sample is watched.
+  prefetch_wasted,   ///< Of those watched, pages evicted without that; with placement copy a read of one goes unseen.
   frame_waits,       ///< Faults that found no frame, and evicted a page themselves or waited for the evictors.
   read_errors,       ///< Reads the store failed.
   write_errors,      ///< Writes the store failed; the page stays dirty.

@@ -53,7 +53,8 @@ constexpr std::array<OptionRow, option_count> table = {{
      "Share kept for pages that come back again and again, for the policy hot-fifo."},
     {Id::unmapped_share, "unmapped_share", "TIERMAP_UNMAPPED_SHARE", "CacheOptions::unmapped_share_percent",
      Type::percent, "percent of the frames", 0, 75, "0", "", {},
-     "Share kept unmapped but in memory, so that a page that is still wanted shows itself; 0 leaves it to the policy."},
+     "Share kept unmapped but in memory, so that a page that is still wanted shows itself; 0 leaves it to the policy, "
+     "for pages above 16 KiB."},
     {Id::high_watermark, "high_watermark", "TIERMAP_HIGH_WATERMARK", "CacheOptions::high_watermark_percent",
      Type::percent, "percent of the frames", 1, 100, "95", "", {},
      "Frames in use, mapped or not yet written, at which the evictors begin. A policy that keeps a larger share of the "

@@ -94,6 +94,9 @@ Pager::Eviction Pager::evict(const Victim& victim) noexcept {
   if (evicts_by_copy(region)) {
     return evict_by_copy(region, victim.page, word);
   }
+  if (word.state() == PageState::clean && region.writable) {
+    region.write_habit.ended(false);
+  }
   const bool droppable = word.state() == PageState::clean && frames_.record(victim.frame).copied &&
                          !suspect(victim.frame) && copies_small_pages(region);
   return droppable && !second_chances_.keeps_next() ? Eviction::drop : evict_mapped(region, victim.page, word);
@@ -202,7 +205,7 @@ void Pager::forget(PagedRegion& region, PageWord word, bool evicted) noexcept {
   if (word.probation()) {
     unmapped_bytes_.fetch_sub(region.page_bytes, std::memory_order_relaxed);
   }
-  change_gauge(region, &CounterBlock::resident_bytes, -static_cast<std::int64_t>(region.page_bytes));
+  change_resident_bytes(region, -static_cast<std::int64_t>(region.page_bytes));
   if (evicted) {
     count(region, Counter::evictions);
     if (word.prefetched()) {

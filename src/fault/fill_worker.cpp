@@ -71,7 +71,7 @@ void FillWorker::start_fault(const FillRequest& request) {
     pager_.record(region, Stage::queue, taken - request.started_nanoseconds);
   }
   FillFrames frames;
-  while (!pager_.try_frames(region, FillKind::fault, frames)) {
+  while (!pager_.try_frames(region, Arrival::mapped, frames)) {
     // Our own reads hold frames: before waiting for the evictors, they must become pages that can be evicted.
     if (ring_.in_flight() > 0) {
       reap(1);
@@ -93,11 +93,10 @@ void FillWorker::start_fault(const FillRequest& request) {
 }
 
 // A prefetch waits a little for the evictors, but never for what it has itself in flight, and never makes a fault wait.
-bool FillWorker::frames_for_prefetch(PagedRegion& region, FillFrames& frames) {
+bool FillWorker::frames_for_prefetch(PagedRegion& region, Arrival arrival, FillFrames& frames) {
   for (int attempt = 0; attempt < 20; ++attempt) {
     const std::uint32_t epoch = pager_.supply.load(std::memory_order_acquire);
-    if (pager_.waiting_for_frames.load(std::memory_order_acquire) == 0 &&
-        pager_.try_frames(region, FillKind::prefetch, frames)) {
+    if (pager_.waiting_for_frames.load(std::memory_order_acquire) == 0 && pager_.try_frames(region, arrival, frames)) {
       return true;
     }
     if (ring_.in_flight() > 0) {
@@ -116,7 +115,8 @@ bool FillWorker::frames_for_prefetch(PagedRegion& region, FillFrames& frames) {
 
 // Claims a page for prefetching, or says why not. What is claimed already (`run`) is read before any wait: faults on
 // those pages wait for us.
-FillWorker::Claim FillWorker::claim(PagedRegion& region, std::uint64_t page, FillFrames& frames, OwnedRun& run) {
+FillWorker::Claim FillWorker::claim(PagedRegion& region, std::uint64_t page, Arrival arrival, FillFrames& frames,
+                                    OwnedRun& run) {
   struct Claiming {
     explicit Claiming(std::atomic<std::uint32_t>& count) noexcept : claiming(count) { claiming.fetch_add(1); }
     ~Claiming() { claiming.fetch_sub(1); }
@@ -129,13 +129,13 @@ FillWorker::Claim FillWorker::claim(PagedRegion& region, std::uint64_t page, Fil
   if (now.state() != PageState::absent) {
     return in_memory(now) ? Claim::resident : Claim::not_wanted;
   }
-  const bool at_hand = pager_.waiting_for_frames.load(std::memory_order_acquire) == 0 &&
-                       pager_.try_frames(region, FillKind::prefetch, frames);
+  const bool at_hand =
+      pager_.waiting_for_frames.load(std::memory_order_acquire) == 0 && pager_.try_frames(region, arrival, frames);
   if (!at_hand) {
     if (run != nullptr) {
       launch(std::move(run));
     }
-    if (!frames_for_prefetch(region, frames)) {
+    if (!frames_for_prefetch(region, arrival, frames)) {
       return Claim::no_memory;
     }
   }
@@ -156,7 +156,9 @@ void FillWorker::start_prefetch(const FillRequest& request) {
     const std::uint64_t page =
         request.first + static_cast<std::uint64_t>(request.step * static_cast<std::int64_t>(index));
     FillFrames frames;
-    const Claim claimed = claim(region, page, frames, run);
+    // A stream's first page waits to be touched: then more is read ahead.
+    const bool is_marker = index == 0 && request.completion == nullptr;
+    const Claim claimed = claim(region, page, is_marker ? Arrival::unmapped : Arrival::mapped, frames, run);
     if (claimed == Claim::no_memory) {  // Nor for those behind it: memory is for what faults now.
       if (request.completion != nullptr) {
         request.completion->settle(request.count - index, 0);

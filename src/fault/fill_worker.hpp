@@ -57,9 +57,9 @@ class FillWorker {
   void recycle(Run& run) noexcept;
   void start_fault(const FillRequest& request);
   void start_prefetch(const FillRequest& request);
-  bool frames_for_prefetch(PagedRegion& region, FillFrames& frames);
+  bool frames_for_prefetch(PagedRegion& region, Arrival arrival, FillFrames& frames);
   enum class Claim : std::uint8_t { claimed, resident, not_wanted, no_memory };
-  Claim claim(PagedRegion& region, std::uint64_t page, FillFrames& frames, OwnedRun& run);
+  Claim claim(PagedRegion& region, std::uint64_t page, Arrival arrival, FillFrames& frames, OwnedRun& run);
   void launch(OwnedRun run);
   void read_now(Run& run, std::size_t from);
   void finish(Run& run, std::int64_t result);

@@ -10,6 +10,7 @@
 #include "cache/frame_pool.hpp"
 #include "cache/page_word.hpp"
 #include "fault/stream_detector.hpp"
+#include "fault/write_habit.hpp"
 #include "observe/counters.hpp"
 #include "platform/page_sizes.hpp"
 #include "platform/userfaultfd.hpp"
@@ -75,6 +76,7 @@ struct PagedRegion {
   FrameArena* arena = nullptr;
   PageTable table;
   StreamDetector streams;
+  WriteHabit write_habit;
   CounterBlock* counters = nullptr;
 
   /// Somebody tried to write to this read-only region: it is PROT_READ now, and pages come by copy (see Pager).

@@ -29,6 +29,13 @@ void Pager::change_gauge(PagedRegion& region, std::atomic<std::uint64_t> Counter
   (counters_.*gauge).fetch_add(delta, std::memory_order_relaxed);
 }
 
+void Pager::change_resident_bytes(PagedRegion& region, std::int64_t bytes) noexcept {
+  change_gauge(region, &CounterBlock::resident_bytes, bytes);
+  if (region.page_bytes <= settings_.largest_copied_page_bytes) {
+    small_bytes_.fetch_add(static_cast<std::uint64_t>(bytes), std::memory_order_relaxed);
+  }
+}
+
 void Pager::page_dirtied(PagedRegion& region) noexcept {
   change_gauge(region, &CounterBlock::dirty_bytes, static_cast<std::int64_t>(region.page_bytes));
 }
@@ -95,6 +102,7 @@ Resolution Pager::resolve(PagedRegion& region, std::uint64_t page, bool write, P
           region.userfaultfd->unprotect(region.page_address(page), region.page_mapped(page));
           page_dirtied(region);
           count(region, Counter::protect_faults);
+          region.write_habit.ended(true);
           trace_untold(TraceKind::first_write, region, page, true);
           settle(region, page, word.with_state(PageState::dirty).without(PageWord::prefetched_bit));
           return Resolution::done;
@@ -149,7 +157,11 @@ Resolution Pager::rescue(PagedRegion& region, std::uint64_t page, bool write, Pa
     return Resolution::done;
   }
   PageState state = PageState::clean;
-  error = place_by_move(region, page, word.frame(), write || dirty, !dirty, state);
+  const bool assumed = !write && !dirty && assumes_write(region);
+  if (assumed) {
+    hash_frame(region, page, word.frame());
+  }
+  error = place_by_move(region, page, word.frame(), write || dirty || assumed, !dirty, state);
   if (error == -ESTALE) {  // Sealed meanwhile; see above.
     forget(region, word, true);
     frames_.give_back(word.frame(), true);
@@ -159,6 +171,9 @@ Resolution Pager::rescue(PagedRegion& region, std::uint64_t page, bool write, Pa
   if (error != 0) {
     settle(region, page, word);
     return Resolution::failed;
+  }
+  if (!dirty) {
+    frames_.record(word.frame()).assumed = assumed;
   }
   if (word.probation()) {
     unmapped_bytes_.fetch_sub(region.page_bytes, std::memory_order_relaxed);
@@ -252,6 +267,7 @@ int Pager::finish_fill(PagedRegion& region, std::uint64_t page, const FillFrames
   const FrameId frame = copies ? frames.token : frames.data;
   FrameRecord& record = frames_.record(frames.data);
   record.hashed = false;
+  record.assumed = false;
   set_suspect(frame, false);
   PageState state = PageState::unmapped;
   if (kind == FillKind::fault || copies) {
@@ -266,8 +282,10 @@ int Pager::finish_fill(PagedRegion& region, std::uint64_t page, const FillFrames
   frames_.record(frame).region = &region;
   frames_.record(frame).page = page;
   frames_.record(frame).judged = kind == FillKind::fault && copies_small_pages(region);
-  const std::uint64_t flags = kind == FillKind::prefetch ? PageWord::prefetched_bit : 0;
-  change_gauge(region, &CounterBlock::resident_bytes, static_cast<std::int64_t>(region.page_bytes));
+  // Of a small page that is in place nobody will see whether it is used.
+  const bool unseen = copies && !evicts_by_copy(region);
+  const std::uint64_t flags = kind == FillKind::prefetch && !unseen ? PageWord::prefetched_bit : 0;
+  change_resident_bytes(region, static_cast<std::int64_t>(region.page_bytes));
   if (state == PageState::dirty) {
     page_dirtied(region);
   }

@@ -31,6 +31,7 @@ struct PagerSettings {
   std::uint64_t largest_copied_page_bytes = 0;
   std::uint32_t high_watermark_percent = 95;
   std::uint32_t low_watermark_percent = 90;
+  bool small_pages_too = false;           ///< Of small pages as well the policy's share is kept unmapped.
   AccessSource* access_source = nullptr;  ///< May be null.
   TraceRecorder* recorder = nullptr;      ///< May be null.
 };
@@ -41,6 +42,12 @@ enum class Resolution : std::uint8_t {
   wait,    ///< Another thread owns the page; wait for its word to change from the one given.
   fill,    ///< The caller owns the page in state filling, and must finish_fill() or abandon_fill() it.
   failed,  ///< The access is an error (-errno in `error`).
+};
+
+/// Where a page is once it is filled.
+enum class Arrival : std::uint8_t {
+  mapped,    ///< In place: a fault waits for it, or it is a small page for which a fault of its own would cost more.
+  unmapped,  ///< In its frame, until it is touched: the fault tells that it was wanted.
 };
 
 /// The frames of a page being filled.
@@ -60,7 +67,7 @@ class Pager {
 
   /// Takes frames without waiting (handler): free ones, or those of unmapped clean pages. With `room_for_copy` none
   /// sooner than one, where a page is better copied but one frame would do to move it.
-  bool try_frames(PagedRegion& region, FillKind kind, FillFrames& frames, bool room_for_copy = false) noexcept;
+  bool try_frames(PagedRegion& region, Arrival arrival, FillFrames& frames, bool room_for_copy = false) noexcept;
   /// Whether a thread's fault may be served now, before it is resolved (handler). If not, ask again in a moment: with
   /// little memory, others have their turn.
   bool admits(const PagedRegion& region, std::uint64_t page, std::uint32_t thread) noexcept;
@@ -75,9 +82,9 @@ class Pager {
   /// -EAGAIN if `in_signal_handler` and the store cannot be read there (handler).
   int read_page(PagedRegion& region, std::uint64_t page, std::byte* buffer, bool in_signal_handler) noexcept;
 
-  /// Ends a fill with the page's bytes in frames.data (handler). A prefetched page may stay unmapped until it is
-  /// touched. Returns 0 or a negative errno value; -ESTALE means that the region was sealed meanwhile, and the access
-  /// is to be tried again.
+  /// Ends a fill with the page's bytes in frames.data (handler). A prefetched page that is not copied stays unmapped
+  /// until it is touched. Returns 0 or a negative errno value; -ESTALE means that the region was sealed meanwhile, and
+  /// the access is to be tried again.
   int finish_fill(PagedRegion& region, std::uint64_t page, const FillFrames& frames, bool write,
                   FillKind kind) noexcept;
   /// Ends a fill that failed (handler). `error` 0 means given up, with no one to tell.
@@ -237,14 +244,19 @@ class Pager {
 
  private:
   /// Whether a page that is filled now is to be copied into place.
-  bool fills_by_copy(const PagedRegion& region, FillKind kind) const noexcept {
-    return evicts_by_copy(region) || (kind == FillKind::fault && copies_small_pages(region));
+  bool fills_by_copy(const PagedRegion& region, Arrival arrival) const noexcept {
+    return evicts_by_copy(region) || (arrival == Arrival::mapped && copies_small_pages(region));
   }
   /// With room for a few pages only, those that one instruction needs together must be rescued, not read again.
   bool copies_small_pages(const PagedRegion& region) const noexcept {
     constexpr std::uint64_t least_frames = 64;
     return region.page_bytes <= settings_.largest_copied_page_bytes &&
            frames_.budget_bytes() >= least_frames * FramePool::cost(region.page_bytes);
+  }
+  /// Whether a page that is read is to arrive writable, and be taken for changed: see WriteHabit.
+  bool assumes_write(const PagedRegion& region) const noexcept {
+    return region.writable && !region.manual_flush && region.write_habit.expects_writes() &&
+           copies_small_pages(region) && !evicts_by_copy(region);
   }
   /// Records what the policy is told. Called with the policy lock held, so that the order is the policy's.
   void trace(TraceKind kind, const PagedRegion& region, std::uint64_t page, bool write = false) noexcept {
@@ -287,6 +299,7 @@ class Pager {
   void give_back_frame_of(PagedRegion& region, std::uint64_t page, FrameId frame, bool populated) noexcept;
   void remember_failure(PagedRegion& region, std::uint64_t page) noexcept;
   void page_cleaned_if(PagedRegion& region, int error) noexcept;
+  void change_resident_bytes(PagedRegion& region, std::int64_t bytes) noexcept;
   void change_gauge(PagedRegion& region, std::atomic<std::uint64_t> CounterBlock::* gauge, std::int64_t bytes) noexcept;
   void page_dirtied(PagedRegion& region) noexcept;
   void page_cleaned(PagedRegion& region) noexcept;
@@ -302,6 +315,7 @@ class Pager {
   std::atomic_flag told_exhausted_;
   std::atomic<std::byte*> wild_write_{nullptr};  ///< To be reported; the first of several is.
   std::atomic<std::uint64_t> unmapped_bytes_{0};
+  std::atomic<std::uint64_t> small_bytes_{0};  ///< Of pages in memory that are small enough to be copied.
   std::atomic<std::uint32_t> unmapped_share_percent_;
 
   /// A page in state failed. When all places are taken, the oldest is lifted at once.

@@ -141,7 +141,9 @@ int Pager::place_by_copy(PagedRegion& region, std::uint64_t page, FillFrames fra
   }
   FrameRecord& token = frames_.record(frames.token);
   token.hashed = false;
-  if (region.writable && region.tracks_blocks()) {
+  token.assumed = !write && assumes_write(region);
+  write = write || token.assumed;
+  if (token.assumed || (region.writable && region.tracks_blocks())) {
     hash_blocks(frames_.address(frames.data), bytes, frames_.hashes(frames.token));
     token.hashed = true;
   }

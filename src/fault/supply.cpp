@@ -86,7 +86,7 @@ FrameId Pager::reclaim_unmapped() noexcept {
       policy_.removed(frame, true);
       trace(TraceKind::evicted, region, page);
       unmapped_bytes_.fetch_sub(region.page_bytes, std::memory_order_relaxed);
-      change_gauge(region, &CounterBlock::resident_bytes, -static_cast<std::int64_t>(region.page_bytes));
+      change_resident_bytes(region, -static_cast<std::int64_t>(region.page_bytes));
       count(region, Counter::evictions);
       if (word.prefetched()) {
         count(region, Counter::prefetch_wasted);
@@ -106,8 +106,14 @@ bool Pager::take_frames(PagedRegion& region, bool two, FillFrames& frames) noexc
   return frames.data != no_frame;
 }
 
-bool Pager::try_frames(PagedRegion& region, FillKind kind, FillFrames& frames, bool room_for_copy) noexcept {
-  bool two = fills_by_copy(region, kind);
+bool Pager::try_frames(PagedRegion& region, Arrival arrival, FillFrames& frames, bool room_for_copy) noexcept {
+  bool two = fills_by_copy(region, arrival);
+  // For a copy, memory of several is given up at once: that takes one interrupt to the other processors.
+  constexpr std::uint64_t most_at_once = 8;
+  constexpr std::uint64_t part = 64;
+  const std::uint64_t cost = FramePool::cost(region.page_bytes);
+  const std::uint64_t at_once =
+      two && settings_.move ? std::clamp<std::uint64_t>(frames_.budget_bytes() / part / cost, 1, most_at_once) : 1;
   while (true) {
     if (take_frames(region, two, frames)) {
       fills_with_frames.fetch_add(1, std::memory_order_relaxed);
@@ -117,10 +123,14 @@ bool Pager::try_frames(PagedRegion& region, FillKind kind, FillFrames& frames, b
       }
       return true;
     }
-    const FrameId victim = reclaim_unmapped();
-    if (victim != no_frame) {
+    std::uint64_t reclaimed = 0;
+    for (FrameId victim = no_frame; reclaimed < at_once && (victim = reclaim_unmapped()) != no_frame; ++reclaimed) {
       frames_.give_back(victim, true);
-    } else if (two && !room_for_copy && !evicts_by_copy(region)) {
+    }
+    if (reclaimed > 0) {
+      continue;
+    }
+    if (two && !room_for_copy && !evicts_by_copy(region)) {
       two = false;  // Where the page may be moved too, one frame does.
     } else {
       return false;
@@ -192,7 +202,7 @@ bool Pager::admits(const PagedRegion& region, std::uint64_t page, std::uint32_t 
 bool Pager::obtain_frames(PagedRegion& region, FillFrames& frames) noexcept {
   // With nothing to write, room for a copy is made in less time than a page takes that is moved, and later moved out.
   const bool evicts_itself = writable_regions.load(std::memory_order_relaxed) == 0;
-  if (try_frames(region, FillKind::fault, frames, evicts_itself)) {
+  if (try_frames(region, Arrival::mapped, frames, evicts_itself)) {
     return true;
   }
   count(region, Counter::frame_waits);
@@ -209,7 +219,7 @@ bool Pager::obtain_frames(PagedRegion& region, FillFrames& frames) noexcept {
     }
     constexpr int attempts_for_copy = 3;  // What was evicted may have gone to others.
     const bool room_for_copy = evicts_itself && attempt <= attempts_for_copy;
-    obtained = try_frames(region, FillKind::fault, frames, room_for_copy);
+    obtained = try_frames(region, Arrival::mapped, frames, room_for_copy);
     if (obtained || exhausted(exhausted_before, started)) {
       break;
     }
@@ -230,9 +240,16 @@ bool Pager::obtain_frames(PagedRegion& region, FillFrames& frames) noexcept {
 }
 
 std::uint64_t Pager::bytes_at_rest(bool keeping) const noexcept {
-  const std::uint32_t least = 100 - settings_.low_watermark_percent;
-  const std::uint32_t share = keeping ? unmapped_share_percent_.load(std::memory_order_relaxed) : 0;
-  return frames_.budget_bytes() / 100 * std::max(least, share);
+  const std::uint64_t budget = frames_.budget_bytes();
+  const std::uint64_t least = budget / 100 * (100 - settings_.low_watermark_percent);
+  if (!keeping) {
+    return least;
+  }
+  // To see whether a small page is touched costs as much as to read it anew, or more: those that are ready to go tell
+  // enough.
+  const std::uint64_t small = settings_.small_pages_too ? 0 : small_bytes_.load(std::memory_order_relaxed);
+  const std::uint64_t large = budget - std::min(small, budget);
+  return std::max(least, large / 100 * unmapped_share_percent_.load(std::memory_order_relaxed));
 }
 
 std::uint64_t Pager::shortage_bytes(bool at_work) const noexcept {

@@ -202,7 +202,11 @@ void WriteBack::run(const Finished& finished) {
       pager_.frames().record(page.frame).hashed = false;
       pager_.last_write_error.store(page.error, std::memory_order_relaxed);
       pager_.count(region, Counter::write_errors);
-    } else if (page.changed) {
+    } else if (pager_.frames().record(page.frame).assumed) {
+      pager_.frames().record(page.frame).assumed = false;
+      region.write_habit.ended(page.changed);
+    }
+    if (page.error == 0 && page.changed) {
       pager_.last_write_error.store(0, std::memory_order_relaxed);
       pager_.count(region, Counter::write_backs);
     }

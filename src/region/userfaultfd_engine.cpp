@@ -71,6 +71,7 @@ UserfaultfdEngine::UserfaultfdEngine(const ResolvedCacheOptions& options, FaultM
               .largest_copied_page_bytes = options.placement == Placement::automatic ? largest_copied_page_bytes : 0,
               .high_watermark_percent = options.high_watermark_percent,
               .low_watermark_percent = options.low_watermark_percent,
+              .small_pages_too = options.unmapped_share_percent != 0,
               .access_source = options.access_source.get(),
               .recorder = recorder_.get()}),
       fillers_(pager_, options.fillers),

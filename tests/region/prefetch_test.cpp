@@ -134,14 +134,15 @@ TEST_P(PrefetchTest, UnmappingEndsAPrefetchUnderWay) {
 }
 
 TEST_P(PrefetchTest, WhatWasFetchedAndUsedIsCounted) {
+  constexpr std::uint64_t large_page = 64 * kib;  // Small ones are in place at once.
   Cache cache(cache_options(4 * mib));
-  RegionOptions options = read_only(page);
+  RegionOptions options = read_only(large_page);
   options.advice = Advice::random;
-  Region region = cache.map(known_store(16 * page), options);
-  region.prefetch({0, 8 * page}).wait();
+  Region region = cache.map(known_store(16 * large_page), options);
+  region.prefetch({0, 8 * large_page}).wait();
   EXPECT_EQ(region.statistics()[Counter::prefetched_pages], 8U);
   for (std::uint64_t number = 0; number < 4; ++number) {
-    EXPECT_EQ(touch(region.data() + number * page), known_byte(number * page));
+    EXPECT_EQ(touch(region.data() + number * large_page), known_byte(number * large_page));
   }
   if (GetParam().placement !=
       Placement::copy) {  // A page that was copied in is mapped at once: its use raises no fault.

@@ -87,13 +87,14 @@ TEST_P(StatisticsTest, WhatWasUnmappedIsRescuedWithoutReading) {
   if (GetParam().placement == Placement::copy) {
     GTEST_SKIP() << "pages that were copied in are dropped, not unmapped";
   }
-  const auto store = std::make_shared<FaultyStore>(known_store(2 * mib));
-  CacheOptions options = cache_options(1 * mib);
+  constexpr std::uint64_t large_page = 64 * kib;  // Small ones are hardly ever kept unmapped.
+  const auto store = std::make_shared<FaultyStore>(known_store(8 * mib));
+  CacheOptions options = cache_options(4 * mib);
   options.policy = "segmented-fifo";
   Cache cache(options);
-  const Region region = cache.map(store, quiet(read_only(page)));
+  const Region region = cache.map(store, quiet(read_only(large_page)));
   for (int round = 0; round < 2; ++round) {
-    for (std::uint64_t offset = 0; offset < mib - 8 * page; offset += page) {
+    for (std::uint64_t offset = 0; offset < 4 * mib - 8 * large_page; offset += large_page) {
       touch(region.data() + offset);
     }
     // The evictors unmap in their own time; what is touched after that is rescued.

@@ -67,8 +67,16 @@ TEST(DecisionTree, ReadAheadFollowsWhetherWhatWasReadAheadWasUsed) {
   EXPECT_EQ(values_of(propose_read_ahead(sequential, 4 * mib, 16 * mib)), Values{});
   EXPECT_EQ(values_of(propose_read_ahead(sequential, 0, 1024 * mib)), Values{});
   EXPECT_EQ(values_of(propose_read_ahead(scattered, 4 * mib, 1024 * mib)), Values{});
-  const Character wasteful =
-      run_with({{Counter::fills, 1000}, {Counter::prefetch_used, 100}, {Counter::prefetch_wasted, 400}});
+  const Character small_pages = run_with({{Counter::fills, 1000},
+                                          {Counter::prefetched_pages, 900},
+                                          {Counter::prefetch_used, 28},
+                                          {Counter::prefetch_wasted, 1},
+                                          {Counter::evictions, 900}});
+  EXPECT_EQ(values_of(propose_read_ahead(small_pages, 4 * mib, 64 * mib)), (Values{"16MiB"}));
+  const Character wasteful = run_with({{Counter::fills, 1000},
+                                       {Counter::prefetched_pages, 500},
+                                       {Counter::prefetch_used, 100},
+                                       {Counter::prefetch_wasted, 400}});
   EXPECT_EQ(values_of(propose_read_ahead(wasteful, 4 * mib, 1024 * mib)), (Values{"0"}));
 }
 

@@ -50,11 +50,13 @@ Character characterise(const Statistics& statistics) {
     return statistics.stages[static_cast<std::size_t>(stage)].quantile_nanoseconds(nine_in_ten);
   };
   Character character;
-  character.sequential = share(statistics[Counter::prefetch_used], statistics[Counter::fills]);
+  // Of small pages only some of those that were read ahead are seen to be used, or not: they stand for the rest.
+  const std::uint64_t ended = statistics[Counter::prefetch_used] + statistics[Counter::prefetch_wasted];
+  character.sequential = share(statistics[Counter::prefetched_pages], statistics[Counter::fills]) *
+                         share(statistics[Counter::prefetch_used], ended);
   character.reused =
       share(static_cast<std::uint64_t>(std::max<std::int64_t>(later_touches, 0)), statistics[Counter::fills]);
-  character.wasted = share(statistics[Counter::prefetch_wasted],
-                           statistics[Counter::prefetch_wasted] + statistics[Counter::prefetch_used]);
+  character.wasted = share(statistics[Counter::prefetch_wasted], ended);
   character.written =
       share(statistics[Counter::written_bytes], statistics[Counter::written_bytes] + statistics[Counter::read_bytes]);
   character.waiting =
