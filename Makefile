@@ -14,7 +14,7 @@ export CMAKE_C_COMPILER_LAUNCHER ?= ccache
 export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
-.PHONY: help setup build demo test test-quick test-asan test-tsan fuzz bench bench-short bench-quick format check-format tidy \
+.PHONY: help setup build demo test test-quick test-asan test-tsan fuzz bench bench-short bench-aims bench-quick format check-format tidy \
         install package clean
 
 help: ## List the targets
@@ -64,6 +64,11 @@ bench-short: ## The same on 1 GiB and with fewer points: two or three hours
 	@scripts/setup.sh build demo bench
 	@scripts/build.sh release programs benchmarks
 	@$(BENCH) --short
+
+bench-aims: ## On 512 MiB, only what the aims are read off: the better part of an hour
+	@scripts/setup.sh build demo bench
+	@scripts/build.sh release programs benchmarks
+	@$(BENCH) --aims
 
 bench-quick: ## Every scenario on small data, a report and its plots in build/bench/quick; 15 minutes after the build
 	@scripts/setup.sh build demo bench

@@ -288,7 +288,8 @@ def introduction(page):
                    "long is cut: `make bench` measures what the figures mean.") + "\n"
     yield wrap("Every number is a measurement of this project's own programs on the machine named here. Systems take "
                "turns, the page cache is dropped before each run, and each run has the same memory limit (a control "
-               "group), in which page cache counts: Tiermap's budget is the limit less 24 MiB for the program itself. "
+               "group), in which page cache counts: Tiermap's budget is the limit less 14 MiB and 1/128 of the data "
+               "for the program itself (24 MiB in runs before 2026-11-23). "
                f"Everything that was measured is in [the tables]({page.tables.name}).") + "\n"
 
 

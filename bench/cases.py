@@ -7,9 +7,6 @@ import time
 
 from measurement import GIB, MIB, option_bytes, remove, run_json
 
-# What a program needs beside the pages of its data: code, stacks, page tables, buffers. Tiermap's budget is the limit
-# less this, so that it and mmap's page cache live in the same limit.
-OVERHEAD = 24 * MIB
 ADVICE = ("random", "normal", "sequential")
 # Each way is tried wherever mmap is compared, and the best counts.
 MMAP_WAYS = tuple((f"mmap {advice}", ("--madvise", advice)) for advice in ADVICE)
@@ -18,6 +15,12 @@ MMAP_WAYS = tuple((f"mmap {advice}", ("--madvise", advice)) for advice in ADVICE
 MMAP_HINTED = tuple((f"mmap {advice}, hints", ("--madvise", advice, "--prefetch", "on")) for advice in reversed(ADVICE))
 MMAP_WAYS_WITH_HINTS = (*((series, (*ways, "--prefetch", "off")) for series, ways in MMAP_WAYS), *MMAP_HINTED)
 THREADS = (2, 4, 8, 16, 32, 64)
+
+
+def overhead(data_bytes):
+    """What a program needs beside the pages of its data: code, stacks and buffers, and page tables and page words for
+    the data. Tiermap's budget is the limit less this, so that it and mmap's page cache live in the same limit."""
+    return 14 * MIB + data_bytes // 128
 
 
 @dataclasses.dataclass
@@ -74,7 +77,7 @@ class Bench:
         self.dry = dry
         self.cores = os.cpu_count() or 2
         self.repetitions = 3
-        self.data_bytes = self.choose(GIB // 4, GIB, 2 * GIB)
+        self.data_bytes = GIB // 2 if detail == "aims" else self.choose(GIB // 4, GIB, 2 * GIB)
         self.limit = self.data_bytes // 4
         self.run_timeout = self.choose(15, 300, 1800)
         self.skipped = []
@@ -86,16 +89,21 @@ class Bench:
     @property
     def mmap_with_hints(self):
         """mmap's ways for programs that say in advance what they will touch."""
-        return MMAP_HINTED if self.detail == "quick" else MMAP_WAYS_WITH_HINTS
+        return MMAP_HINTED if self.brief else MMAP_WAYS_WITH_HINTS
+
+    @property
+    def brief(self):
+        """Whether only what tells most is to be measured."""
+        return self.detail in ("quick", "aims")
 
     def choose(self, quick, short, full):
         """What to do at this level of detail."""
-        return {"quick": quick, "short": short, "full": full}[self.detail]
+        return {"quick": quick, "aims": short, "short": short, "full": full}[self.detail]
 
     @property
     def threads(self):
         """The numbers of threads that are swept."""
-        return self.choose((2, 64), (2, 8, 64), THREADS)
+        return (2, 64) if self.brief else self.choose((), (2, 8, 64), THREADS)
 
     def skip(self, what, reason):
         if (what, reason) not in self.skipped:
@@ -131,7 +139,7 @@ class Bench:
         what the program itself keeps, whoever pages. Memory and direct I/O, where asked for, are not limited by what
         they page: they are bounds."""
         limit = limit or self.limit
-        budget = option_bytes(max(limit - OVERHEAD, 8 * MIB))
+        budget = option_bytes(max(limit - overhead(more.get("data_bytes", self.data_bytes)), 8 * MIB))
 
         def case(series, system, ways, group):
             command = [self.program(program), "--system", group, "--budget", budget, "--json", *options, *ways]

@@ -1,5 +1,5 @@
 """Scenarios of the library alone: random and sequential reads of a file, and single faults."""
-from cases import ADVICE, OVERHEAD, Case, Scenario, have
+from cases import ADVICE, Case, Scenario, have, overhead
 from measurement import GIB, MIB, option_bytes
 
 
@@ -23,7 +23,7 @@ def random_reads(bench):
                 return Case(series, system, [bench.program("bench-random_read"), "--system", system, "--file", path,
                                              "--block", block, "--page-size", block, "--threads", threads, "--seconds",
                                              seconds, "--warm-up", warm_up_seconds, "--budget",
-                                             option_bytes(limit - OVERHEAD), "--json", *options],
+                                             option_bytes(limit - overhead(bench.data_bytes)), "--json", *options],
                             panel=f"{block} blocks", x=threads, metric="operations_per_second", limit=limit,
                             data_bytes=bench.data_bytes, drop=(path,))
             cases += [case(f"tiermap {mode}", "tiermap", "--fault-mode", mode, "--madvise", "random")
@@ -51,7 +51,7 @@ def _fio(bench, path, block_bytes, threads):
 def sequential_reads(bench):
     path = _data_file(bench)
 
-    def case(series, system, *options, budget=bench.limit - OVERHEAD):
+    def case(series, system, *options, budget=bench.limit - overhead(bench.data_bytes)):
         return Case(series, system, [bench.program("bench-sequential_read"), "--system", system, "--file", path,
                                      "--budget", option_bytes(budget), "--json", *options],
                     panel="one pass", metric="bytes_per_second", limit=bench.limit, data_bytes=bench.data_bytes,
@@ -60,7 +60,7 @@ def sequential_reads(bench):
              for page in bench.choose(("1MiB",), ("64KiB", "1MiB", "4MiB"), ("64KiB", "1MiB", "4MiB"))
              for advice in ("normal", "sequential")]
     # One pass gains nothing from much memory, and new memory costs time.
-    small = min(64 * MIB, bench.limit - OVERHEAD)
+    small = min(64 * MIB, bench.limit - overhead(bench.data_bytes))
     cases.append(case(f"tiermap, 4MiB pages, sequential, budget {small // MIB} MiB", "tiermap", "--page-size", "4MiB",
                       "--madvise", "sequential", budget=small))
     cases += [case(f"mmap {advice}", "mmap", "--madvise", advice) for advice in ("normal", "sequential")]

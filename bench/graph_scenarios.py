@@ -1,7 +1,7 @@
 """Scenarios of tiermap-bfs (level by level, and with visitor queues) and tiermap-ingest."""
 import dataclasses
 
-from cases import MMAP_WAYS, OVERHEAD, Scenario, pages
+from cases import MMAP_WAYS, Scenario, overhead, pages
 from measurement import MIB, option_bytes
 
 KIB = 1 << 10
@@ -13,6 +13,8 @@ FULLY_EXTERNAL = (*SEMI_EXTERNAL, "--state", "mapped")
 # What a search keeps for each vertex, on the heap, whoever pages the graph: its parent, two bits, and what checking
 # adds.
 VERTEX_BYTES = 16
+# What a traversal with visitor queues keeps for each of many threads: visitors on their way from one to another.
+VISITOR_BYTES = 7 * MIB // 16
 # What checking alone adds.
 CHECK_BYTES = 9
 # Lists of 16 edges a vertex, as tiermap-ingest lays them out.
@@ -28,7 +30,7 @@ def _graph(bench, scale):
 
 
 def _scale(bench):
-    return bench.choose(20, 21, 22)
+    return 20 if bench.brief else bench.choose(20, 21, 22)
 
 
 def _search(bench, graph, size, scale, *options, limit, threads=None, **more):
@@ -41,8 +43,8 @@ def _search(bench, graph, size, scale, *options, limit, threads=None, **more):
 def page_sizes(bench):
     scale = _scale(bench)
     graph, size = _graph(bench, scale)
-    sizes = bench.choose((256 * KIB, MIB), (64 * KIB, 256 * KIB, MIB, 2 * MIB),
-                         (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, 512 * KIB, MIB, 2 * MIB, 4 * MIB))
+    every = (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, 512 * KIB, MIB, 2 * MIB, 4 * MIB)
+    sizes = (256 * KIB, MIB) if bench.brief else bench.choose((), (64 * KIB, 256 * KIB, MIB, 2 * MIB), every)
     cases = []
     for panel, limit in (("ratio 4", size // 4), ("ratio 2", size // 2))[:bench.choose(1, 2, 2)]:
         for page in sizes:
@@ -74,8 +76,8 @@ def memory_shares(bench):
     scale = _scale(bench)
     graph, size = _graph(bench, scale)
     cases = []
-    for percent in bench.choose((25, 50), (12.5, 25, 50, 100), (12.5, 25, 40, 50, 60, 80, 100)):
-        limit = int(size * percent / 100) + OVERHEAD
+    for percent in (25, 50) if bench.brief else bench.choose((), (12.5, 25, 50, 100), (12.5, 25, 40, 50, 60, 80, 100)):
+        limit = int(size * percent / 100) + overhead(size)
         cases += _search(bench, graph, size, scale, limit=limit, x=percent, tiermap=OUR_WAY)
     return cases
 
@@ -94,18 +96,19 @@ def _asynchronous(bench, options, sweeps_memory):
     graph, size = _graph(bench, scale)
     points = [(count, count, size // 4) for count in bench.threads]
     if sweeps_memory:
-        shares = bench.choose((12.5, 25), (6.25, 12.5, 25), (6.25, 9.4, 12.5, 18.75, 25, 50))
-        points = [(percent, 64, int(size * percent / 100) + OVERHEAD) for percent in shares]
+        shares = (12.5, 25) if bench.brief else bench.choose((), (6.25, 12.5, 25), (6.25, 9.4, 12.5, 18.75, 25, 50))
+        points = [(percent, 64, int(size * percent / 100) + overhead(size)) for percent in shares]
+    kept = CHECK_BYTES if options == FULLY_EXTERNAL else VERTEX_BYTES
     cases = []
     for x, count, limit in points:
         def compare(way, **more):
             return bench.compare(BFS, "--graph", graph, "--threads", count, "--roots", bench.choose(1, 2, 4), *options,
                                  limit=limit // MIB * MIB, data_bytes=size, drop=(graph,), x=x,
-                                 beside=(CHECK_BYTES if options == FULLY_EXTERNAL else VERTEX_BYTES) << scale,
-                                 metric="teps", tiermap=((way, SELF_SERVING),), **more)
+                                 beside=(kept << scale) + count * VISITOR_BYTES, metric="teps",
+                                 tiermap=((way, SELF_SERVING),), **more)
         cases += compare("tiermap self-serving", memory=not sweeps_memory)
         # DI-MMAP's buffer for hot pages.
-        for share in (0, 50, 75) if sweeps_memory and options == FULLY_EXTERNAL else ():
+        for share in (0, 50, 75) if sweeps_memory and options == FULLY_EXTERNAL and not bench.brief else ():
             settings = {"TIERMAP_POLICY": "hot-fifo", "TIERMAP_HOT_SHARE": str(share)}
             cases += [dataclasses.replace(case, environment=settings, for_peers=False)
                       for case in compare(f"tiermap, {share} % for hot pages", mmap=())]
@@ -113,9 +116,9 @@ def _asynchronous(bench, options, sweeps_memory):
 
 
 def ingest_page_sizes(bench):
-    scale = bench.choose(19, 20, 22)
+    scale = 19 if bench.brief else bench.choose(19, 20, 22)
     size = LIST_BYTES << scale
-    sizes = bench.choose((16 * KIB,), (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB),
+    sizes = (4 * KIB, 16 * KIB) if bench.brief else bench.choose((), (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB),
                          (4 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, 128 * KIB, 256 * KIB, 512 * KIB, MIB))
     stores = (("tiermap, one file", ()), ("tiermap, 32 files", ("--segments", 32)),
               ("tiermap, 1024 files", ("--segments", 1024)))
@@ -158,8 +161,8 @@ SCENARIOS = (
     Scenario("bfs-threads", "Breadth-first search: threads", _TEXT + " Memory is a quarter of the graph.", (BFS,),
              threads, "threads", weight=1.5),
     Scenario("bfs-memory", "Breadth-first search: memory",
-             _TEXT + " Memory for pages is a share of the graph, and 24 MiB for the program.", (BFS,), memory_shares,
-             "memory, % of the data", weight=1.5),
+             _TEXT + " Memory for pages is a share of the graph, and what the program itself needs.", (BFS,),
+             memory_shares, "memory, % of the data", weight=1.5),
     Scenario("bfs-scale", "Breadth-first search: sizes of the graph", _TEXT + " Memory is half of each graph.", (BFS,),
              scales, "scale", weight=1.5),
     Scenario("bfs-semi-external", "Visitor queues, graph on the store: threads",

@@ -10,7 +10,7 @@ BOTH_MODES = (*SELF_SERVING, ("tiermap notify", ("--fault-mode", "notify")))
 
 
 def _modes(bench):
-    return SELF_SERVING if bench.detail == "quick" else BOTH_MODES
+    return SELF_SERVING if bench.brief else BOTH_MODES
 
 
 def _random_io(bench, access, threads, **more):
@@ -22,7 +22,8 @@ def _random_io(bench, access, threads, **more):
 
 def random_io(bench, access):
     cases = []
-    for threads in bench.choose((2, 128), (2, 16, 64, 128), (1, 2, 4, 8, 16, 32, 64, 128, 256)):
+    counts = (2, 64, 128) if bench.brief else bench.choose((), (2, 16, 64, 128), (1, 2, 4, 8, 16, 32, 64, 128, 256))
+    for threads in counts:
         cases += _random_io(bench, access, threads, tiermap=_modes(bench), unlimited=bench.detail == "full",
                             direct=(("direct I/O", ("--direct",)),))
     return cases
@@ -46,7 +47,7 @@ def search(bench):
         file = bench.scratch / f"shared-search-{structure}"
         size = bench.make(file, SEARCH, "--structure", structure, "--bytes", option_bytes(bench.data_bytes), "--file",
                           file, "--keep", "--lookups", 1, "--json")
-        for threads in bench.threads if structure == "vector" or bench.detail != "quick" else bench.threads[-1:]:
+        for threads in bench.threads if structure == "vector" or not bench.brief else bench.threads[-1:]:
             cases += bench.compare(SEARCH, "--in", file, "--lookups", bench.choose(2000, 100000, 1 << 20),
                                    "--page-size", "4KiB", "--threads", threads, panel=structure, x=threads,
                                    metric="lookups_per_second", data_bytes=size, drop=(file,), tiermap=_modes(bench))
@@ -87,8 +88,8 @@ def _kmer(bench, index, error_rate, work, threads, **more):
 
 def kmer_lookup(bench):
     cases = []
-    for index in ("two-level", "hash"):
-        for threads in bench.threads if index == "two-level" or bench.detail != "quick" else bench.threads[-1:]:
+    for index in ("two-level", "hash")[:1 if bench.detail == "aims" else 2]:
+        for threads in bench.threads if index == "two-level" or not bench.brief else bench.threads[-1:]:
             cases += _kmer(bench, index, 0.01, "lookup", threads, panel=index)
     return cases
 

@@ -8,6 +8,7 @@ import argparse
 import pathlib
 import sys
 
+import aims
 import benchmarks_page
 import plots
 from cases import Bench
@@ -22,14 +23,20 @@ from scenarios import SCENARIOS
 QUICK_SECONDS = 820
 
 
+def chosen_names(options):
+    """The scenarios to be measured, in their order."""
+    wanted = options.only or ({aim.scenario for aim in aims.FIGURES} if options.aims else SCENARIOS)
+    return [name for name in SCENARIOS if name in wanted]
+
+
 def measure(options, store):
     """Runs the chosen scenarios. Returns the names of those that had a problem."""
-    chosen = [SCENARIOS[name] for name in SCENARIOS if name in (options.only or SCENARIOS)]
+    chosen = [SCENARIOS[name] for name in chosen_names(options)]
     progress = Progress([scenario.name for scenario in chosen], options.seconds)
     problems = []
     clock = Clock(chosen, options.seconds)
     commit = commit_of(options.root)
-    needed = {"quick": 4, "short": 12, "full": 40}[options.detail] * GIB
+    needed = {"quick": 4, "aims": 8, "short": 12, "full": 40}[options.detail] * GIB
     with scratch_folder(options.scratch or options.root / "build/bench", needed) as scratch:
         bench = Bench(options.bin.resolve(), scratch, options.detail, limit_reason())
         bench.repetitions = options.repetitions
@@ -75,6 +82,8 @@ def parse(root):
     parser.add_argument("--only", action="append", choices=list(SCENARIOS), help="measure only this (repeatable)")
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="small data, less than 15 minutes, a report of its own")
+    size.add_argument("--aims", action="store_true", help="512 MiB, and of each scenario only what the aims are read "
+                      "off: half an hour")
     size.add_argument("--short", action="store_true", help="1 GiB and fewer points: an hour or two")
     parser.add_argument("--seconds", type=float, help="time for all scenarios together; each is cut at its share "
                         f"(default: {QUICK_SECONDS} with --quick, else none)")
@@ -88,7 +97,7 @@ def parse(root):
     parser.add_argument("--list", action="store_true", help="say what would be measured, and end")
     options = parser.parse_args()
     options.root = root
-    options.detail = "quick" if options.quick else "short" if options.short else "full"
+    options.detail = next((name for name in ("quick", "aims", "short") if getattr(options, name)), "full")
     options.output = options.output or (root / "build/bench/quick" if options.quick else root / "bench/results")
     options.seconds = options.seconds or (QUICK_SECONDS if options.quick else None)
     if options.repetitions < 1:
@@ -99,7 +108,7 @@ def parse(root):
 def show_list(options):
     """Every scenario and how many cases it has."""
     bench = Bench(options.bin, "SCRATCH", options.detail, dry=True)
-    for name in options.only or SCENARIOS:
+    for name in chosen_names(options):
         print(f"{name}: {SCENARIOS[name].title}, {len(SCENARIOS[name].cases(bench))} cases, {options.repetitions} runs "
               "each")
 

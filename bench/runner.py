@@ -12,10 +12,10 @@ from peers import with_peers
 from results import better_of, unit_of
 
 # Another advice for mmap need not be measured to its end once it takes so many times longer than the best one.
-HOPELESS = {"quick": 2, "short": 4, "full": 4}
-LEAST_TIMEOUT = {"quick": 2, "short": 10, "full": 20}
+HOPELESS = {"quick": 2, "aims": 2, "short": 4, "full": 4}
+LEAST_TIMEOUT = {"quick": 2, "aims": 5, "short": 10, "full": 20}
 OUT_OF_TIME = "the time of this scenario is up"
-# An advice that was so many times worse than the best one is not repeated in a quick run.
+# An advice that was so many times worse than the best one is not repeated in a brief one.
 BEATEN = 1.5
 # A machine on which more than this share of a processor was at work before the run is not quiet.
 QUIET_LOAD = 0.25
@@ -217,7 +217,7 @@ class ScenarioRun:
     def is_beaten(self, place, cases):
         """Whether another advice for mmap was so much better in the first round that this one need not be repeated."""
         case, mine = cases[place], self.done.get(place)
-        if self.bench.detail != "quick" or case.system != "mmap" or not mine:
+        if not self.bench.brief or case.system != "mmap" or not mine:
             return False
         values = [done[0]["value"] for other, done in self.done.items() if cases[other].system == "mmap"
                   and (cases[other].panel, cases[other].x) == (case.panel, case.x)]

@@ -24,7 +24,7 @@ def _ycsb(bench, workload, threads, **more):
                          bench.choose(20000, 200000, 1000000), "--index", index, "--durability", "none", "--threads",
                          threads, limit=max(size // 4, 48 * MIB), beside=EXECUTORS_BYTES, data_bytes=size,
                          metric="transactions_per_second",
-                         **{"x": threads, "tiermap": BOTH_MODES[:bench.choose(1, 2, 2)], **more})
+                         **{"x": threads, "tiermap": BOTH_MODES[:1 if bench.brief else 2], **more})
 
 
 def _databases(bench, workload, threads, **more):
@@ -37,7 +37,7 @@ def _databases(bench, workload, threads, **more):
 
 def ycsb_threads(bench):
     cases = []
-    for workload in WORKLOADS[:bench.choose(1, 6, 6)]:
+    for workload in WORKLOADS[:1 if bench.brief else 6]:
         for threads in bench.threads if workload == "A" else bench.threads[-1:]:
             cases += _ycsb(bench, workload, threads, panel=workload)
             cases += _databases(bench, workload, threads, panel=workload)
