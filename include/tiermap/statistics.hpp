@@ -65,7 +65,7 @@ struct Statistics {
   std::uint64_t budget_bytes = 0;
   std::uint64_t resident_bytes = 0;  ///< In frames, mapped or not.
   std::uint64_t mapped_bytes = 0;    ///< Of those, in the program's address range.
-  std::uint64_t dirty_bytes = 0;     ///< In pages that have been written since they were last written back.
+  std::uint64_t dirty_bytes = 0;     ///< In pages that were changed since they were last written back, or taken to be.
   std::uint64_t operator[](Counter counter) const noexcept { return counters[static_cast<std::size_t>(counter)]; }
 };
 

@@ -112,7 +112,7 @@ struct tiermap_statistics {
   uint64_t budget_bytes;
   uint64_t resident_bytes; /* In memory. */
   uint64_t mapped_bytes;   /* Of those, in the program's address range. */
-  uint64_t dirty_bytes;    /* Written since they were last written back. */
+  uint64_t dirty_bytes;    /* Changed since they were last written back, or taken to be. */
   uint64_t counters[58];
   /* How long the stages of serving a fault took: [i] counts those of at least 2^i and under 2^(i+1) nanoseconds. */
   uint64_t stages[6][40];

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <mutex>
@@ -233,13 +234,15 @@ void FramePool::drop_memory(FrameId frame) noexcept {
 bool FramePool::empty_free(FrameArena& arena) noexcept {
   constexpr std::size_t most_at_once = 8;
   constexpr std::size_t least_at_once = 2;
+  constexpr std::size_t most_bytes = 128 << 10;  // Of large ones one is enough: to fill it again takes longer.
+  const std::size_t wanted = std::min<std::size_t>(most_at_once, most_bytes / arena.frame_bytes);
   std::array<FrameId, most_at_once> frames;
   std::array<iovec, most_at_once> ranges;
   std::size_t count = 0;
   const std::uint64_t each = cost(arena.frame_bytes);
   {
     const std::lock_guard held(lock_);
-    while (count < most_at_once && arena.free_list != no_frame) {
+    while (count < wanted && arena.free_list != no_frame) {
       frames[count++] = pop(arena.free_list);
     }
     if (count < least_at_once) {

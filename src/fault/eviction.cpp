@@ -94,7 +94,8 @@ Pager::Eviction Pager::evict(const Victim& victim) noexcept {
   if (evicts_by_copy(region)) {
     return evict_by_copy(region, victim.page, word);
   }
-  if (word.state() == PageState::clean && region.writable) {
+  // One that was written to and cleaned in place is suspect, and has been counted.
+  if (word.state() == PageState::clean && region.writable && !suspect(victim.frame)) {
     region.write_habit.ended(false);
   }
   const bool droppable = word.state() == PageState::clean && frames_.record(victim.frame).copied &&

@@ -13,6 +13,11 @@ namespace {
 constexpr std::uint64_t most_run_bytes = 1 << 20;
 constexpr std::size_t most_run_pages = 64;
 
+/// Of so many pages read ahead one waits unmapped; in a short request the first, and the one in the middle.
+std::uint32_t marker_interval(std::uint32_t pages) noexcept {
+  return std::clamp<std::uint32_t>(pages / 2, 1, 16);
+}
+
 /// Whether a page is there already, for whoever wants it prefetched: one that is just being read may never be.
 bool in_memory(PageWord word) noexcept {
   return word.frame() != no_frame && word.state() != PageState::filling && word.state() != PageState::failed;
@@ -152,13 +157,17 @@ void FillWorker::start_prefetch(const FillRequest& request) {
   const RegionUse use = RegionUse::adopt(request.region);
   PagedRegion& region = *use;
   OwnedRun run;
+  // Of what a stream has read ahead, some pages wait to be touched, to tell how far the reader is.
+  std::uint32_t next_marker = request.completion == nullptr ? 0 : request.count;
   for (std::uint32_t index = 0; index < request.count; ++index) {
     const std::uint64_t page =
         request.first + static_cast<std::uint64_t>(request.step * static_cast<std::int64_t>(index));
     FillFrames frames;
-    // A stream's first page waits to be touched: then more is read ahead.
-    const bool is_marker = index == 0 && request.completion == nullptr;
+    const bool is_marker = index >= next_marker;
     const Claim claimed = claim(region, page, is_marker ? Arrival::unmapped : Arrival::mapped, frames, run);
+    if (is_marker && claimed == Claim::claimed) {
+      next_marker = index + marker_interval(request.count);
+    }
     if (claimed == Claim::no_memory) {  // Nor for those behind it: memory is for what faults now.
       if (request.completion != nullptr) {
         request.completion->settle(request.count - index, 0);

@@ -275,7 +275,8 @@ int Pager::finish_fill(PagedRegion& region, std::uint64_t page, const FillFrames
     region.table.mark_placing(page);
     const int error = place(region, page, frames, write, state);
     if (error != 0) {
-      abandon_fill(region, page, frames, error == -ESTALE ? 0 : error);
+      // Nobody waits for a page that is read ahead: its error is for the first one who does.
+      abandon_fill(region, page, frames, error == -ESTALE || kind == FillKind::prefetch ? 0 : error);
       return error;
     }
   }

@@ -249,10 +249,10 @@ class Pager {
   }
   /// With room for a few pages only, those that one instruction needs together must be rescued, not read again.
   bool copies_small_pages(const PagedRegion& region) const noexcept {
-    constexpr std::uint64_t least_frames = 64;
     return region.page_bytes <= settings_.largest_copied_page_bytes &&
-           frames_.budget_bytes() >= least_frames * FramePool::cost(region.page_bytes);
+           frames_.budget_bytes() >= least_frames_to_copy * FramePool::cost(region.page_bytes);
   }
+  static constexpr std::uint64_t least_frames_to_copy = 64;
   /// Whether a page that is read is to arrive writable, and be taken for changed: see WriteHabit.
   bool assumes_write(const PagedRegion& region) const noexcept {
     return region.writable && !region.manual_flush && region.write_habit.expects_writes() &&

@@ -20,6 +20,9 @@ void StreamDetector::advise(Advice advice) noexcept {
   const std::lock_guard held(lock_);
   advice_ = advice;
   streams_ = {};
+  widest_window_.store(most_pages_, std::memory_order_relaxed);
+  pause_.store(shortest_pause, std::memory_order_relaxed);
+  left_out_ = 0;
 }
 
 void StreamDetector::ended(bool touched) noexcept {
@@ -31,7 +34,11 @@ void StreamDetector::ended(bool touched) noexcept {
   touched_.store(0, std::memory_order_relaxed);
   untouched_.store(0, std::memory_order_relaxed);
   const std::uint32_t width = widest_window();
-  if (untouched > ends_to_judge / 2 && width > 0) {
+  if (untouched > ends_to_judge / 2) {
+    // Once for what was read ahead since the last verdict: the end of one wide window says nothing of the next.
+    if (window_in_use_.load(std::memory_order_relaxed) == 0) {
+      return;
+    }
     widest_window_.store(std::min(width, window_in_use_.load(std::memory_order_relaxed)) / 2,
                          std::memory_order_relaxed);
     window_in_use_.store(0, std::memory_order_relaxed);
@@ -110,8 +117,8 @@ void StreamDetector::leave_behind(Stream& stream, std::uint64_t page, ReadAhead&
 // Most of what is ahead of it nobody came to: that is known long before those pages are evicted.
 void StreamDetector::forget(const Stream& stream) noexcept {
   if (stream.asked_for > 0) {
-    const auto ahead = static_cast<std::uint64_t>(distance(stream.last, stream.frontier) / stream.step);
-    ended(ahead * 2 <= stream.asked_for);
+    const std::int64_t ahead = distance(stream.last, stream.frontier) / stream.step;  // Negative: passed in a pause.
+    ended(ahead * 2 <= static_cast<std::int64_t>(stream.asked_for));
   }
 }
 
@@ -130,6 +137,8 @@ ReadAhead StreamDetector::begin(Stream& stream, std::uint64_t page) noexcept {
 
 // A stream that goes another way than was thought: two of its pages are all that is known.
 ReadAhead StreamDetector::turn(Stream& stream, std::int64_t step, std::uint64_t page) noexcept {
+  forget(stream);
+  stream.asked_for = 0;
   stream.step = step;
   stream.assumed = false;
   stream.confidence = advice_ == Advice::sequential ? proof : 1;

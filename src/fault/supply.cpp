@@ -114,8 +114,12 @@ bool Pager::try_frames(PagedRegion& region, Arrival arrival, FillFrames& frames,
   const std::uint64_t cost = FramePool::cost(region.page_bytes);
   const std::uint64_t at_once =
       two && settings_.move ? std::clamp<std::uint64_t>(frames_.budget_bytes() / part / cost, 1, most_at_once) : 1;
+  bool gave_up_several = false;
   while (true) {
     if (take_frames(region, two, frames)) {
+      if (gave_up_several) {
+        pass_on_supply();
+      }
       fills_with_frames.fetch_add(1, std::memory_order_relaxed);
       no_longer_full();
       if (shortage_bytes(false) > 0) {
@@ -124,10 +128,14 @@ bool Pager::try_frames(PagedRegion& region, Arrival arrival, FillFrames& frames,
       return true;
     }
     std::uint64_t reclaimed = 0;
-    for (FrameId victim = no_frame; reclaimed < at_once && (victim = reclaim_unmapped()) != no_frame; ++reclaimed) {
+    bool alike = true;
+    for (FrameId victim = no_frame; alike && reclaimed < at_once && (victim = reclaim_unmapped()) != no_frame;
+         ++reclaimed) {
+      alike = &frames_.arena_of(victim) == region.arena;
       frames_.give_back(victim, true);
     }
     if (reclaimed > 0) {
+      gave_up_several = gave_up_several || reclaimed > 1;
       continue;
     }
     if (two && !room_for_copy && !evicts_by_copy(region)) {
@@ -247,7 +255,8 @@ std::uint64_t Pager::bytes_at_rest(bool keeping) const noexcept {
   }
   // To see whether a small page is touched costs as much as to read it anew, or more: those that are ready to go tell
   // enough.
-  const std::uint64_t small = settings_.small_pages_too ? 0 : small_bytes_.load(std::memory_order_relaxed);
+  const bool few = budget < least_frames_to_copy * FramePool::cost(settings_.largest_copied_page_bytes);
+  const std::uint64_t small = settings_.small_pages_too || few ? 0 : small_bytes_.load(std::memory_order_relaxed);
   const std::uint64_t large = budget - std::min(small, budget);
   return std::max(least, large / 100 * unmapped_share_percent_.load(std::memory_order_relaxed));
 }

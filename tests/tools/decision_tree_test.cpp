@@ -69,7 +69,7 @@ TEST(DecisionTree, ReadAheadFollowsWhetherWhatWasReadAheadWasUsed) {
   EXPECT_EQ(values_of(propose_read_ahead(scattered, 4 * mib, 1024 * mib)), Values{});
   const Character small_pages = run_with({{Counter::fills, 1000},
                                           {Counter::prefetched_pages, 900},
-                                          {Counter::prefetch_used, 28},
+                                          {Counter::prefetch_used, 56},
                                           {Counter::prefetch_wasted, 1},
                                           {Counter::evictions, 900}});
   EXPECT_EQ(values_of(propose_read_ahead(small_pages, 4 * mib, 64 * mib)), (Values{"16MiB"}));

@@ -50,10 +50,12 @@ Character characterise(const Statistics& statistics) {
     return statistics.stages[static_cast<std::size_t>(stage)].quantile_nanoseconds(nine_in_ten);
   };
   Character character;
-  // Of small pages only some of those that were read ahead are seen to be used, or not: they stand for the rest.
+  // Of small pages that a stream reads ahead one in sixteen is seen to be used, or not: it stands for the others, but
+  // not for what the program itself has announced.
+  constexpr std::uint64_t watched_of = 16;
   const std::uint64_t ended = statistics[Counter::prefetch_used] + statistics[Counter::prefetch_wasted];
-  character.sequential = share(statistics[Counter::prefetched_pages], statistics[Counter::fills]) *
-                         share(statistics[Counter::prefetch_used], ended);
+  const std::uint64_t streamed = std::min(statistics[Counter::prefetched_pages], ended * watched_of);
+  character.sequential = share(streamed, statistics[Counter::fills]) * share(statistics[Counter::prefetch_used], ended);
   character.reused =
       share(static_cast<std::uint64_t>(std::max<std::int64_t>(later_touches, 0)), statistics[Counter::fills]);
   character.wasted = share(statistics[Counter::prefetch_wasted], ended);
