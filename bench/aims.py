@@ -94,9 +94,13 @@ def outcome_of(aim, lines, label=""):
         return Outcome(aim.key, aim.what, wanted, aim.paper, reason_for_none(lines), None)
     shown = round(found.value, 2)
     met = shown <= aim.least if aim.at_most else shown >= aim.least
-    text = (f"{shown:.2f}, {found.runs} runs, {found.date}: {described(found.ours, label)} against "
+    text = (f"{shown:.2f}, {runs_in_words(found.runs)}, {found.date}: {described(found.ours, label)} against "
             f"{described(found.other, label)}")
     return Outcome(aim.key, aim.what, wanted, aim.paper, text, met)
+
+
+def runs_in_words(runs):
+    return "1 run" if runs == 1 else f"{runs} runs"
 
 
 def described(point, label=""):
@@ -136,7 +140,7 @@ def threads_outcome(scenario, lines):
     ratio, earlier, later = step
     runs = min(len(earlier.values), len(later.values))
     panel = f"{later.panel}: " if later.panel and later.panel != "threads" else ""
-    text = (f"worst step {ratio:.2f}, {runs} runs, {later.runs[-1]['time'][:10]}: {panel}{later.series}, "
+    text = (f"worst step {ratio:.2f}, {runs_in_words(runs)}, {later.runs[-1]['time'][:10]}: {panel}{later.series}, "
             f"{earlier.x} to {later.x} threads")
     return Outcome(key, what, aim, "", text, round(ratio, 2) >= 1 - NOISE)
 
