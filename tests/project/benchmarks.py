@@ -153,9 +153,9 @@ class Page(Folder):
             sort_page_size=runs("tiermap", 2.0, x=4096) + runs("mmap random", 9.0) + runs("mmap normal", 5.0, 5.0),
             bfs_page_size=runs("tiermap", 2.0, x=4096, panel="ratio 4") + runs("mmap normal", 3.0, panel="ratio 4"),
             search=[{"kind": "skipped", "what": "search", "reason": "tiermap-search is not built"}])
-        self.assertIn("| Sort against mmap | at least 2.5 | 2.5 (MCHPC, Fig. 2) | 2.50, 1 runs, 2026-01-02: tiermap at "
+        self.assertIn("| Sort against mmap | at least 2.5 | 2.5 (MCHPC, Fig. 2) | 2.50, 1 run, 2026-01-02: tiermap at "
                       "4 KiB against mmap normal | met |", page)
-        self.assertTrue(any("1.50, 1 runs" in line and line.endswith("| not met; [why](#why-bfs) |") for line in page))
+        self.assertTrue(any("1.50, 1 run" in line and line.endswith("| not met; [why](#why-bfs) |") for line in page))
         self.assertIn("The disk is slow.", page)
         self.assertNotIn("Not shown: it is met.", page)
         self.assertTrue(any("not measured: tiermap-search is not built" in line for line in page))
