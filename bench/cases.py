@@ -100,10 +100,14 @@ class Bench:
         """What to do at this level of detail."""
         return {"quick": quick, "aims": short, "short": short, "full": full}[self.detail]
 
+    def points(self, brief, short, full):
+        """The places of a sweep at this level of detail."""
+        return brief if self.brief else self.choose(brief, short, full)
+
     @property
     def threads(self):
         """The numbers of threads that are swept."""
-        return (2, 64) if self.brief else self.choose((), (2, 8, 64), THREADS)
+        return self.points((2, 64), (2, 8, 64), THREADS)
 
     def skip(self, what, reason):
         if (what, reason) not in self.skipped:

@@ -30,7 +30,7 @@ def _graph(bench, scale):
 
 
 def _scale(bench):
-    return 20 if bench.brief else bench.choose(20, 21, 22)
+    return bench.points(20, 21, 22)
 
 
 def _search(bench, graph, size, scale, *options, limit, threads=None, **more):
@@ -44,7 +44,7 @@ def page_sizes(bench):
     scale = _scale(bench)
     graph, size = _graph(bench, scale)
     every = (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, 512 * KIB, MIB, 2 * MIB, 4 * MIB)
-    sizes = (256 * KIB, MIB) if bench.brief else bench.choose((), (64 * KIB, 256 * KIB, MIB, 2 * MIB), every)
+    sizes = bench.points((256 * KIB, MIB), (64 * KIB, 256 * KIB, MIB, 2 * MIB), every)
     cases = []
     for panel, limit in (("ratio 4", size // 4), ("ratio 2", size // 2))[:bench.choose(1, 2, 2)]:
         for page in sizes:
@@ -76,7 +76,7 @@ def memory_shares(bench):
     scale = _scale(bench)
     graph, size = _graph(bench, scale)
     cases = []
-    for percent in (25, 50) if bench.brief else bench.choose((), (12.5, 25, 50, 100), (12.5, 25, 40, 50, 60, 80, 100)):
+    for percent in bench.points((25, 50), (12.5, 25, 50, 100), (12.5, 25, 40, 50, 60, 80, 100)):
         limit = int(size * percent / 100) + overhead(size)
         cases += _search(bench, graph, size, scale, limit=limit, x=percent, tiermap=OUR_WAY)
     return cases
@@ -96,7 +96,7 @@ def _asynchronous(bench, options, sweeps_memory):
     graph, size = _graph(bench, scale)
     points = [(count, count, size // 4) for count in bench.threads]
     if sweeps_memory:
-        shares = (12.5, 25) if bench.brief else bench.choose((), (6.25, 12.5, 25), (6.25, 9.4, 12.5, 18.75, 25, 50))
+        shares = bench.points((12.5, 25), (6.25, 12.5, 25), (6.25, 9.4, 12.5, 18.75, 25, 50))
         points = [(percent, 64, int(size * percent / 100) + overhead(size)) for percent in shares]
     kept = CHECK_BYTES if options == FULLY_EXTERNAL else VERTEX_BYTES
     cases = []
@@ -116,9 +116,9 @@ def _asynchronous(bench, options, sweeps_memory):
 
 
 def ingest_page_sizes(bench):
-    scale = 19 if bench.brief else bench.choose(19, 20, 22)
+    scale = bench.points(19, 20, 22)
     size = LIST_BYTES << scale
-    sizes = (4 * KIB, 16 * KIB) if bench.brief else bench.choose((), (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB),
+    sizes = bench.points((4 * KIB, 16 * KIB), (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB),
                          (4 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, 128 * KIB, 256 * KIB, 512 * KIB, MIB))
     stores = (("tiermap, one file", ()), ("tiermap, 32 files", ("--segments", 32)),
               ("tiermap, 1024 files", ("--segments", 1024)))

@@ -22,7 +22,7 @@ def _random_io(bench, access, threads, **more):
 
 def random_io(bench, access):
     cases = []
-    counts = (2, 64, 128) if bench.brief else bench.choose((), (2, 16, 64, 128), (1, 2, 4, 8, 16, 32, 64, 128, 256))
+    counts = bench.points((2, 64, 128), (2, 16, 64, 128), (1, 2, 4, 8, 16, 32, 64, 128, 256))
     for threads in counts:
         cases += _random_io(bench, access, threads, tiermap=_modes(bench), unlimited=bench.detail == "full",
                             direct=(("direct I/O", ("--direct",)),))
