@@ -195,7 +195,7 @@ FrameId FramePool::try_take(FrameArena& arena) noexcept {
     if (taken.to_drop == no_frame) {
       return taken.frame;
     }
-    drop_memory(taken.to_drop);
+    drop_memory({&taken.to_drop, 1});
   }
 }
 
@@ -219,27 +219,31 @@ bool FramePool::try_take_two(FrameArena& arena, FrameId& data, FrameId& token) n
   return true;
 }
 
-// The frame is held by the caller, in no list; its bytes stay committed until its memory is really gone.
-void FramePool::drop_memory(FrameId frame) noexcept {
-  FrameArena& arena = arena_of(frame);
-  drop_pages(address(frame), arena.frame_bytes);
-  records_[frame].populated = false;
+// The frames, of one arena and at most most_dropped_at_once, are held by the caller, in no list; their bytes stay
+// committed until their memory is really gone. Together they cost the other processors one interrupt.
+void FramePool::drop_memory(std::span<const FrameId> frames) noexcept {
+  FrameArena& arena = arena_of(frames.front());
+  std::array<iovec, most_dropped_at_once> ranges;
+  for (std::size_t index = 0; index < frames.size(); ++index) {
+    ranges[index] = {address(frames[index]), arena.frame_bytes};
+  }
+  drop_pages(std::span(ranges).first(frames.size()));
   const std::lock_guard held(lock_);
-  committed_bytes_.fetch_sub(cost(arena.frame_bytes), std::memory_order_relaxed);
-  push(arena.hole_list, frame);
+  for (const FrameId frame : frames) {
+    records_[frame].populated = false;
+    push(arena.hole_list, frame);
+  }
+  committed_bytes_.fetch_sub(frames.size() * cost(arena.frame_bytes), std::memory_order_relaxed);
 }
 
 // Makes holes of free frames of small pages: several at once, as each change of page tables interrupts the other
 // processors. False if there is hardly one.
 bool FramePool::empty_free(FrameArena& arena) noexcept {
-  constexpr std::size_t most_at_once = 8;
   constexpr std::size_t least_at_once = 2;
   constexpr std::size_t most_bytes = 128 << 10;  // Of large ones one is enough: to fill it again takes longer.
-  const std::size_t wanted = std::min<std::size_t>(most_at_once, most_bytes / arena.frame_bytes);
-  std::array<FrameId, most_at_once> frames;
-  std::array<iovec, most_at_once> ranges;
+  const std::size_t wanted = std::min<std::size_t>(most_dropped_at_once, most_bytes / arena.frame_bytes);
+  std::array<FrameId, most_dropped_at_once> frames;
   std::size_t count = 0;
-  const std::uint64_t each = cost(arena.frame_bytes);
   {
     const std::lock_guard held(lock_);
     while (count < wanted && arena.free_list != no_frame) {
@@ -251,18 +255,9 @@ bool FramePool::empty_free(FrameArena& arena) noexcept {
       }
       return false;
     }
-    free_bytes_.fetch_sub(count * each, std::memory_order_relaxed);
+    free_bytes_.fetch_sub(count * cost(arena.frame_bytes), std::memory_order_relaxed);
   }
-  for (std::size_t index = 0; index < count; ++index) {
-    ranges[index] = {address(frames[index]), arena.frame_bytes};
-  }
-  drop_pages(std::span(ranges).first(count));
-  const std::lock_guard held(lock_);
-  for (const FrameId frame : std::span(frames).first(count)) {
-    records_[frame].populated = false;
-    push(arena.hole_list, frame);
-  }
-  committed_bytes_.fetch_sub(count * each, std::memory_order_relaxed);
+  drop_memory(std::span(frames).first(count));
   return true;
 }
 
@@ -270,7 +265,7 @@ void FramePool::give_back(FrameId frame, bool populated) noexcept {
   FrameArena& arena = arena_of(frame);
   records_[frame].region = nullptr;
   if (populated && committed_bytes() > budget_bytes()) {
-    return drop_memory(frame);
+    return drop_memory({&frame, 1});
   }
   const std::lock_guard held(lock_);
   records_[frame].populated = populated;
@@ -285,7 +280,7 @@ void FramePool::give_back(FrameId frame, bool populated) noexcept {
 
 void FramePool::release(FrameId frame) noexcept {
   records_[frame].region = nullptr;
-  drop_memory(frame);
+  drop_memory({&frame, 1});
 }
 
 void FramePool::set_budget_bytes(std::uint64_t bytes) noexcept {
@@ -305,7 +300,7 @@ void FramePool::set_budget_bytes(std::uint64_t bytes) noexcept {
     if (frame == no_frame) {
       return;
     }
-    drop_memory(frame);
+    drop_memory({&frame, 1});
   }
 }
 

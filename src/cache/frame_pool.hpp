@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "cache/eviction_policy.hpp"
@@ -118,7 +119,8 @@ class FramePool {
   void fill_chunk(FrameArena& arena, FrameId first) noexcept;
   FrameId pop_hole(FrameArena& arena) noexcept;
   FrameId pop_free_of_other(const FrameArena& arena) noexcept;
-  void drop_memory(FrameId frame) noexcept;
+  static constexpr std::size_t most_dropped_at_once = 8;
+  void drop_memory(std::span<const FrameId> frames) noexcept;
   bool empty_free(FrameArena& arena) noexcept;
   void push(FrameId& list, FrameId frame) noexcept;
   FrameId pop(FrameId& list) noexcept;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "cache/block_hash.hpp"
 #include "platform/thread_sanitizer.hpp"
@@ -197,13 +198,13 @@ void WriteBack::run(const Finished& finished) {
   for (const Page& page : pages_) {
     succeeded_ = succeeded_ || page.error == 0;
     PagedRegion& region = *page.region;
+    FrameRecord& record = pager_.frames().record(page.frame);
     if (page.error != 0) {
       // Which blocks the store has is unknown now: the next try writes the whole page.
-      pager_.frames().record(page.frame).hashed = false;
+      record.hashed = false;
       pager_.last_write_error.store(page.error, std::memory_order_relaxed);
       pager_.count(region, Counter::write_errors);
-    } else if (pager_.frames().record(page.frame).assumed) {
-      pager_.frames().record(page.frame).assumed = false;
+    } else if (std::exchange(record.assumed, false)) {
       region.write_habit.ended(page.changed);
     }
     if (page.error == 0 && page.changed) {

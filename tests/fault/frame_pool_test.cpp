@@ -39,6 +39,16 @@ std::uint64_t resident_bytes(const FrameArena& frames) {
   return resident;
 }
 
+/// All frames that the budget pays for, each with memory.
+std::vector<FrameId> take_and_write_all(FramePool& pool, FrameArena& frames) {
+  std::vector<FrameId> taken;
+  for (FrameId frame = pool.try_take(frames); frame != no_frame; frame = pool.try_take(frames)) {
+    write_to(pool, frame);
+    taken.push_back(frame);
+  }
+  return taken;
+}
+
 TEST(FramePool, GivesExactlyAsManyFramesAsTheBudgetPaysFor) {
   for (const std::uint64_t size : {4 * kib, 64 * kib, 2 * mib}) {
     FramePool pool(10 * FramePool::cost(size) + 5, 64 * mib, 1);
@@ -144,11 +154,7 @@ TEST(FramePool, WhatACopyIsChargedToHoldsNothingAndLeavesPiecesWhole) {
 TEST(FramePool, FreeFramesAreEmptiedForCopiesSeveralAtOnce) {
   FramePool pool(20 * FramePool::cost(4 * kib), 64 * mib, 1);
   FrameArena& frames = arena(pool, 4 * kib);
-  std::vector<FrameId> taken;
-  for (FrameId frame = pool.try_take(frames); frame != no_frame; frame = pool.try_take(frames)) {
-    write_to(pool, frame);
-    taken.push_back(frame);
-  }
+  const std::vector<FrameId> taken = take_and_write_all(pool, frames);
   ASSERT_EQ(taken.size(), 20U);
   for (const FrameId frame : taken) {
     pool.give_back(frame, true);
@@ -177,11 +183,7 @@ TEST(FramePool, ReleaseGivesTheMemoryToTheKernel) {
 TEST(FramePool, ShrinkingDropsFreeFramesAtOnceAndHeldOnesWhenTheyComeBack) {
   FramePool pool(16 * FramePool::cost(64 * kib), 64 * mib, 1);
   FrameArena& frames = arena(pool, 64 * kib);
-  std::vector<FrameId> taken;
-  for (FrameId frame = pool.try_take(frames); frame != no_frame; frame = pool.try_take(frames)) {
-    write_to(pool, frame);
-    taken.push_back(frame);
-  }
+  const std::vector<FrameId> taken = take_and_write_all(pool, frames);
   for (std::size_t number = 0; number < 8; ++number) {
     pool.give_back(taken[number], true);
   }

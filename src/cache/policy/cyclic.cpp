@@ -174,18 +174,13 @@ FrameId Cyclic::next_victim() {
       fullest = group;
     }
   }
-  for (int passed_over = 0; passed_over < most_passed_over; ++passed_over) {
-    const FrameId frame = oldest_mapped(fullest);
-    if (frame == no_frame) {
-      break;
-    }
-    if (pages_[frame].rounds_left == 0 || retains(fullest)) {
-      return frame;
-    }
+  FrameId frame = oldest_mapped(fullest);
+  const int most_passed = retains(fullest) ? 0 : most_passed_over;
+  for (int passed = 0; passed < most_passed && frame != no_frame && pages_[frame].rounds_left > 0; ++passed) {
     --pages_[frame].rounds_left;
     frames_.put_young(kept(fullest), frame);
+    frame = oldest_mapped(fullest);
   }
-  const FrameId frame = oldest_mapped(fullest);
   return frame == no_frame ? frames_.oldest(refused_list) : frame;
 }
 
