@@ -14,8 +14,8 @@ export CMAKE_C_COMPILER_LAUNCHER ?= ccache
 export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
-.PHONY: help setup build demo test test-quick test-asan test-tsan fuzz bench bench-short bench-aims bench-quick format check-format tidy \
-        install package clean
+.PHONY: help setup build demo test test-quick test-asan test-tsan fuzz bench bench-short bench-aims bench-quick \
+        bench-policies format check-format tidy install package clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -74,6 +74,11 @@ bench-quick: ## Every scenario on small data, a report and its plots in build/be
 	@scripts/setup.sh build demo bench
 	@scripts/build.sh release programs benchmarks
 	@$(BENCH) --quick
+
+bench-policies: ## Record what the programs access, and replay it through every eviction policy: some ten minutes
+	@scripts/setup.sh build
+	@scripts/build.sh release programs
+	@$(PYTHON) bench/recorded_policies.py --bin build/release/bin
 
 format: ## Format every source with clang-format-19
 	@scripts/setup.sh test

@@ -13,8 +13,10 @@ FULLY_EXTERNAL = (*SEMI_EXTERNAL, "--state", "mapped")
 # What a search keeps for each vertex, on the heap, whoever pages the graph: its parent, two bits, and what checking
 # adds.
 VERTEX_BYTES = 16
+# What each thread of a search level by level finds before it is put together.
+THREAD_BYTES = MIB // 4
 # What a traversal with visitor queues keeps for each of many threads: visitors on their way from one to another.
-VISITOR_BYTES = 7 * MIB // 16
+VISITOR_BYTES = MIB
 # What checking alone adds.
 CHECK_BYTES = 9
 # Lists of 16 edges a vertex, as tiermap-ingest lays them out.
@@ -36,7 +38,8 @@ def _scale(bench):
 def _search(bench, graph, size, scale, *options, limit, threads=None, **more):
     """Cases of one point: `limit` bytes for pages of the graph, and what the search keeps for each vertex beside."""
     return bench.compare(BFS, "--graph", graph, "--threads", threads or bench.cores, "--roots", bench.choose(1, 4, 4),
-                         *options, limit=limit // MIB * MIB, beside=VERTEX_BYTES << scale, data_bytes=size,
+                         *options, limit=limit // MIB * MIB, data_bytes=size,
+                         beside=(VERTEX_BYTES << scale) + (threads or bench.cores) * THREAD_BYTES,
                          drop=(graph,), **{"mmap": bench.mmap_with_hints, **more})
 
 

@@ -20,6 +20,8 @@ namespace {
 
 constexpr std::uint64_t least_default_page = 4U << 10U;
 constexpr std::uint64_t least_default_pages = 32;
+/// With fewer, threads that are at as many places take each other's pages all the time.
+constexpr std::uint64_t least_default_pages_a_thread = 2;
 
 constexpr Names<System, 3> systems = {
     {{"tiermap", System::tiermap}, {"mmap", System::mmap}, {"memory", System::memory}}};
@@ -98,13 +100,13 @@ WorkloadOptions SharedOptions::checked() const {
       throw OptionError(fmt::format("budget {} is no memory at all: choose 16MiB or more", budget_));
     }
   }
+  options.threads = threads_.empty() ? std::max(1U, std::thread::hardware_concurrency())
+                                     : static_cast<std::uint32_t>(parse_whole_number(threads_, "threads", 1, 1024));
   if (!page_size_.empty()) {
     options.page_size_bytes = checked_page_size(page_size_);
   } else if (options.system == System::tiermap) {
-    options.page_size_bytes = page_size_for(options.budget_bytes);
+    options.page_size_bytes = page_size_for(options.budget_bytes, options.threads);
   }
-  options.threads = threads_.empty() ? std::max(1U, std::thread::hardware_concurrency())
-                                     : static_cast<std::uint32_t>(parse_whole_number(threads_, "threads", 1, 1024));
   if (!policy_.empty()) {
     options.policy = policy_;
   }
@@ -119,7 +121,8 @@ WorkloadOptions SharedOptions::checked() const {
 }
 
 /// Nothing if environment or file chose a page size: the library finds it there itself.
-std::optional<std::uint64_t> SharedOptions::page_size_for(std::optional<std::uint64_t> budget_bytes) const {
+std::optional<std::uint64_t> SharedOptions::page_size_for(std::optional<std::uint64_t> budget_bytes,
+                                                          std::uint32_t threads) const {
   std::uint64_t budget = 0;
   for (const OptionReport& report : report_options()) {
     if (report.name == option_row(OptionId::page_size).name && report.origin != "default") {
@@ -131,7 +134,8 @@ std::optional<std::uint64_t> SharedOptions::page_size_for(std::optional<std::uin
   }
   std::uint64_t bytes = default_page_size_;
   // A small budget should still be many pages.
-  while (bytes > least_default_page && budget / bytes < least_default_pages) {
+  const std::uint64_t least_pages = std::max(least_default_pages, threads * least_default_pages_a_thread);
+  while (bytes > least_default_page && budget / bytes < least_pages) {
     bytes /= 2;
   }
   return bytes;

@@ -57,7 +57,7 @@ class SharedOptions {
   WorkloadOptions checked() const;
 
  private:
-  std::optional<std::uint64_t> page_size_for(std::optional<std::uint64_t> budget_bytes) const;
+  std::optional<std::uint64_t> page_size_for(std::optional<std::uint64_t> budget_bytes, std::uint32_t threads) const;
 
   WorkloadOptions plain_;
   std::vector<std::string> peers_;

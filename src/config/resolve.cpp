@@ -23,6 +23,10 @@ struct Decision {
 
 using Decisions = std::array<Decision, option_count>;
 
+constexpr std::string_view default_origin = "default";
+/// The rest of a larger page would be read for nothing, and take memory from what is wanted.
+constexpr std::uint64_t page_bytes_for_random_access = 4 << 10;
+
 /// The rows that one call decides: those of a cache, of a region, or all.
 struct Scope {
   std::size_t first;
@@ -111,7 +115,7 @@ Decisions decide(Scope scope, const CodeSettings& code) {
       decision = {*code[option], "code"};
     }
     if (decision.origin.empty()) {
-      decision = {default_value(row, decisions), "default"};
+      decision = {default_value(row, decisions), std::string(default_origin)};
     }
   }
   return decisions;
@@ -198,7 +202,10 @@ ResolvedRegionOptions resolve(const RegionOptions& options) {
   code.take(OptionId::page_size, options.page_size_bytes);
   code.take(OptionId::read_ahead, options.read_ahead_bytes);
   const Decisions decisions = decide(region_scope, code);
-  return {number_of(decisions, OptionId::page_size), number_of(decisions, OptionId::read_ahead)};
+  const bool chosen = decisions[static_cast<std::size_t>(OptionId::page_size)].origin != default_origin;
+  const bool small = !chosen && options.advice == Advice::random;
+  return {small ? page_bytes_for_random_access : number_of(decisions, OptionId::page_size),
+          number_of(decisions, OptionId::read_ahead)};
 }
 
 std::vector<OptionReport> report_options() {

@@ -5,6 +5,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <mutex>
 
@@ -115,9 +116,12 @@ void SelfServingEngine::detach(const PagedRegion& region) {
 
 bool SelfServingEngine::serve(PagedRegion& region, std::byte* address, bool write) noexcept {
   const std::uint64_t page = region.page_of(address);
+  // Longer each time: many may wait, and who looks takes the processor from whose turn it is.
+  constexpr long longest_pause_nanoseconds = 1'600'000;
+  timespec pause{0, 50'000};
   while (!pager_.admits(region, page, static_cast<std::uint32_t>(::gettid()))) {
-    constexpr timespec moment{0, 50'000};
-    ::nanosleep(&moment, nullptr);
+    ::nanosleep(&pause, nullptr);
+    pause.tv_nsec = std::min(2 * pause.tv_nsec, longest_pause_nanoseconds);
   }
   bool counted = false;
   while (true) {

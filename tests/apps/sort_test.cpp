@@ -207,6 +207,7 @@ TEST_F(SortTest, ChoosesAPageSizeThatSuitsTheBudget) {
   };
   EXPECT_EQ(page_size({"--budget", "64MiB"}), 2048U);
   EXPECT_EQ(page_size({"--budget", "48MiB"}), 1024U);
+  EXPECT_EQ(page_size({"--budget", "64MiB", "--threads", "64"}), 512U);
   set_environment("TIERMAP_BUFFER_SIZE", "48MiB");
   EXPECT_EQ(page_size({}), 1024U);
   EXPECT_EQ(page_size({"--budget", "64MiB"}), 2048U);

@@ -209,6 +209,17 @@ TEST_F(Resolve, BadNumbersInCodeAreRefusedByName) {
   EXPECT_NE(refusal([&] { resolve(region); }).find("page size 2KiB is out of range"), std::string::npos);
 }
 
+TEST_F(Resolve, PagesAreSmallWhereAccessIsSaidToBeRandomAndNobodyChose) {
+  RegionOptions region;
+  EXPECT_EQ(resolve(region).page_size_bytes, 64U << 10);
+  region.advice = Advice::random;
+  EXPECT_EQ(resolve(region).page_size_bytes, 4U << 10);
+  set("TIERMAP_PAGE_SIZE", "64KiB");
+  EXPECT_EQ(resolve(region).page_size_bytes, 64U << 10);
+  region.page_size_bytes = 1U << 20;
+  EXPECT_EQ(resolve(region).page_size_bytes, 1U << 20);
+}
+
 TEST_F(Resolve, WatermarksMustNotCross) {
   set("TIERMAP_LOW_WATERMARK", "97");
   EXPECT_EQ(refusal([] { resolve(CacheOptions{}); }),

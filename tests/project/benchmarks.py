@@ -16,6 +16,7 @@ import aims  # noqa: E402
 import benchmarks_page  # noqa: E402
 import paper_figures  # noqa: E402
 import plots  # noqa: E402
+import recorded_policies  # noqa: E402
 from comparison import Pick, Ratio, ratio_of, worst_step  # noqa: E402
 from measurement import MIB  # noqa: E402
 from results import METRICS, ResultFolder, better_of, points_of, unit_of  # noqa: E402
@@ -257,6 +258,12 @@ class Committed(Folder):
             lines = self.results.get(figure.scenario if figure else path.stem, [])
             self.assertEqual(plots.checksum_in(path), plots.checksum(lines, figure),
                              f"{path.name} was drawn from other results: run bench/run.py --render")
+
+    def test_the_page_of_recorded_traces_is_what_their_replays_give(self):
+        replays = recorded_policies.read_results(ROOT / "bench/results/policies")
+        self.assertEqual(len(replays), len(recorded_policies.RECORDINGS))
+        self.assertEqual((ROOT / "docs/policies-recorded.md").read_text(), recorded_policies.page_of(replays),
+                         "run bench/recorded_policies.py --render")
 
     def test_every_line_has_what_it_takes_to_run_it_again_and_nothing_of_the_machines_folders(self):
         for name, lines in self.results.items():
