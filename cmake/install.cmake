@@ -66,6 +66,30 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tiermap-config-version.cm
 install(FILES ${PROJECT_BINARY_DIR}/tiermap-config.cmake ${PROJECT_BINARY_DIR}/tiermap-config-version.cmake
   DESTINATION ${package_folder} COMPONENT Development)
 
+# libumap and find_package(UMAP), for programs written for LLNL/umap; the version is that of the interface it stands for.
+set(umap_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/UMAP)
+if(BUILD_SHARED_LIBS)
+  # Beside the library it is made on, wherever the prefix is.
+  set_target_properties(umap PROPERTIES INSTALL_RPATH "$ORIGIN")
+  # Programs that name libumap.a are linked to the shared library.
+  install(FILES cmake/libumap.a DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT Development)
+endif()
+install(TARGETS umap EXPORT UMAP-targets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT Development
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT Development)
+install(DIRECTORY include/umap DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT Development
+  FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+install(EXPORT UMAP-targets NAMESPACE UMAP:: DESTINATION ${umap_package_folder} COMPONENT Development)
+configure_package_config_file(cmake/UMAPConfig.cmake.in ${PROJECT_BINARY_DIR}/UMAPConfig.cmake
+  INSTALL_DESTINATION ${umap_package_folder} PATH_VARS CMAKE_INSTALL_INCLUDEDIR)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/UMAPConfigVersion.cmake VERSION 2.1.0 COMPATIBILITY SameMajorVersion)
+# CMake looks for umap-config.cmake where a project asks for umap in small letters.
+install(FILES ${PROJECT_BINARY_DIR}/UMAPConfig.cmake ${PROJECT_BINARY_DIR}/UMAPConfigVersion.cmake
+  DESTINATION ${umap_package_folder} COMPONENT Development)
+install(FILES ${PROJECT_BINARY_DIR}/UMAPConfigVersion.cmake DESTINATION ${umap_package_folder}
+  RENAME umap-config-version.cmake COMPONENT Development)
+install(FILES cmake/umap-config.cmake DESTINATION ${umap_package_folder} COMPONENT Development)
+
 # The prefix is worked out from where the .pc file lies, so that `cmake --install --prefix` can still choose it.
 file(RELATIVE_PATH TIERMAP_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" TIERMAP_PC_PREFIX "${TIERMAP_PC_PREFIX}")

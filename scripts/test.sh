@@ -48,7 +48,7 @@ step_release() {
 
 # The other compiler, and the shared library: nothing but the library and the programs that link it.
 step_clang() {
-  scripts/build.sh clang tiermap
+  scripts/build.sh clang tiermap umap
   run_tests clang -L '^install$'
 }
 
@@ -71,7 +71,7 @@ step_tidy() {
 # The command, the documents' code and all but small runs of the programs are in the release step alone: under a sanitizer
 # they would take most of the time and show little that the library's own tests do not.
 readonly asan_tests=(store config observe policy cache fault region peers adapt kernel_mode exactness system_calls crash
-  c small_runs)
+  c small_runs umap)
 # Where threads meet. Not the programs: to build all of them once more takes longer than this step may.
 readonly tsan_tests=(store cache fault region adapt kernel_mode exactness system_calls)
 

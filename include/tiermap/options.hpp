@@ -115,8 +115,11 @@ struct RegionOptions {
   /// Address space kept for resize(); 0 means just the length.
   std::uint64_t reserve_bytes = 0;
   /// Where to map, a multiple of the page size (and of 2 MiB for larger pages); nullptr means anywhere. Never
-  /// overwrites a mapping.
+  /// overwrites a mapping unless `replace_mapping` says so.
   void* address = nullptr;
+  /// With an address: takes the place of whatever is mapped there, in one step, as MAP_FIXED does. For a range that the
+  /// program has reserved (PROT_NONE) and goes on owning: unmapping, or a failure to map, leaves it reserved.
+  bool replace_mapping = false;
   /// Nothing reaches the store until sync() or flush(); dirty pages stay in memory, and a fault that finds nothing else
   /// to evict gets SIGBUS.
   bool manual_flush = false;

@@ -71,6 +71,10 @@ class Store {
   /// its signal handler (a copy from memory is; anything with a mutex is not).
   virtual bool reads_in_signal_handler() const { return false; }
 
+  /// Whether write() is to be handed whole pages of the region (the last one as long as it is), not the 4 KiB blocks
+  /// that changed: for stores that keep pages and not bytes, such as compressed ones.
+  virtual bool writes_whole_pages() const { return false; }
+
   /// How many reads, and how many writes, the store likes to have in flight at once; 0 means no cap.
   virtual std::uint32_t max_reads_in_flight() const { return 0; }
   virtual std::uint32_t max_writes_in_flight() const { return 0; }

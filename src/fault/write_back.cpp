@@ -48,6 +48,7 @@ void WriteBack::find_changes(std::size_t index) {
   }
   BlockHash* hashes = pager_.frames().hashes(page.frame);
   const std::uint64_t mapped = region.page_mapped(page.page);
+  const bool whole = region.store->writes_whole_pages();
   std::uint64_t first = 0;
   std::uint64_t end = 0;  // The changed run so far is [first, end).
   for (std::uint64_t offset = 0; offset < mapped; offset += block_bytes) {
@@ -57,11 +58,15 @@ void WriteBack::find_changes(std::size_t index) {
       continue;
     }
     before = now;
-    if (end == 0 || offset - end > gap_worth_bridging) {
+    if (end == 0 || (!whole && offset - end > gap_worth_bridging)) {
       add_pieces(index, first, std::min(end, length));
       first = offset;
     }
     end = offset + block_bytes;
+  }
+  if (whole && end > 0) {
+    first = 0;
+    end = mapped;
   }
   add_pieces(index, first, std::min(end, length));
 }

@@ -82,9 +82,29 @@ AddressRange AddressRange::reserve_at(void* address, std::size_t bytes, int prot
   return range;
 }
 
+AddressRange AddressRange::take_over(void* address, std::size_t bytes, int protection) {
+  void* raw = ::mmap(address, bytes, PROT_NONE, mapping_flags | MAP_FIXED, -1, 0);
+  if (raw == MAP_FAILED) {
+    throw PlatformError(errno, "cannot map " + std::to_string(bytes) + " bytes at " + hexadecimal(address) +
+                                   ": that place may not be mapped, choose another address or none");
+  }
+  AddressRange range{static_cast<std::byte*>(raw), bytes};
+  range.stays_reserved_ = true;
+  if (prepare(raw, bytes, protection) != 0) {
+    refuse_reservation(errno, bytes);
+  }
+  return range;
+}
+
 AddressRange::~AddressRange() {
   if (data_ != nullptr) {
-    ::munmap(data_, size_);
+    give_up(data_, size_);
+  }
+}
+
+void AddressRange::give_up(std::byte* start, std::size_t bytes) const noexcept {
+  if (!stays_reserved_ || ::mmap(start, bytes, PROT_NONE, mapping_flags | MAP_FIXED, -1, 0) == MAP_FAILED) {
+    ::munmap(start, bytes);
   }
 }
 
@@ -108,7 +128,7 @@ bool AddressRange::extend(std::size_t bytes, int protection) noexcept {
 
 void AddressRange::truncate(std::size_t bytes) noexcept {
   if (bytes < size_) {
-    ::munmap(data_ + bytes, size_ - bytes);
+    give_up(data_ + bytes, size_ - bytes);
     size_ = bytes;
   }
 }

@@ -19,12 +19,18 @@ class AddressRange {
   static AddressRange reserve(std::size_t bytes, std::size_t alignment, int protection);
   /// Reserves exactly at `address`, never over another mapping. Throws PlatformError (EEXIST).
   static AddressRange reserve_at(void* address, std::size_t bytes, int protection);
+  /// The same in place of whatever is mapped there, in one step: nobody else can get the addresses in between. At the
+  /// end they stay reserved: inaccessible (PROT_NONE), for whoever reserved them before to give up.
+  static AddressRange take_over(void* address, std::size_t bytes, int protection);
 
   AddressRange(AddressRange&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+      : data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)),
+        stays_reserved_(std::exchange(other.stays_reserved_, false)) {}
   AddressRange& operator=(AddressRange&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
+    std::swap(stays_reserved_, other.stays_reserved_);
     return *this;
   }
   ~AddressRange();
@@ -39,8 +45,10 @@ class AddressRange {
 
  private:
   AddressRange(std::byte* data, std::size_t size) noexcept : data_(data), size_(size) {}
+  void give_up(std::byte* start, std::size_t bytes) const noexcept;
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
+  bool stays_reserved_ = false;
 };
 
 }  // namespace tiermap

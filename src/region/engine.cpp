@@ -89,6 +89,9 @@ void Engine::check_room(const RegionOptions& options, const ResolvedRegionOption
     return;
   }
   if (options.address != nullptr) {
+    if (options.replace_mapping) {
+      return;  // What is there is room enough, and not ours to try.
+    }
     AddressRange::reserve_at(options.address, bytes, PROT_NONE);
   } else {
     // With a word for each page, and what alignment takes.

@@ -77,8 +77,12 @@ PagedRegionImplementation::~PagedRegionImplementation() {
 void PagedRegionImplementation::reserve(const RegionOptions& options) {
   reserved_bytes_ = round_up(std::max(options.length, options.reserve_bytes), block_bytes);
   const std::uint64_t alignment = std::min(region_.page_bytes, huge_page_bytes);
-  memory_ = options.address == nullptr ? AddressRange::reserve(reserved_bytes_, alignment, PROT_NONE)
-                                       : AddressRange::reserve_at(options.address, reserved_bytes_, PROT_NONE);
+  if (options.address == nullptr) {
+    memory_ = AddressRange::reserve(reserved_bytes_, alignment, PROT_NONE);
+  } else {
+    const auto place = options.replace_mapping ? AddressRange::take_over : AddressRange::reserve_at;
+    memory_ = place(options.address, reserved_bytes_, PROT_NONE);
+  }
   region_.memory = memory_.data();
   // Room for words of pages beyond the reservation costs address space only.
   const std::uint64_t most_pages = reserved_bytes_ / region_.page_bytes + 1;

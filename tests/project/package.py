@@ -40,7 +40,8 @@ def main(source, build, cpack, version):
                       if ": " in line and not line.startswith(" "))
     good = True
     for wanted in (*(f"usr/bin/{name}" for name in programs(source)), "include/tiermap/tiermap.hpp",
-                   "include/tiermap/version.hpp", "cmake/tiermap/tiermap-config.cmake", "pkgconfig/tiermap.pc",
+                   "include/tiermap/version.hpp", "cmake/tiermap/tiermap-config.cmake", "pkgconfig/tiermap.pc", "include/umap/store/SparseStore.h",
+                   "cmake/UMAP/UMAPConfig.cmake",
                    "doc/tiermap/LICENSE"):
         if not any(name.endswith(wanted) for name in names):
             print(f"{package.name} does not hold {wanted}")

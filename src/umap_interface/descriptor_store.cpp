@@ -1,0 +1,188 @@
+#include "umap_interface/descriptor_store.hpp"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
+#include "store/file_open.hpp"
+#include "store/file_store.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap::umap_interface {
+namespace {
+
+bool allow_more_files() {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) {
+    return false;
+  }
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, limit.rlim_cur * 4);
+  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
+/// Where the file cannot be opened a second time (its permissions have changed since, /proc is not there): the
+/// program's own open file. Its O_DIRECT, if it has it, is not to be relied on: it is the program's to switch.
+std::unique_ptr<Store> duplicate(int descriptor, const std::string& path, bool writable) {
+  FileDescriptor own(::fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  struct stat status = {};
+  if (!own.valid() || ::fstat(own.get(), &status) != 0) {
+    throw_file_error(errno, path, "cannot be duplicated");
+  }
+  if (!S_ISREG(status.st_mode) || (::fcntl(own.get(), F_GETFL) & O_DIRECT) != 0) {
+    throw_file_error(EACCES, path, "cannot be opened a second time");
+  }
+  OpenedFile opened;
+  opened.bytes = static_cast<std::uint64_t>(status.st_size);
+  opened.file = DirectFile(std::move(own), FileDescriptor());
+  FileOptions options;
+  options.direct = false;
+  return std::make_unique<FileStore>(path, std::move(opened), writable, options);
+}
+
+/// Throws StoreError for what is not open, or cannot be read.
+bool is_writable(int descriptor) {
+  const int flags = ::fcntl(descriptor, F_GETFL);
+  const std::string name = "file descriptor " + std::to_string(descriptor);
+  if (flags < 0) {
+    throw StoreError(errno, name + " is not open: open the file before it is mapped");
+  }
+  if ((flags & O_ACCMODE) == O_WRONLY || (flags & O_PATH) != 0) {
+    throw StoreError(EACCES, name + " cannot be read: open the file for reading and writing");
+  }
+  return (flags & O_ACCMODE) == O_RDWR;
+}
+
+/// With more descriptors than the program began with, if it may have them: UMap's programs have one a region already.
+std::unique_ptr<Store> open_path(const std::string& path, bool writable) {
+  const OpenMode mode = writable ? OpenMode::read_write : OpenMode::read_only;
+  try {
+    return FileStore::open(path, mode, 0, FileOptions());
+  } catch (const StoreError& error) {
+    if (error.code().value() != EMFILE || !allow_more_files()) {
+      throw;
+    }
+  }
+  return FileStore::open(path, mode, 0, FileOptions());
+}
+
+class CappedStore final : public Store {
+ public:
+  CappedStore(std::shared_ptr<Store> store, std::uint64_t end) : store_(std::move(store)), end_(end) {}
+
+  std::uint64_t size_bytes() const override { return store_->size_bytes(); }
+  bool writable() const override { return store_->writable(); }
+  /// Not that it would: a region may be longer all the same.
+  bool growable() const override { return store_->growable(); }
+  std::int64_t read(void* buffer, std::size_t bytes, std::uint64_t offset) override {
+    return store_->read(buffer, bytes, offset);
+  }
+  std::int64_t write(const void* buffer, std::size_t bytes, std::uint64_t offset) override {
+    if (offset >= end_) {
+      return static_cast<std::int64_t>(bytes);
+    }
+    const auto kept = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, end_ - offset));
+    const std::int64_t put = store_->write(buffer, kept, offset);
+    return put == static_cast<std::int64_t>(kept) ? static_cast<std::int64_t>(bytes) : put;
+  }
+  int flush() override { return store_->flush(); }
+  /// For fault mode kernel, which can map no further than a file goes.
+  int resize(std::uint64_t bytes) override { return store_->resize(bytes); }
+  bool locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& extent) const noexcept override {
+    return store_->locate_read(offset, bytes, extent);
+  }
+  bool locate_write(std::uint64_t offset, std::uint64_t bytes, Extent& extent) noexcept override {
+    return offset < end_ && store_->locate_write(offset, std::min(bytes, end_ - offset), extent);
+  }
+  std::uint32_t direct_alignment() const override { return store_->direct_alignment(); }
+  bool reads_in_signal_handler() const override { return store_->reads_in_signal_handler(); }
+  std::string name() const override { return store_->name(); }
+
+ private:
+  const std::shared_ptr<Store> store_;
+  const std::uint64_t end_;
+};
+
+/// Calls `transfer(done)` until all is done, nothing comes, or it fails.
+template <typename Transfer>
+ssize_t transfer_whole(std::size_t bytes, off_t offset, Transfer&& transfer) noexcept {
+  if (offset < 0) {
+    errno = EINVAL;
+    return -1;
+  }
+  std::size_t done = 0;
+  while (done < bytes) {
+    const std::int64_t result = transfer(done);
+    if (result < 0 && done == 0) {
+      errno = static_cast<int>(-result);
+      return -1;
+    }
+    if (result <= 0) {
+      break;
+    }
+    done += static_cast<std::size_t>(result);
+  }
+  return static_cast<ssize_t>(done);
+}
+
+}  // namespace
+
+std::unique_ptr<Store> open_descriptor(int descriptor) {
+  const bool writable = is_writable(descriptor);
+  const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
+  try {
+    return open_path(path, writable);
+  } catch (const StoreError& error) {
+    const int number = error.code().value();
+    if (number != EACCES && number != EPERM && number != ENOENT && number != EROFS) {
+      throw;
+    }
+  }
+  return duplicate(descriptor, path, writable);
+}
+
+std::shared_ptr<Store> OpenFiles::open(int descriptor) {
+  struct stat status = {};
+  const bool writable = is_writable(descriptor);
+  if (::fstat(descriptor, &status) != 0) {
+    throw_file_error(errno, "file descriptor " + std::to_string(descriptor), "cannot be examined");
+  }
+  std::erase_if(files_, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<Store>& known = files_[{status.st_dev, status.st_ino, writable}];
+  std::shared_ptr<Store> file = known.lock();
+  if (file == nullptr) {
+    file = open_descriptor(descriptor);
+    known = file;
+  }
+  return file;
+}
+
+std::shared_ptr<Store> capped(std::shared_ptr<Store> store, std::uint64_t end) {
+  return std::make_shared<CappedStore>(std::move(store), end);
+}
+
+ssize_t read_whole(Store& store, char* buffer, std::size_t bytes, off_t offset) noexcept {
+  return transfer_whole(bytes, offset, [&](std::size_t done) {
+    return store.read(buffer + done, bytes - done, static_cast<std::uint64_t>(offset) + done);
+  });
+}
+
+ssize_t write_whole(Store& store, const char* buffer, std::size_t bytes, off_t offset) noexcept {
+  return transfer_whole(bytes, offset, [&](std::size_t done) {
+    return store.write(buffer + done, bytes - done, static_cast<std::uint64_t>(offset) + done);
+  });
+}
+
+ssize_t DescriptorStore::read_from_store(char* buf, std::size_t nb, off_t off) {
+  return read_whole(*file_, buf, nb, off);
+}
+
+ssize_t DescriptorStore::write_to_store(char* buf, std::size_t nb, off_t off) {
+  return write_whole(*file_, buf, nb, off);
+}
+
+}  // namespace tiermap::umap_interface

@@ -1,0 +1,56 @@
+#include "umap_interface/log.hpp"
+
+#include <strings.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <string>
+
+namespace tiermap::umap_interface {
+namespace {
+
+constexpr std::array<const char*, 5> names = {"NONE", "ERROR", "WARNING", "INFO", "DEBUG"};
+
+void write_line(std::string_view text) noexcept {
+  const int before = errno;
+  std::string_view parts[] = {"umap: ", text, "\n"};
+  iovec pieces[3];
+  for (std::size_t part = 0; part < 3; ++part) {
+    pieces[part] = {const_cast<char*>(parts[part].data()), parts[part].size()};
+  }
+  // Where standard error is closed or full there is nobody to tell.
+  [[maybe_unused]] const ssize_t written = ::writev(STDERR_FILENO, pieces, 3);
+  errno = before;
+}
+
+LogLevel read_level() noexcept {
+  const char* text = std::getenv("UMAP_LOG_LEVEL");
+  if (text == nullptr) {
+    return LogLevel::error;
+  }
+  for (std::size_t level = 0; level < names.size(); ++level) {
+    if (::strcasecmp(text, names[level]) == 0) {
+      return static_cast<LogLevel>(level);
+    }
+  }
+  write_line("UMAP_LOG_LEVEL is unknown: choose ERROR, WARNING, INFO, DEBUG or NONE");
+  return LogLevel::error;
+}
+
+}  // namespace
+
+LogLevel log_level() noexcept {
+  static const LogLevel level = read_level();
+  return level;
+}
+
+void log(LogLevel level, std::string_view text) noexcept {
+  if (level <= log_level()) {
+    write_line(text);
+  }
+}
+
+}  // namespace tiermap::umap_interface
