@@ -14,8 +14,8 @@ export CMAKE_C_COMPILER_LAUNCHER ?= ccache
 export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
-.PHONY: help setup build demo test test-quick test-asan test-tsan fuzz bench bench-short bench-aims bench-quick \
-        bench-policies format check-format tidy install package clean
+.PHONY: help setup build demo test test-quick test-python test-asan test-tsan fuzz bench bench-short bench-aims \
+        bench-quick bench-policies format check-format tidy install package clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -39,6 +39,10 @@ test: ## Everything that must hold before a change lands: 15 to 40 minutes on 2 
 test-quick: ## The release build and all its tests
 	@scripts/setup.sh build test
 	@scripts/test.sh format release
+
+test-python: ## The Python package: its wheel, and its tests in fresh environments
+	@scripts/setup.sh build test
+	@scripts/test.sh python
 
 test-asan: ## Tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@scripts/setup.sh build test

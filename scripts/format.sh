@@ -2,7 +2,7 @@
 # Formats every C and C++ source, or with --check fails and names those that are not formatted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-mapfile -t files < <(find include src apps tools bench tests docs -type f \
+mapfile -t files < <(find include src apps tools bench tests docs python -type f \
   \( -name '*.h' -o -name '*.hpp' -o -name '*.c' -o -name '*.cpp' \) | sort)
 if [[ ${1:-} == --check ]]; then
   clang-format-19 --dry-run --Werror "${files[@]}"

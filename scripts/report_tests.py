@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Sums up CTest's JUnit reports: report_tests.py NAME=FILE...
+"""Sums up JUnit reports, CTest's and pytest's: report_tests.py NAME=FILE...
 
 Prints a line for each report, every skipped test with its reason, and the total as "N passed, N failed, N skipped".
 """
@@ -23,10 +23,12 @@ def read_report(path):
     """Counts of (passed, failed) and the list of (name, reason) that were skipped."""
     passed, failed, skipped = 0, 0, []
     for case in ElementTree.parse(path).getroot().iter("testcase"):
-        if case.find("failure") is not None:
+        if case.find("failure") is not None or case.find("error") is not None:
             failed += 1
         elif case.find("skipped") is not None:
-            skipped.append((case.get("name"), skip_reason(case.findtext("system-out") or "")))
+            # pytest says the reason here, CTest a word that tells nothing.
+            said = case.find("skipped").get("message", "") if case.get("classname", "").startswith("python.") else ""
+            skipped.append((case.get("name"), said or skip_reason(case.findtext("system-out") or "")))
         else:
             passed += 1
     return passed, failed, skipped

@@ -3,7 +3,7 @@
 # the first failure ends it. The last lines say what ran and name what was skipped, with the reason.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-readonly all_steps=(format release clang tidy asan tsan fuzz)
+readonly all_steps=(format release python clang tidy asan tsan fuzz)
 readonly jobs=${JOBS:-$(nproc)}
 # Many tests wait for a disk or for a moment to come: one more than there are processors.
 readonly tests_at_once=$((jobs + 1))
@@ -44,6 +44,23 @@ step_release() {
   scripts/build.sh release
   # The quick and telling ones first, so that a mistake shows in seconds.
   run_tests release
+}
+
+# The wheel, in fresh environments.
+step_python() {
+  local status=0
+  scripts/test_python.sh >build/python.log 2>&1 || status=$?
+  if [[ $status -eq 77 ]]; then
+    summary+=("python: $(tail -1 build/python.log)")
+    return 0
+  fi
+  grep -vE '^(\.|s)+ *\[ *[0-9]+%\]$' build/python.log || true
+  local report
+  for report in build/python/report*.xml; do
+    local name=${report##*/report}
+    reports+=("python${name%.xml}=$PWD/$report")
+  done
+  return "$status"
 }
 
 # The other compiler, and the shared library: nothing but the library and the programs that link it.

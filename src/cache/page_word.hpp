@@ -131,6 +131,11 @@ class PageTable {
     }
   }
 
+  /// Whether a page near this one has ever left `absent`.
+  bool used_nearby(std::uint64_t page) const noexcept {
+    return used_chunks_[page / chunk_pages].load(std::memory_order_relaxed) != 0;
+  }
+
   /// Calls `visit(page)` for every page of [first, end) that may not be absent.
   template <typename Visit>
   void for_each_used(std::uint64_t first, std::uint64_t end, Visit&& visit) {

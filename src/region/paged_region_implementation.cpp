@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "config/size.hpp"
+#include "platform/drop_pages.hpp"
 #include "platform/page_sizes.hpp"
 #include "region/userfaultfd_engine.hpp"
 #include "tiermap/error.hpp"
@@ -251,6 +252,7 @@ void PagedRegionImplementation::advise(Advice advice, ByteRange range) {
       }
       region_.table.for_each_used(pages.first, pages.end,
                                   [&](std::uint64_t page) { engine_->pager_.discard(region_, page, true); });
+      give_back_page_tables(pages);
       return;
     case Advice::cold:
     case Advice::hot:
@@ -258,6 +260,38 @@ void PagedRegionImplementation::advise(Advice advice, ByteRange range) {
         engine_->pager_.advise(region_, page, advice == Advice::hot ? Hotness::hot : Hotness::cold);
       });
       return;
+  }
+}
+
+// The kernel keeps the page table of any 2 MiB that was once touched, until (Linux 6.14) all of them are dropped in one
+// call. Every page of such a stretch is held meanwhile, so that nothing is dropped with it.
+void PagedRegionImplementation::give_back_page_tables(Pages pages) noexcept {
+  if (region_.page_bytes >= huge_page_bytes) {
+    return;
+  }
+  const std::uint64_t pages_a_table = huge_page_bytes >> region_.page_shift;
+  const auto start = reinterpret_cast<std::uint64_t>(region_.memory);
+  const std::uint64_t full_end = start + size() / region_.page_bytes * region_.page_bytes;
+  const std::uint64_t end = std::min(start + (pages.end << region_.page_shift), full_end);
+  for (std::uint64_t table = round_up(start + (pages.first << region_.page_shift), huge_page_bytes);
+       table + huge_page_bytes <= end; table += huge_page_bytes) {
+    const std::uint64_t first = (table - start) >> region_.page_shift;
+    if (!region_.table.used_nearby(first)) {
+      continue;
+    }
+    std::uint64_t held = 0;
+    for (; held < pages_a_table; ++held) {
+      const PageWord word = region_.table.load(first + held);
+      if (word.state() != PageState::absent || !engine_->pager_.hold(region_, first + held, word)) {
+        break;
+      }
+    }
+    if (held == pages_a_table) {
+      drop_pages(region_.memory + (first << region_.page_shift), huge_page_bytes);
+    }
+    while (held > 0) {
+      engine_->pager_.let_go(region_, first + --held);
+    }
   }
 }
 

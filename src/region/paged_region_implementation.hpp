@@ -48,6 +48,7 @@ class PagedRegionImplementation final : public RegionImplementation {
   void reserve(const RegionOptions& options);
   void open_range(std::uint64_t from, std::uint64_t to);
   int write_back(Pages pages);
+  void give_back_page_tables(Pages pages) noexcept;
   /// Whether what is dirty at the end of the region is written: a private copy's changes go with it.
   bool writes_at_end() const noexcept { return region_.writable && !region_.manual_flush && !private_copy_; }
   void grow(std::uint64_t length);

@@ -1,0 +1,208 @@
+// Region: the memory under an array. It speaks the buffer protocol, so that numpy makes arrays of any type on it, and
+// ends when the last of them does.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "bindings.hpp"
+#include "released_gil.hpp"
+#include "row_prefetch.hpp"
+#include "tiermap/error.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+namespace nb = nanobind;
+
+namespace tiermap::python {
+namespace {
+
+using Ranges = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+using Rows = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+struct MappedRegion {
+  Region region;
+  RegionOptions options;
+  pid_t owner = ::getpid();
+
+  MappedRegion(Region mapped, const RegionOptions& with) : region(std::move(mapped)), options(with) {}
+  MappedRegion(const MappedRegion&) = delete;
+  MappedRegion& operator=(const MappedRegion&) = delete;
+
+  // Writes back what is dirty, which takes as long as the disk does: other Python threads go on meanwhile.
+  ~MappedRegion() {
+    if (!region || ::getpid() != owner) {
+      return;
+    }
+    const ReleasedGil released;
+    try {
+      region.unmap();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "tiermap: data of an array that was given up is lost: %s\n", error.what());
+    }
+  }
+};
+
+Advice advice_named(const std::string& name) {
+  static constexpr std::pair<const char*, Advice> all[] = {{"normal", Advice::normal},
+                                                           {"sequential", Advice::sequential},
+                                                           {"random", Advice::random},
+                                                           {"will_need", Advice::will_need},
+                                                           {"dont_need", Advice::dont_need},
+                                                           {"cold", Advice::cold},
+                                                           {"hot", Advice::hot}};
+  std::string names;
+  for (const auto& [known, advice] : all) {
+    if (name == known) {
+      return advice;
+    }
+    names += std::string(names.empty() ? "" : ", ") + known;
+  }
+  throw OptionError("advice '" + name + "' is unknown: choose from " + names);
+}
+
+RegionOptions region_options(bool writable, bool private_copy, std::uint64_t offset, std::uint64_t length,
+                             std::optional<std::uint64_t> page_size, std::optional<std::uint64_t> read_ahead,
+                             const std::string& advice, bool manual_flush) {
+  RegionOptions options;
+  options.access = writable ? Access::read_write : Access::read_only;
+  options.sharing = private_copy ? Sharing::private_copy : Sharing::shared;
+  options.offset = offset;
+  options.length = length;
+  options.page_size_bytes = page_size;
+  options.read_ahead_bytes = read_ahead;
+  options.advice = advice_named(advice);
+  options.manual_flush = manual_flush;
+  return options;
+}
+
+/// In a forked child: the same bytes at the same address, served by a cache of the child's own.
+void map_again(MappedRegion& self, CacheHandle& cache, StoreHandle& store) {
+  RegionOptions options = self.options;
+  options.address = self.region.data();
+  options.length = self.region.size();
+  self.region = cache.cache->map(store.store, options);
+  self.owner = ::getpid();
+}
+
+Prefetch prefetch(MappedRegion& self, const Ranges& ranges) {
+  std::vector<ByteRange> wanted;
+  wanted.reserve(ranges.size());
+  for (const auto& [offset, bytes] : ranges) {
+    wanted.push_back({offset, bytes});
+  }
+  return self.region.prefetch(wanted);
+}
+
+Prefetch prefetch_rows(MappedRegion& self, std::uint64_t offset, std::uint64_t stride, std::uint64_t row_bytes,
+                       const Rows& rows) {
+  const RowLayout layout{.offset = offset,
+                         .stride = stride,
+                         .row_bytes = row_bytes,
+                         .page_bytes = self.region.page_size_bytes(),
+                         .end = self.region.size()};
+  return self.region.prefetch(pages_of_rows(layout, std::span(rows.data(), rows.size())));
+}
+
+/// Waits with the GIL released; Ctrl-C ends the waiting, not the prefetch.
+std::uint64_t wait(const Prefetch& self) {
+  for (unsigned round = 0; !self.done(); ++round) {
+    {
+      const ReleasedGil released;
+      const timespec pause{0, round < 50 ? 100'000 : 2'000'000};
+      ::nanosleep(&pause, nullptr);
+    }
+    if (PyErr_CheckSignals() != 0) {
+      throw nb::python_error();
+    }
+  }
+  return self.wait();
+}
+
+int get_buffer(PyObject* object, Py_buffer* view, int flags) {
+  const MappedRegion* const self = nb::inst_ptr<MappedRegion>(object);
+  if (!self->region) {
+    PyErr_SetString(PyExc_BufferError, "the region is not mapped any more");
+    view->obj = nullptr;
+    return -1;
+  }
+  return PyBuffer_FillInfo(view, object, self->region.data(), static_cast<Py_ssize_t>(self->region.size()),
+                           self->options.access == Access::read_only ? 1 : 0, flags);
+}
+
+PyType_Slot region_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {0, nullptr}};
+
+}  // namespace
+
+void bind_region(nb::module_& module) {
+  using Released = nb::call_guard<ReleasedGil>;
+  const auto none = nb::none();
+  nb::class_<Prefetch>(module, "Prefetch")
+      .def("wait", &wait)
+      .def("wait_without_signals", &Prefetch::wait, Released())
+      .def_prop_ro("done", &Prefetch::done);
+  nb::class_<MappedRegion>(module, "Region", nb::type_slots(region_slots), nb::is_weak_referenceable())
+      .def(
+          "__init__",
+          [](MappedRegion* self, CacheHandle& cache, StoreHandle& store, bool writable, bool private_copy,
+             std::uint64_t offset, std::uint64_t length, std::optional<std::uint64_t> page_size,
+             std::optional<std::uint64_t> read_ahead, const std::string& advice, bool manual_flush) {
+            const RegionOptions options =
+                region_options(writable, private_copy, offset, length, page_size, read_ahead, advice, manual_flush);
+            const ReleasedGil released;
+            new (self) MappedRegion(cache.cache->map(store.store, options), options);
+          },
+          nb::arg("cache"), nb::arg("store"), nb::kw_only(), nb::arg("writable") = false,
+          nb::arg("private_copy") = false, nb::arg("offset") = 0, nb::arg("length") = 0, nb::arg("page_size") = none,
+          nb::arg("read_ahead") = none, nb::arg("advice") = "normal", nb::arg("manual_flush") = false)
+      .def_prop_ro("address",
+                   [](const MappedRegion& self) { return reinterpret_cast<std::uint64_t>(self.region.data()); })
+      .def_prop_ro("size", [](const MappedRegion& self) { return self.region.size(); })
+      .def_prop_ro("page_size", [](const MappedRegion& self) { return self.region.page_size_bytes(); })
+      .def_prop_ro("writable", [](const MappedRegion& self) { return self.options.access == Access::read_write; })
+      .def_prop_ro("private_copy",
+                   [](const MappedRegion& self) { return self.options.sharing == Sharing::private_copy; })
+      .def("statistics", [](const MappedRegion& self) { return statistics_dict(self.region.statistics()); })
+      .def_prop_ro("dirty_bytes", [](const MappedRegion& self) { return self.region.statistics().dirty_bytes; })
+      .def_prop_ro("resident_bytes", [](const MappedRegion& self) { return self.region.statistics().resident_bytes; })
+      .def("map_again", &map_again, nb::arg("cache"), nb::arg("store"), Released())
+      .def("prefetch", &prefetch, nb::arg("ranges"), Released())
+      .def("prefetch_rows", &prefetch_rows, nb::arg("offset"), nb::arg("stride"), nb::arg("row_bytes"), nb::arg("rows"),
+           Released())
+      .def(
+          "pin",
+          [](MappedRegion& self, std::uint64_t offset, std::uint64_t bytes) { self.region.pin({offset, bytes}); },
+          nb::arg("offset"), nb::arg("bytes"), Released())
+      .def(
+          "unpin",
+          [](MappedRegion& self, std::uint64_t offset, std::uint64_t bytes) { self.region.unpin({offset, bytes}); },
+          nb::arg("offset"), nb::arg("bytes"), Released())
+      .def(
+          "advise",
+          [](MappedRegion& self, const std::string& advice, std::uint64_t offset, std::uint64_t bytes) {
+            self.region.advise(advice_named(advice), {offset, bytes});
+          },
+          nb::arg("advice"), nb::arg("offset"), nb::arg("bytes"), Released())
+      .def(
+          "sync",
+          [](MappedRegion& self, std::uint64_t offset, std::uint64_t bytes) { self.region.sync({offset, bytes}); },
+          nb::arg("offset"), nb::arg("bytes"), Released())
+      .def(
+          "flush",
+          [](MappedRegion& self, std::uint64_t offset, std::uint64_t bytes) { self.region.flush({offset, bytes}); },
+          nb::arg("offset"), nb::arg("bytes"), Released())
+      .def(
+          "discard",
+          [](MappedRegion& self, std::uint64_t offset, std::uint64_t bytes) { self.region.discard({offset, bytes}); },
+          nb::arg("offset"), nb::arg("bytes"), Released());
+}
+
+}  // namespace tiermap::python

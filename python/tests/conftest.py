@@ -1,0 +1,85 @@
+"""What the tests share: data of which every element is known, and programs run apart with a time limit."""
+
+import faulthandler
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+MIB = 1 << 20
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def watchdog():
+    """Whoever holds the interpreter's lock for ever is ended by a thread that does not need it."""
+    faulthandler.dump_traceback_later(150, exit=True)
+    yield
+    faulthandler.cancel_dump_traceback_later()
+
+
+def known(count, dtype=np.int64, start=0):
+    """Numbers of which each tells where it stands."""
+    return (np.arange(start, start + count, dtype=np.int64) * 2654435761 % (1 << 31)).astype(dtype)
+
+
+@pytest.fixture
+def numbers(tmp_path):
+    """A raw file of 4 MiB of int64, and what it holds."""
+    path = tmp_path / "numbers.bin"
+    values = known(MIB // 2)
+    values.tofile(path)
+    return path, values
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """A .npy file of 4096 rows of 300 float32, and what it holds."""
+    path = tmp_path / "rows.npy"
+    values = known(4096 * 300, np.float32).reshape(4096, 300)
+    np.save(path, values)
+    return path, values
+
+
+class Ended:
+    """A program that has ended."""
+
+    def __init__(self, done):
+        self.code = done.returncode
+        self.output = done.stdout
+        self.errors = done.stderr
+
+    def __repr__(self):
+        return f"exit status {self.code}\n{self.output}\n{self.errors}"
+
+
+def run_program(text, *arguments, timeout=100, folder=None, **environment):
+    """Runs a Python program of its own; one that does not end in time fails the test."""
+    source = textwrap.dedent(text)
+    command = [sys.executable, "-X", "faulthandler", "-c", source, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, cwd=folder,
+                          env={**os.environ, **environment}, check=False)
+    return Ended(done)
+
+
+@pytest.fixture
+def program():
+    return run_program
+
+
+@pytest.fixture
+def script(tmp_path):
+    """Runs a program that lies in a file, as multiprocessing's spawn needs it."""
+
+    def run(text, *arguments, timeout=100, **environment):
+        path = tmp_path / "script.py"
+        path.write_text(textwrap.dedent(text))
+        done = subprocess.run([sys.executable, str(path), *map(str, arguments)], capture_output=True, text=True,
+                              timeout=timeout, env={**os.environ, **environment}, check=False)
+        return Ended(done)
+
+    return run

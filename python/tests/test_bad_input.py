@@ -1,0 +1,149 @@
+"""Bad input: one line that names the value and the remedy, and nothing left behind."""
+
+import os
+
+import numpy as np
+import pytest
+
+import tiermap
+from conftest import known
+
+
+def test_writing_to_a_read_only_array_is_a_value_error(numbers):
+    array = tiermap.map(numbers[0], np.int64)
+    for write in (lambda: array.__setitem__(0, 1), lambda: array.fill(0), lambda: np.add(array, 1, out=array),
+                  lambda: array.sort(), lambda: array.__setitem__([1, 2, 3, 4, 5], 0)):
+        with pytest.raises(ValueError, match="read-only"):
+            write()
+    with pytest.raises(ValueError):
+        array.flags.writeable = True
+    assert np.array_equal(array, numbers[1])
+
+
+def test_w_onto_what_exists_is_refused_unless_asked(numbers):
+    path, values = numbers
+    for mode in ("w", "w+"):
+        with pytest.raises(FileExistsError, match="overwrite=True"):
+            tiermap.map(path, np.int64, 10, mode=mode)
+    assert np.array_equal(np.fromfile(path, np.int64), values)
+    array = tiermap.map(path, np.int64, 10, mode="w", overwrite=True)
+    assert os.path.getsize(path) == 80 and np.array_equal(array, np.zeros(10))
+
+
+@pytest.mark.parametrize("arguments, said", [
+    (dict(dtype=np.dtype("V7")), "no multiple of the 7"),
+    (dict(dtype=np.int64, shape=(10**6, 10**3)), "map less"),
+    (dict(dtype=np.int64, shape=10, offset=1 << 30), "map less"),
+    (dict(dtype=np.int64, offset=1 << 30), "behind the end"),
+    (dict(dtype=np.int64, offset=-1), "negative"),
+    (dict(dtype=np.int64, shape=-1), "negative"),
+    (dict(dtype=object), "Python objects"),
+    (dict(dtype="S0"), "no bytes"),
+    (dict(dtype=np.int64, mode="x"), "choose r, r"),
+    (dict(dtype=np.int64, order="A"), "choose C or F"),
+    (dict(dtype=np.int64, format="hdf5"), "choose auto"),
+    (dict(dtype=np.int64, budget="12"), "out of range"),
+    (dict(dtype=np.int64, budget="many"), "many"),
+    (dict(dtype=np.int64, page_size=5000), "power of two"),
+    (dict(dtype=np.int64, page_size="1GiB"), "power of two"),
+    (dict(dtype=np.int64, page_size="64MiB", budget="64MiB"), "cannot serve pages"),
+    (dict(dtype=np.int64, advice="often"), "choose from normal"),
+    (dict(format="npy"), "magic"),
+])
+def test_values_that_cannot_be(numbers, arguments, said):
+    with pytest.raises(ValueError, match=said):
+        tiermap.map(numbers[0], **arguments)
+
+
+@pytest.mark.parametrize("arguments, kind", [
+    (dict(where=7), TypeError),
+    (dict(where="x.bin", cache="1GiB"), TypeError),
+    (dict(where="missing.bin"), FileNotFoundError),
+    (dict(where="missing.npy", mode="r+"), FileNotFoundError),
+    (dict(where="/proc"), IsADirectoryError),
+    (dict(where="sparse:///missing-directory/x"), FileNotFoundError),
+    (dict(where="file:///x.bin?depth=3"), ValueError),
+])
+def test_names_that_lead_nowhere(arguments, kind):
+    with pytest.raises((kind, OSError) if kind is ValueError else kind):
+        tiermap.map(**arguments)
+
+
+def test_shape_is_needed_to_make_data(tmp_path):
+    with pytest.raises(ValueError, match="shape"):
+        tiermap.map(tmp_path / "new.bin", np.int64, mode="w")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [dict(budget="12"), dict(page_size=5000), dict(advice="often"),
+                                       dict(dtype=object)])
+def test_a_mapping_that_cannot_be_leaves_no_file(tmp_path, arguments):
+    with pytest.raises(ValueError):
+        tiermap.map(tmp_path / "new.npy", **{"dtype": np.int64, "shape": 1 << 20, "mode": "w", **arguments})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_dtype_and_shape_against_a_header(rows):
+    for arguments in (dict(dtype=np.float64), dict(shape=(4096, 301)), dict(offset=128)):
+        with pytest.raises(ValueError, match="leave"):
+            tiermap.map(rows[0], **arguments)
+    assert tiermap.map(rows[0], np.float32, (4096, 300)).shape == (4096, 300)
+
+
+@pytest.mark.parametrize("damage", [
+    lambda data: data[:9], lambda data: data[:40], lambda data: b"PK" + data[2:],
+    lambda data: data[:6] + b"\x09" + data[7:],
+    lambda data: data[:10] + b"{" * 118 + data[128:], lambda data: data.replace(b"shape", b"sharp", 1),
+    lambda data: data.replace(b"(5000,)", b"(-500,)"), lambda data: data.replace(b"(5000,)", b"(9**9,)"),
+    lambda data: data[:8] + b"\xff\xff" + data[10:], lambda data: b"", lambda data: data[:200],
+])
+def test_damaged_headers(tmp_path, damage):
+    np.save(tmp_path / "good.npy", known(5000))
+    (tmp_path / "bad.npy").write_bytes(damage((tmp_path / "good.npy").read_bytes()))
+    with pytest.raises(ValueError):
+        tiermap.map(tmp_path / "bad.npy")
+
+
+def test_header_with_objects(tmp_path):
+    np.save(tmp_path / "objects.npy", np.array([{}, []], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match="numpy.load"):
+        tiermap.map(tmp_path / "objects.npy")
+
+
+def test_what_is_not_mapped(numbers):
+    for call in (tiermap.drop, tiermap.sync, tiermap.pin, tiermap.stats, tiermap.prefetch):
+        with pytest.raises(TypeError, match="not mapped"):
+            call(numbers[1])
+
+
+def test_cache_and_budget_together(numbers):
+    with pytest.raises(ValueError, match="leave one out"):
+        tiermap.Cache("1MiB").map(numbers[0], budget="2MiB")
+
+
+def test_a_closed_cache_takes_nothing_new(numbers):
+    with tiermap.Cache("1MiB") as cache:
+        array = cache.map(numbers[0], np.int64)
+    assert array[17] == numbers[1][17]
+    with pytest.raises(ValueError, match="closed"):
+        cache.map(numbers[0], np.int32)
+
+
+def test_a_full_disk_is_told_by_sync():
+    """The write error stays with the page, and comes at every sync until the cause is gone."""
+    class Full:
+        size = 1 << 20
+
+        def read_into(self, offset, buffer):
+            return None
+
+        def write_from(self, offset, buffer):
+            raise OSError(28, "the disk is full")
+
+    array = tiermap.map(Full(), mode="r+", budget="4MiB")
+    array[5] = 1
+    with pytest.raises(OSError) as caught:
+        array.sync()
+    assert caught.value.errno == 28 and "disk is full" in str(caught.value.__cause__)
+    assert array[5] == 1
+    array._mapping.discard(0, 1 << 20)

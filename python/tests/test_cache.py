@@ -1,0 +1,140 @@
+"""Cache objects, statistics, progress, pins, and the choice of a page size."""
+
+import os
+
+import numpy as np
+import pytest
+
+import tiermap
+from conftest import MIB, known
+
+
+def test_budget_holds_and_statistics_tell(numbers):
+    path, values = numbers
+    with tiermap.Cache("1MiB", name="test") as cache:
+        array = cache.map(path, np.int64, page_size="64KiB")
+        assert int(array.sum()) == int(values.sum())
+        counted = cache.stats()
+        assert counted["budget_bytes"] == cache.budget == MIB
+        assert 0 < counted["resident_bytes"] <= MIB and counted["read_bytes"] >= values.nbytes
+        assert counted["fills"] == sum(part["fills"] for part in [array.stats()])
+        assert counted["stages"]["total"]["count"] > 0 and 0 <= counted.hit_ratio <= 1
+        assert isinstance(counted, dict) and "resident_bytes" in str(counted)
+        assert "<table>" in counted._repr_html_() and "<table>" in cache._repr_html_()
+    assert "closed" in repr(cache)
+
+
+def test_two_arrays_share_one_budget(tmp_path):
+    cache = tiermap.Cache("1MiB")
+    arrays = []
+    for index in range(3):
+        known(200000, np.int64, index).tofile(tmp_path / str(index))
+        arrays.append(cache.map(tmp_path / str(index), np.int64))
+    for _ in range(2):
+        for index, array in enumerate(arrays):
+            assert np.array_equal(array, known(200000, np.int64, index))
+            assert cache.stats()["resident_bytes"] <= MIB
+    assert len(cache.mappings) == 3
+
+
+def test_options_reach_the_engine(numbers):
+    cache = tiermap.Cache("1MiB", policy="lru", fault_mode="kernel")
+    assert cache.fault_mode == "kernel" and "asked for" in cache.fault_mode_reason
+    assert np.array_equal(cache.map(numbers[0], np.int64), numbers[1])
+    for bad in (dict(policy="mru"), dict(fault_mode="magic"), dict(high_watermark=200), dict(fillers=0)):
+        with pytest.raises(ValueError):
+            tiermap.Cache("1MiB", **bad)
+    with pytest.raises(TypeError):
+        tiermap.Cache("1MiB", colour="red")
+
+
+def test_the_default_is_not_self_serving():
+    assert tiermap.Cache("1MiB").fault_mode in ("notify", "kernel")
+
+
+def test_the_default_cache_has_at_most_4_gib(program):
+    ended = program("import tiermap; print(tiermap.default_cache().budget <= 4 << 30)")
+    assert ended.output == "True\n", ended
+    ended = program("import tiermap; print(tiermap.default_cache().budget)", TIERMAP_BUFFER_SIZE="3MiB")
+    assert ended.output == f"{3 * MIB}\n", ended
+
+
+def test_progress_is_told(numbers, monkeypatch):
+    from tiermap import _mapping
+
+    monkeypatch.setattr(_mapping, "PIECE", MIB)
+    array = tiermap.map(numbers[0], np.int64, mode="r+", budget="8MiB")
+    seen = []
+    array.prefetch(progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(index * MIB, 4 * MIB) for index in range(1, 5)]
+    array += 1
+    seen.clear()
+    array.sync(lambda done, total: seen.append((done, total)))
+    assert seen == [(index * MIB, 4 * MIB) for index in range(1, 5)]
+    seen.clear()
+    list(tiermap.blocks(array, "1MiB", progress=lambda done, total: seen.append((done, total))))
+    assert seen == [(index * MIB // 8, MIB // 2) for index in range(1, 5)]
+    seen.clear()
+    array._mapping.cache.sync(progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (4 * MIB, 4 * MIB)
+
+
+def test_prefetch_pin_and_advice(numbers):
+    path, values = numbers
+    cache = tiermap.Cache("2MiB")
+    array = cache.map(path, np.int64, page_size="64KiB")
+    assert array[:MIB // 16].prefetch(wait=True).done
+    assert array.stats()["resident_bytes"] >= MIB // 2
+    with tiermap.pin(array[:1000]):
+        assert np.array_equal(array, values)
+        before = array.stats()["fills"]
+        assert array[5] == values[5]
+        assert array.stats()["fills"] == before, "a pinned page stays"
+    with pytest.raises(OSError):
+        tiermap.pin(array)
+    for advice in ("normal", "random", "sequential", "hot", "cold", "will_need", "dont_need"):
+        tiermap.advise(array[100:5000], advice)
+    with pytest.raises(ValueError):
+        tiermap.advise(array, "soon")
+    cache.drop()
+    assert array.stats()["resident_bytes"] == 0
+
+
+def test_operations_take_plain_views(numbers):
+    array = tiermap.map(numbers[0], np.int64, budget="8MiB", page_size="4KiB")
+    view = np.asarray(array)[::-1][100:5000:3].reshape(-1, 1)
+    assert view.sum() == numbers[1][::-1][100:5000:3].sum()
+    before = array.stats()["resident_bytes"]
+    tiermap.drop(view)
+    assert array.stats()["resident_bytes"] < before
+    tiermap.drop(memoryview(view).obj)
+
+
+@pytest.mark.parametrize("arguments, expected", [
+    (dict(data_bytes=1 << 30, row_bytes=4096, budget_bytes=256 * MIB), 16384),
+    (dict(data_bytes=1 << 30, row_bytes=50000, budget_bytes=256 * MIB), 65536),
+    (dict(data_bytes=1 << 30, row_bytes=1 << 30, budget_bytes=256 * MIB), MIB),
+    (dict(data_bytes=1 << 30, row_bytes=8, budget_bytes=256 * MIB), 65536),
+    (dict(data_bytes=1 << 40, row_bytes=8, budget_bytes=4 << 30), 2 * MIB),
+    (dict(data_bytes=1 << 30, row_bytes=8, budget_bytes=4 << 30), 2 * MIB),
+    (dict(data_bytes=1 << 20, row_bytes=8, budget_bytes=4 << 30), 256 << 10),
+    (dict(data_bytes=1 << 30, row_bytes=8, budget_bytes=64 * MIB, sequential=True), 2 * MIB),
+    (dict(data_bytes=1 << 30, row_bytes=1 << 20, budget_bytes=MIB), 16384),
+    (dict(data_bytes=1 << 30, row_bytes=1 << 20, budget_bytes=65536), 4096),
+])
+def test_the_rule_for_page_sizes(arguments, expected):
+    assert tiermap.choose_page_size(**arguments) == expected
+
+
+def test_auto_is_what_the_rule_says(rows):
+    array = tiermap.map(rows[0], budget="1MiB")
+    assert array._mapping.page_size == tiermap.choose_page_size(array.nbytes, 1200, MIB)
+    assert os.path.getsize(rows[0]) > array.nbytes
+
+
+def test_the_package_is_typed():
+    folder = os.path.dirname(tiermap.__file__)
+    assert os.path.exists(os.path.join(folder, "py.typed")) and os.path.exists(os.path.join(folder, "_core.pyi"))
+    for name in tiermap.__all__:
+        thing = getattr(tiermap, name)
+        assert thing.__doc__, f"{name} says nothing of itself"

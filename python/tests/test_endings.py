@@ -1,0 +1,133 @@
+"""Signals, threads, and the interpreter's end while arrays live: nothing hangs, nothing that was written is lost."""
+
+import signal
+
+import numpy as np
+import pytest
+
+from conftest import known
+
+
+@pytest.mark.parametrize("ending", ["pass", "sys.exit(0)", "raise SystemExit(0)", "builtins.kept = array; del array",
+                                    "threading.Thread(target=touch, daemon=True).start()"])
+def test_the_interpreter_ends_with_live_arrays(numbers, program, ending):
+    path, values = numbers
+    for _ in range(3):
+        ended = program(f"""
+            import builtins, sys, threading
+            import numpy as np
+            import tiermap
+            array = tiermap.map(sys.argv[1], np.int64, mode="r+", budget="1MiB")
+            other = tiermap.map(sys.argv[1], np.int64, mode="c")
+            def touch():
+                while True:
+                    other[np.random.randint(0, len(other), 10)].sum()
+            array[77] += 1
+            cycle = [other]
+            cycle.append(cycle)
+            {ending}
+            """, path)
+        assert ended.code == 0 and ended.errors == "", ended
+        values[77] += 1
+        assert np.array_equal(np.fromfile(path, np.int64), values)
+
+
+def test_a_store_in_python_at_the_interpreters_end(tmp_path, program):
+    (tmp_path / "data").write_bytes(bytes(1 << 20))
+    ended = program("""
+        import os, sys
+        import tiermap
+        class File:
+            size = 1 << 20
+            def __init__(self, path): self.file = os.open(path, os.O_RDWR)
+            def read_into(self, offset, buffer): return os.preadv(self.file, [buffer], offset)
+            def write_from(self, offset, buffer): return os.pwrite(self.file, buffer, offset)
+        array = tiermap.map(File(sys.argv[1]), mode="r+", budget="1MiB")
+        array[123456] = 7
+        """, tmp_path / "data")
+    assert ended.code == 0 and ended.errors == "", ended
+    assert (tmp_path / "data").read_bytes()[123456] == 7
+
+
+def test_signal_handlers_that_touch_arrays(rows, program):
+    ended = program("""
+        import signal, sys
+        import numpy as np
+        import tiermap
+        array = tiermap.map(sys.argv[1], budget="512KiB", page_size="4KiB")
+        expected = np.load(sys.argv[1])
+        seen = []
+        def handler(*_):
+            row = len(seen) * 37 % len(array)
+            seen.append(bool(array[row, 5] == expected[row, 5]))
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
+        for _ in range(12):
+            assert np.array_equal(array[::7], expected[::7])
+            assert np.array_equal(array[np.arange(0, 4096, 11)], expected[::11])
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        print(all(seen), len(seen) > 3)
+        """, rows[0])
+    assert ended.output == "True True\n", ended
+
+
+def test_control_c_ends_a_long_wait(program):
+    """The store is slow; the wait for it is interrupted, and so is the process's end."""
+    ended = program("""
+        import os, signal, threading, time
+        import tiermap
+        class Slow:
+            size = 64 << 20
+            def read_into(self, offset, buffer):
+                time.sleep(0.05)
+        array = tiermap.map(Slow(), budget="128MiB", page_size="64KiB")
+        threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        try:
+            tiermap.prefetch(array, wait=True)
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+            os._exit(0)
+        """, timeout=60)
+    assert ended.output == "interrupted\n", ended
+
+
+def test_threads_that_hold_the_lock_while_they_fault(rows, program):
+    """Element by element, each access under the interpreter's lock, more threads than processors."""
+    ended = program("""
+        import sys, threading
+        import numpy as np
+        import tiermap
+        sys.setswitchinterval(1e-5)
+        array = tiermap.map(sys.argv[1], mode="r+", budget="256KiB", page_size="4KiB")
+        expected = np.load(sys.argv[1])
+        wrong = []
+        def touch(seed):
+            random = np.random.default_rng(seed)
+            for _ in range(400):
+                row, column = int(random.integers(0, 4096)), int(random.integers(0, 150)) * 2
+                if array[row, column] != expected[row, column]:
+                    wrong.append((row, column))
+                array[row, column + 1] = seed
+        threads = [threading.Thread(target=touch, args=(seed,)) for seed in range(8)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        print(wrong)
+        """, rows[0])
+    assert ended.output == "[]\n", ended
+    assert np.array_equal(np.load(rows[0])[:, ::2], rows[1][:, ::2])
+
+
+def test_a_page_that_cannot_be_read_shows_pythons_stack(tmp_path, program):
+    ended = program("""
+        import os, sys
+        import numpy as np
+        import tiermap
+        path = sys.argv[1]
+        np.zeros(1 << 20, np.uint8).tofile(path)
+        array = tiermap.map(path, budget="1MiB")
+        os.truncate(path, 4096)
+        def touch_what_is_gone():
+            return array[-1]
+        touch_what_is_gone()
+        """, tmp_path / "cut")
+    assert ended.code == -signal.SIGBUS and "touch_what_is_gone" in ended.errors, ended

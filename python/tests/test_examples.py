@@ -1,0 +1,48 @@
+"""The examples run, on small data, and say what they are to say."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from conftest import ROOT
+
+EXAMPLES = ROOT / "python" / "examples"
+
+
+def run(folder, name, *arguments):
+    done = subprocess.run([sys.executable, EXAMPLES / name, *map(str, arguments)], cwd=folder, capture_output=True,
+                          text=True, timeout=100, check=False)
+    assert list(folder.iterdir()) == []
+    return done
+
+
+def test_own_store(tmp_path):
+    done = run(tmp_path, "own_store.py")
+    assert done.returncode == 0 and "the sum is right" in done.stdout, done.stderr
+
+
+def test_workers(tmp_path):
+    done = run(tmp_path, "workers.py")
+    assert done.returncode == 0 and "8 blocks" in done.stdout, done.stderr
+
+
+def test_warm_reduction(tmp_path):
+    done = run(tmp_path, "warm_reduction.py", "--mebibytes", 16, "--rounds", 2)
+    assert done.returncode == 0 and "plain" in done.stdout, done.stderr
+
+
+def test_row_gather(tmp_path):
+    done = run(tmp_path, "row_gather.py", "--mebibytes", 32, "--rounds", 1, "--seconds", 0.2, "--json", "--ratio", 2)
+    if "no memory limit" in done.stderr:
+        pytest.skip(done.stderr.strip())
+    assert done.returncode == 0, done.stderr
+    rates = json.loads(done.stdout)
+    assert set(rates) >= {"tiermap", "numpy, as it comes"} and all(rate[0] > 0 for rate in rates.values())
+
+
+def test_every_example_is_run():
+    here = open(__file__).read()
+    assert all(f'"{name}"' in here for name in os.listdir(EXAMPLES) if name.endswith(".py"))

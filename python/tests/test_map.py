@@ -1,0 +1,181 @@
+"""tiermap.map(): the bytes that come are those of the store, whatever it is."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import tiermap
+from conftest import MIB, known
+
+
+def test_raw_file_is_an_ndarray(numbers):
+    path, values = numbers
+    array = tiermap.map(path, np.int64, budget="1MiB")
+    assert isinstance(array, np.ndarray)
+    assert array.shape == values.shape and array.dtype == values.dtype
+    assert np.array_equal(array, values)
+    assert array.filename == str(path) and array.mode == "r" and array.offset == 0
+
+
+def test_bytes_are_the_default_type(numbers):
+    path, values = numbers
+    assert np.array_equal(tiermap.map(path), values.view(np.uint8))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_npy_in_either_order(tmp_path, order):
+    values = np.asarray(known(60 * 70 * 8, np.float64).reshape(60, 70, 8), order=order)
+    np.save(tmp_path / "array.npy", values)
+    array = tiermap.map(tmp_path / "array.npy", budget="1MiB")
+    assert np.array_equal(array, values)
+    assert array.flags.c_contiguous == (order == "C") and array.flags.f_contiguous == (order == "F")
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+def test_npy_of_every_version(tmp_path, version):
+    values = known(5000, np.int32)
+    with open(tmp_path / "array.npy", "wb") as file:
+        np.lib.format.write_array(file, values, version=version)
+    assert np.array_equal(tiermap.map(tmp_path / "array.npy"), values)
+
+
+def test_structured_types(tmp_path):
+    values = np.zeros(1000, dtype=[("id", "<i4"), ("place", "<f8", (3,)), ("name", "S5")])
+    values["id"], values["name"] = np.arange(1000), b"abc"
+    np.save(tmp_path / "table.npy", values)
+    array = tiermap.map(tmp_path / "table.npy")
+    assert array.dtype == values.dtype and np.array_equal(array, values)
+
+
+@pytest.mark.parametrize("offset", [0, 8, 4096, 4097, 12345])
+def test_raw_data_from_any_offset(tmp_path, offset):
+    values = known(20000, np.uint16)
+    (tmp_path / "raw").write_bytes(b"x" * offset + values.tobytes())
+    array = tiermap.map(tmp_path / "raw", np.uint16, offset=offset)
+    assert np.array_equal(array, values) and array.offset == offset
+
+
+def test_shape_and_order_of_raw_data(numbers):
+    path, values = numbers
+    array = tiermap.map(path, np.int64, (100, 50), order="F")
+    assert np.array_equal(array, values[:5000].reshape((100, 50), order="F"))
+
+
+def test_concat_pieces_are_one_array(tmp_path):
+    parts = [known(3000, np.int64, start) for start in (0, 3000, 6000)]
+    for index, part in enumerate(parts):
+        part.tofile(tmp_path / f"part{index}.bin")
+    url = "concat:" + ",".join(str(tmp_path / f"part{index}.bin") for index in range(3))
+    assert np.array_equal(tiermap.map(url, np.int64), np.concatenate(parts))
+    assert np.array_equal(tiermap.map(f"file://{tmp_path}/part*.bin", np.int64), np.concatenate(parts))
+
+
+def test_sparse_store_is_made_written_and_read(tmp_path):
+    url = f"sparse://{tmp_path}/store?segment=1MiB&capacity=64MiB"
+    array = tiermap.map(url, np.float64, (1000, 1000), mode="w", budget="1MiB")
+    array[500] = 2.5
+    array.sync()
+    del array
+    gc.collect()
+    again = tiermap.map(f"sparse://{tmp_path}/store", np.float64, (1000, 1000))
+    assert again.sum() == 2500 and again[500, 0] == 2.5
+
+
+def test_memory_store():
+    array = tiermap.map("memory:4MiB", np.int32, mode="r+", budget="1MiB")
+    array[:] = known(MIB, np.int32)
+    assert np.array_equal(array, known(MIB, np.int32))
+
+
+def test_npy_is_written_with_its_header(tmp_path):
+    path = tmp_path / "made.npy"
+    array = tiermap.map(path, np.float32, (300, 40), mode="w", order="F")
+    array[:] = np.arange(12000).reshape(300, 40)
+    array.sync()
+    loaded = np.load(path)
+    assert loaded.flags.f_contiguous and np.array_equal(loaded, np.arange(12000).reshape(300, 40))
+
+
+def test_what_was_written_reaches_the_file_when_the_last_view_goes(numbers):
+    path, values = numbers
+    array = tiermap.map(path, np.int64, mode="r+")
+    view = array[1000:2000][::-1]
+    view[0] = -7
+    del array
+    gc.collect()
+    assert view[0] == -7
+    del view
+    gc.collect()
+    values[1999] = -7
+    assert np.array_equal(np.fromfile(path, np.int64), values)
+
+
+def test_memory_is_given_back_when_the_last_view_dies(numbers):
+    cache = tiermap.Cache("1MiB")
+    array = cache.map(numbers[0], np.int64)
+    address = f"{array.__array_interface__['data'][0]:x}-"
+    assert address in open("/proc/self/maps").read()
+    view = np.asarray(array[5:])[::3].reshape(-1, 1)
+    del array
+    gc.collect()
+    assert len(cache.mappings) == 1 and view[0, 0] == numbers[1][5]
+    del view
+    gc.collect()
+    assert cache.mappings == [] and address not in open("/proc/self/maps").read()
+
+
+def test_a_private_copy_keeps_its_changes_to_itself(numbers):
+    path, values = numbers
+    array = tiermap.map(path, np.int64, mode="c", budget="1MiB")
+    array += 1
+    assert np.array_equal(array, values + 1)
+    del array
+    gc.collect()
+    assert np.array_equal(np.fromfile(path, np.int64), values)
+
+
+def test_writing_twice_in_one_process_is_one_mapping(numbers):
+    writer = tiermap.map(numbers[0], np.int64, mode="r+")
+    reader = tiermap.map(numbers[0], np.int64)
+    writer[3] = 99
+    assert reader[3] == 99
+    with pytest.raises(ValueError):
+        reader[3] = 1
+
+
+def test_threads_that_map_one_file_for_writing_share_it(numbers):
+    import threading
+
+    cache = tiermap.Cache("4MiB")
+    start, arrays = threading.Barrier(8), []
+
+    def map_it():
+        start.wait()
+        arrays.append(cache.map(numbers[0], np.int64, mode="r+"))
+
+    threads = [threading.Thread(target=map_it) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(arrays) == 8 and len(cache.mappings) == 1
+
+
+def test_arrays_without_elements(tmp_path):
+    np.save(tmp_path / "none.npy", np.zeros((0, 5)))
+    assert tiermap.map(tmp_path / "none.npy").shape == (0, 5)
+    np.save(tmp_path / "one.npy", np.float64(7))
+    assert tiermap.map(tmp_path / "one.npy")[()] == 7
+
+
+def test_buffers_of_read_and_write_calls_may_be_mapped(tmp_path, numbers):
+    """System calls are handed pages that are not in memory."""
+    path, values = numbers
+    array = tiermap.map(path, np.int64, budget="1MiB")
+    array.tofile(tmp_path / "copy.bin")
+    assert np.array_equal(np.fromfile(tmp_path / "copy.bin", np.int64), values)
+    target = tiermap.map(tmp_path / "target.bin", np.int64, len(values), mode="w", budget="1MiB")
+    with open(path, "rb") as file:
+        assert file.readinto(memoryview(target).cast("B")) == values.nbytes
+    assert np.array_equal(target, values)

@@ -1,0 +1,130 @@
+"""tiermap.memmap beside numpy.memmap: the same arguments, the same results."""
+
+import gc
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+import tiermap
+from conftest import known
+
+KINDS = [np.memmap, tiermap.memmap]
+
+
+@pytest.fixture
+def twins(tmp_path):
+    """Two equal files, one for each."""
+    values = known(6000, np.int32)
+    paths = [tmp_path / "numpy.bin", tmp_path / "tiermap.bin"]
+    for path in paths:
+        values.tofile(path)
+    return paths
+
+
+@pytest.mark.parametrize("arguments", [
+    dict(), dict(dtype=np.int32), dict(dtype="int32", mode="r"), dict(dtype=np.int32, mode="c"),
+    dict(dtype=np.int32, mode="r+", offset=400), dict(dtype=np.int32, mode="r", offset=4096, shape=100),
+    dict(dtype=np.int32, mode="r", shape=(10, 20)), dict(dtype=np.int32, mode="r", shape=(10, 20), order="F"),
+    dict(dtype=np.int16, mode="readwrite"), dict(dtype=np.int16, mode="readonly"),
+    dict(dtype=np.int8, mode="copyonwrite"),
+    dict(dtype=np.uint8, mode="r", offset=13, shape=(3, 7)),
+])
+def test_reads_as_numpy_does(twins, arguments):
+    theirs, ours = (kind(path, **arguments) for kind, path in zip(KINDS, twins))
+    assert isinstance(ours, np.ndarray) and np.array_equal(theirs, ours)
+    for name in ("shape", "dtype", "strides", "mode", "offset"):
+        assert getattr(theirs, name) == getattr(ours, name), name
+    assert theirs.flags.writeable == ours.flags.writeable
+    assert os.fspath(ours.filename) == str(twins[1])
+
+
+@pytest.mark.parametrize("arguments", [
+    dict(mode="x"), dict(mode="w+"), dict(dtype=np.dtype("V7")), dict(dtype=np.int32, mode="r", shape=10**6),
+    dict(dtype=np.int32, mode="r", offset=1, shape=None),
+])
+def test_refuses_what_numpy_refuses(twins, arguments):
+    for kind, path in zip(KINDS, twins):
+        with pytest.raises(ValueError):
+            kind(path, **arguments)
+
+
+def test_writes_as_numpy_does(twins):
+    for kind, path in zip(KINDS, twins):
+        array = kind(path, dtype=np.int32, mode="r+", shape=(60, 100))
+        array[3] = 7
+        array[:, 5] += 1
+        array[array < 10] = -1
+        np.multiply(array, 2, out=array)
+        array[[1, 2, 50, 40, 3]] = np.arange(100)
+        array.flush()
+        del array
+    gc.collect()
+    assert twins[0].read_bytes() == twins[1].read_bytes()
+
+
+def test_w_plus_replaces_and_r_plus_extends(twins):
+    for kind, path in zip(KINDS, twins):
+        array = kind(path, dtype=np.float64, mode="w+", shape=(5, 5))
+        array[:] = 1.5
+        del array
+        gc.collect()
+        longer = kind(path, dtype=np.float64, mode="r+", shape=(7, 5))
+        longer[6] = 2.5
+        del longer
+        gc.collect()
+    assert twins[0].read_bytes() == twins[1].read_bytes()
+
+
+def test_an_open_file_may_be_given(twins):
+    with open(twins[1], "r+b") as file:
+        array = tiermap.memmap(file, dtype=np.int32)
+        assert array.filename == str(twins[1]) and array[5] == known(6)[5]
+
+
+def test_results_and_views_are_of_numpys_kinds(twins):
+    theirs, ours = (kind(path, dtype=np.int32, mode="r", shape=(60, 100)) for kind, path in zip(KINDS, twins))
+    operations = [
+        lambda a: a + 1, lambda a: a.sum(), lambda a: a.sum(axis=0), lambda a: a[3, 4], lambda a: np.sqrt(a),
+        lambda a: a.max(axis=1, keepdims=True), lambda a: a[[1, 2, 3, 4, 5]], lambda a: a == a, lambda a: a.mean(),
+        lambda a: np.add.reduce(a, axis=None), lambda a: a.astype(float), lambda a: a[a > 5], lambda a: np.dot(a, a.T),
+        lambda a: np.concatenate([a, a]), lambda a: np.add(a[0], a[1]), lambda a: np.median(a),
+        lambda a: divmod(a, 3)[0], lambda a: -a, lambda a: a.sum(keepdims=True), lambda a: np.where(a > 3, a, 0),
+        lambda a: a.argmax(), lambda a: a.tolist()[0][:3],
+    ]
+    for operation in operations:
+        expected, found = operation(theirs), operation(ours)
+        assert np.array_equal(expected, found)
+        assert isinstance(found, np.ndarray) or type(found) is type(expected)
+        assert getattr(found, "_mapping", None) is None, "a result is not mapped"
+    for view in (lambda a: a[3], lambda a: a.T, lambda a: a[::2, 5:], lambda a: a.reshape(-1),
+                 lambda a: a.view(np.uint8)):
+        assert isinstance(view(ours), tiermap.memmap) and view(ours).filename == ours.filename
+        assert np.array_equal(view(theirs), view(ours))
+
+
+def test_one_import_line(tmp_path, script):
+    """A script on numpy.memmap, and the same with one line changed, leave the same file."""
+    text = """
+        import numpy as np
+        from {module} import memmap
+        import sys
+        a = memmap(sys.argv[1], dtype="float32", mode="w+", shape=(1000, 300))
+        a[:] = np.arange(300)
+        a[10:20] *= 2
+        a.flush()
+        b = memmap(sys.argv[1], dtype="float32", mode="r+", shape=(1000, 300))
+        b[5] = a[15] + b.mean(axis=0)
+        c = memmap(sys.argv[1], dtype="float32", mode="c", shape=(1000, 300))
+        c[:] = 0
+        print(b.sum(), c.sum(), type(b[0, 0]).__name__)
+        """
+    outputs = []
+    for module in ("numpy", "tiermap"):
+        ended = script(text.format(module=module), tmp_path / f"{module}.bin")
+        assert ended.code == 0, ended
+        outputs.append(ended.output)
+    assert outputs[0] == outputs[1]
+    assert (tmp_path / "numpy.bin").read_bytes() == (tmp_path / "tiermap.bin").read_bytes()
+    shutil.rmtree(tmp_path)

@@ -1,0 +1,205 @@
+"""fork, spawn, pickles: arrays are used where they arrive, and nobody waits for ever."""
+
+import concurrent.futures
+import copy
+import multiprocessing
+import os
+import pickle
+import signal
+
+import numpy as np
+import pytest
+
+import tiermap
+from conftest import known
+
+FORK = multiprocessing.get_context("fork")
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def total(array):
+    return float(array.sum())
+
+
+def fill(arguments):
+    array, first = arguments
+    array[first:first + 4096] = first
+
+
+@pytest.mark.parametrize("context", [FORK, SPAWN], ids=["fork", "spawn"])
+def test_workers_read_what_they_are_sent(rows, context):
+    path, values = rows
+    array = tiermap.map(path, budget="1MiB")
+    with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
+        sums = list(pool.map(total, [array[start:start + 512] for start in range(0, 4096, 512)], timeout=100))
+    assert sums == [float(values[start:start + 512].sum()) for start in range(0, 4096, 512)]
+
+
+def test_a_pickle_is_a_name_and_no_data(rows):
+    path, values = rows
+    array = tiermap.map(path, budget="1MiB")
+    for view in (array, array[100:200, ::3], array.T, array[::-1], array[5]):
+        sent = pickle.dumps(view)
+        assert len(sent) < 2500
+        assert np.array_equal(pickle.loads(sent), view)
+    assert len(array._mapping.cache.mappings) == 1, "here it is the mapping that there is"
+    assert np.array_equal(copy.deepcopy(array), values)
+
+
+def test_a_pickle_opened_elsewhere(rows, program):
+    path, values = rows
+    array = tiermap.map(path, budget="1MiB")[7:9, 10:20]
+    ended = program("""
+        import pickle, sys
+        array = pickle.loads(bytes.fromhex(sys.argv[1]))
+        print(type(array).__name__, array.tolist() == eval(sys.argv[2]), array.flags.writeable,
+              array._mapping.cache.budget)
+        """, pickle.dumps(array).hex(), values[7:9, 10:20].tolist())
+    assert ended.output == "Array True False 1048576\n", ended
+
+
+def test_what_only_this_process_has_is_sent_by_value(numbers):
+    array = tiermap.map(numbers[0], np.int64, mode="c", budget="1MiB")
+    array[3] = 5
+    memory = tiermap.map("memory:1MiB", mode="r+", budget="1MiB")
+    memory[:] = 3
+    for view in (array, memory):
+        again = pickle.loads(pickle.dumps(view))
+        assert type(again) is np.ndarray and np.array_equal(again, view)
+
+
+def test_pickling_a_written_array_writes_first(numbers, program):
+    array = tiermap.map(numbers[0], np.int64, mode="r+", budget="1MiB")
+    array[9] = -9
+    ended = program("import pickle, sys; print(pickle.loads(bytes.fromhex(sys.argv[1]))[9])", pickle.dumps(array).hex())
+    assert ended.output == "-9\n", ended
+
+
+def test_a_forked_child_goes_on_with_its_parents_arrays(rows):
+    path, values = rows
+    cache = tiermap.Cache("1MiB")
+    array = cache.map(path)
+    view = np.asarray(array[1000:])
+    assert array[0, 0] == values[0, 0]
+    child = os.fork()
+    if child == 0:
+        good = np.array_equal(array, values) and np.array_equal(view, values[1000:])
+        good = good and cache.stats()["resident_bytes"] <= 1 << 20
+        os._exit(0 if good else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert np.array_equal(array, values)
+
+
+def test_a_forked_child_sees_what_was_written_before(numbers):
+    array = tiermap.map(numbers[0], np.int64, mode="r+", budget="1MiB")
+    array[:] = 5
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if (np.asarray(array) == 5).all() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("context", [FORK, SPAWN], ids=["fork", "spawn"])
+def test_workers_write_parts_of_one_array(tmp_path, context):
+    array = tiermap.map(tmp_path / "out.bin", np.int64, 8 * 4096, mode="w", budget="1MiB")
+    with context.Pool(2) as pool:
+        pool.map_async(fill, [(array, first) for first in range(0, 8 * 4096, 4096)]).get(100)
+        pool.close()
+        pool.join()
+    tiermap.drop(array)
+    assert np.array_equal(array, np.arange(8 * 4096) // 4096 * 4096)
+
+
+def add_columns(arguments):
+    array, first = arguments
+    for column in range(first, array.shape[1], 3):
+        array[:, column] = column
+
+
+@pytest.mark.parametrize("context", [FORK, SPAWN], ids=["fork", "spawn"])
+def test_workers_write_elements_that_lie_side_by_side(tmp_path, context):
+    """Columns: every block of 4 KiB is written by all of them."""
+    array = tiermap.map(tmp_path / "out.npy", np.int16, (3000, 30), mode="w", budget="1MiB")
+    with context.Pool(3) as pool:
+        pool.map_async(add_columns, [(array, first) for first in range(3)], chunksize=1).get(100)
+    array.drop()
+    assert (np.asarray(array) == np.arange(30)).all()
+
+
+def try_to_write(array):
+    array[0] = 1
+
+
+def test_what_is_no_plain_file_is_read_only_elsewhere(tmp_path):
+    for index in range(2):
+        known(1000).tofile(tmp_path / f"part{index}.bin")
+    array = tiermap.map(f"concat:{tmp_path}/part0.bin,{tmp_path}/part1.bin", np.int64, mode="r+", budget="1MiB")
+    with SPAWN.Pool(1) as pool:
+        assert pool.apply(total, (array,)) == float(array.sum())
+        with pytest.raises(ValueError, match="read-only"):
+            pool.apply(try_to_write, (array,))
+
+
+def test_forking_while_threads_fault(rows, program):
+    """The child has one thread, and locks that others held."""
+    ended = program("""
+        import os, sys, threading
+        import numpy as np
+        import tiermap
+        array = tiermap.map(sys.argv[1], budget="1MiB", page_size="4KiB")
+        expected = np.load(sys.argv[1])
+        stop = False
+        def touch(seed):
+            random = np.random.default_rng(seed)
+            while not stop:
+                row = random.integers(0, len(array))
+                assert array[row, 7] == expected[row, 7]
+        threads = [threading.Thread(target=touch, args=(seed,)) for seed in range(3)]
+        [thread.start() for thread in threads]
+        for _ in range(20):
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if np.array_equal(array[::50], expected[::50]) else 1)
+            assert os.waitpid(child, 0)[1] == 0
+        stop = True
+        [thread.join() for thread in threads]
+        print("good")
+        """, rows[0])
+    assert ended.output == "good\n" and ended.code == 0, ended
+
+
+def test_what_cannot_follow_a_fork_is_said(program):
+    ended = program("""
+        import os
+        import tiermap
+        array = tiermap.map("memory:1MiB", mode="r+", budget="1MiB")
+        array[:] = 1
+        child = os.fork()
+        if child == 0:
+            array[0]
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), array[0])
+        """)
+    assert "cannot be used in the forked child" in ended.errors
+    assert ended.output == f"{-signal.SIGSEGV} 1\n", ended
+
+
+def test_children_are_served_by_the_process_of_a_store(program):
+    """fork() while locks of other modules are held by it: nothing in it may fork or lock again."""
+    ended = program("""
+        import os
+        import numpy as np
+        import tiermap
+        import concurrent.futures.thread, logging  # After it: their hooks are about when its own run.
+        class Store:
+            size = 1 << 20
+            def read_into(self, offset, buffer):
+                buffer[:] = b"s" * len(buffer)
+        array = tiermap.map(Store(), budget="1MiB")
+        assert array[5] == ord("s")
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if (np.asarray(array) == ord("s")).all() else 1)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), int(array.sum()) == ord("s") << 20)
+        """)
+    assert ended.output == "0 True\n", ended

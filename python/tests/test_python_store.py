@@ -1,0 +1,203 @@
+"""Stores written in Python: served while the thread that waits holds the interpreter's lock."""
+
+import gc
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+import tiermap
+from conftest import MIB, known
+
+
+class Squares:
+    """Computes what is asked for."""
+
+    def __init__(self, count):
+        self.size = count * 8
+
+    def read_into(self, offset, buffer):
+        first, skip = divmod(offset, 8)
+        last = -(-(offset + len(buffer)) // 8)
+        data = (np.arange(first, last, dtype=np.int64) ** 2).tobytes()
+        buffer[:] = data[skip:skip + len(buffer)]
+
+
+class FileStore:
+    """A file by seek and read, with what a store may have."""
+
+    threads = 4
+
+    def __init__(self, path):
+        self.path = path
+
+    def open(self):
+        self.file = os.open(self.path, os.O_RDWR)
+
+    def size(self):
+        return os.fstat(self.file).st_size
+
+    def read_into(self, offset, buffer):
+        return os.preadv(self.file, [buffer], offset)
+
+    def write_from(self, offset, buffer):
+        return os.pwrite(self.file, buffer, offset)
+
+    def flush(self):
+        os.fsync(self.file)
+
+    def close(self):
+        os.close(self.file)
+
+
+class Broken:
+    """Its second half cannot be read."""
+
+    size = MIB
+
+    def read_into(self, offset, buffer):
+        if offset >= self.size // 2:
+            raise OSError(5, "the tape is torn")
+        buffer[:] = b"b" * len(buffer)
+
+
+def test_numpy_computes_on_it():
+    array = tiermap.map(Squares(500000), np.int64, budget="1MiB")
+    expected = np.arange(500000, dtype=np.int64) ** 2
+    assert np.array_equal(array, expected)
+    assert array[499999] == 499999 ** 2
+    assert int(array[::1000].sum()) == int(expected[::1000].sum())
+    assert np.array_equal(array[[5, 400000, 7, 9, 123456]], expected[[5, 400000, 7, 9, 123456]])
+
+
+def test_written_and_read_back(numbers):
+    path, values = numbers
+    array = tiermap.map(FileStore(str(path)), np.int64, mode="r+", budget="1MiB", page_size="64KiB")
+    array[::3] = -1
+    values[::3] = -1
+    array.sync()
+    assert np.array_equal(np.fromfile(path, np.int64), values)
+    array[5] = 12345
+    del array
+    gc.collect()
+    assert np.fromfile(path, np.int64)[5] == 12345
+
+
+@pytest.mark.parametrize("how", ["fork", "spawn"])
+def test_either_way_of_starting_its_process(numbers, how):
+    path, values = numbers
+    array = tiermap.map(FileStore(str(path)), np.int64, budget="1MiB", start=how)
+    assert np.array_equal(array, values)
+
+
+def test_its_process_ends_with_the_array():
+    others = child_processes()
+    array = tiermap.map(Squares(1000), np.int64)
+    own = child_processes() - others
+    assert array[7] == 49 and len(own) == 1
+    del array
+    gc.collect()
+    assert not (child_processes() & own)
+
+
+def child_processes():
+    found = set()
+    for entry in os.listdir("/proc"):
+        try:
+            if entry.isdigit() and int(open(f"/proc/{entry}/stat").read().rsplit(")", 1)[1].split()[1]) == os.getpid():
+                found.add(int(entry))
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    return found
+
+
+def test_many_threads_of_which_each_may_hold_the_lock():
+    array = tiermap.map(Squares(300000), np.int64, budget="512KiB", page_size="4KiB")
+    wrong = []
+
+    def touch(seed):
+        for index in np.random.default_rng(seed).integers(0, 300000, 2000):
+            if array[index] != int(index) ** 2:
+                wrong.append(index)
+
+    threads = [threading.Thread(target=touch, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_an_error_reaches_calls_as_an_exception(capfd):
+    array = tiermap.map(Broken(), budget="4MiB", page_size="64KiB")
+    assert bytes(array[:5]) == b"bbbbb"
+    with pytest.raises(OSError) as caught:
+        tiermap.pin(array[MIB - 10:])
+    assert caught.value.errno == 5 and isinstance(caught.value.__cause__, tiermap.StoreFailure)
+    assert "the tape is torn" in str(caught.value.__cause__) and "read_into" in str(caught.value.__cause__)
+    assert "the tape is torn" in capfd.readouterr().err
+    assert bytes(array[:5]) == b"bbbbb"
+
+
+BROKEN = """
+    import numpy as np, tiermap
+    class Broken:
+        size = 1 << 20
+        def read_into(self, offset, buffer):
+            {failure}
+    array = tiermap.map(Broken(), budget="4MiB")
+    print("mapped", flush=True)
+    print(array.sum())
+    """
+
+
+@pytest.mark.parametrize("failure", ["raise KeyError('no such block')", "return 1 << 40", "return 'all'",
+                                     "import os; os._exit(3)", "raise SystemExit", "1 / 0"])
+def test_an_error_reaches_the_thread_that_touched_the_page(program, failure):
+    ended = program(BROKEN.format(failure=failure), timeout=60)
+    assert ended.output == "mapped\n"
+    assert ended.code == -signal.SIGBUS, ended
+    assert "Bus error" in ended.errors and 'File "<string>"' in ended.errors  # Where it was touched.
+    if "_exit" not in failure:
+        assert "failed to read" in ended.errors and "Traceback" in ended.errors  # Why.
+
+
+def test_a_store_that_fills_less_than_it_says_shows_zeros():
+    class Lazy:
+        size = 256 << 10
+
+        def read_into(self, offset, buffer):
+            if (offset >> 12) % 2 == 0:
+                buffer[:] = b"x" * len(buffer)
+
+    array = tiermap.map(Lazy(), budget="1MiB", page_size="4KiB", read_ahead=0)
+    assert set(array[:4096]) == {ord("x")} and set(array[4096:8192]) == {0}
+
+
+@pytest.mark.parametrize("members, said", [
+    (dict(size=10, read_into=lambda *_: None), "no write_from"),
+    (dict(size=10, threads=1000, read_into=lambda *_: None, write_from=lambda *_: None), "1 to 64"),
+])
+def test_stores_that_cannot_be(members, said):
+    with pytest.raises(ValueError, match=said):
+        tiermap.map(type("Store", (), members)(), mode="r+")
+
+
+@pytest.mark.parametrize("size", [-1, "many", None, 2.5])
+def test_sizes_that_cannot_be(size):
+    store = type("Odd", (), {"size": size, "read_into": lambda *_: None})()
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(OSError, match="could not be opened") as caught:
+        tiermap.map(store)
+    assert "Error" in str(caught.value.__cause__)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_store_that_cannot_be_pickled_says_so_to_spawn(numbers):
+    store = FileStore(str(numbers[0]))
+    store.lock = threading.Lock()
+    with pytest.raises(TypeError, match="pickle"):
+        tiermap.map(store, start="spawn")

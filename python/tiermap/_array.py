@@ -1,0 +1,171 @@
+"""Array: a numpy.ndarray that knows the mapping its memory belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, Optional, Tuple
+
+import numpy as np
+
+from tiermap import _dask, _gather, _operations
+from tiermap._mapping import Mapping
+from tiermap._statistics import Statistics
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What was asked for when an array was mapped, for who wants to read it again."""
+
+    filename: Any
+    offset: int
+    mode: str
+
+
+class Array(np.ndarray):
+    """What ``tiermap.map()`` returns: an ndarray like any other, with a few methods more.
+
+    Views of it are Arrays too, and keep the memory mapped; results of computations are plain arrays. Rows picked by an
+    array of integers or booleans are fetched many at a time before they are copied. Pickling one sends where its bytes
+    are, not the bytes, unless only this process has them.
+
+    Attributes
+    ----------
+    filename : str or object
+        The absolute path, the URL or the store.
+    offset : int
+        Where the data begin in it, in bytes.
+    mode : str
+        ``r``, ``r+``, ``w+`` or ``c``.
+    """
+
+    _mapping: Optional[Mapping]
+    _origin: Optional[Origin]
+
+    def __array_finalize__(self, template: Any) -> None:
+        mapping = getattr(template, "_mapping", None)
+        if mapping is not None and not np.may_share_memory(self, template):
+            mapping = None
+        self._mapping = mapping
+        self._origin = template._origin if mapping is not None else None
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        if array is self or getattr(array, "_mapping", None) is not None:
+            return array
+        plain = array.view(np.ndarray)
+        # numpy 1 leaves it to this function to make numbers of arrays without dimensions.
+        return plain[()] if return_scalar or (NUMPY_1 and plain.ndim == 0) else plain
+
+    def __getitem__(self, index: Any) -> Any:
+        if self._mapping is not None:
+            rows = _gather.rows_meant(self, index)
+            if rows is not None:
+                return _gather.take(self, self._mapping, rows)
+        return plain_unless_mapped(super().__getitem__(index))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if self._mapping is not None:
+            rows = _gather.rows_meant(self, index)
+            if rows is not None:
+                _gather.fetch_first(self, self._mapping, rows)
+        super().__setitem__(index, value)
+
+    def take(self, indices: Any, axis: Any = None, out: Any = None, mode: Any = "raise") -> Any:
+        """``numpy.ndarray.take``; along the first axis, rows are fetched many at a time."""
+        along_rows = axis == 0 or axis is None and self.ndim == 1
+        if self._mapping is not None and out is None and mode == "raise" and along_rows:
+            rows = _gather.rows_meant(self, np.asarray(indices))
+            if rows is not None:
+                return _gather.take(self, self._mapping, rows)
+        return plain_unless_mapped(np.asarray(self).take(indices, axis, out, mode))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        mapping = self._mapping
+        if mapping is None or mapping.recipe.private_copy or not mapping.recipe.reopens:
+            return self.view(np.ndarray).__reduce_ex__(protocol)
+        if mapping.writes_to_store and mapping.dirty_bytes > 0:
+            mapping.sync_range(0, mapping.size)
+        start = _operations.address(self) - mapping.address + mapping.recipe.offset
+        return (from_pickle, (type(self), mapping, start, self.shape, self.strides, self.dtype, self.flags.writeable,
+                              self._origin))
+
+    def __reduce__(self) -> Any:
+        return self.__reduce_ex__(2)
+
+    def copy(self, order: Any = "C") -> Any:
+        """A plain array with the same elements, in memory. For ``dask.array.from_array``, a view: see ``_dask.py``."""
+        if self._mapping is not None and _dask.is_calling():
+            _dask.tell_dask(type(self))
+            return self.view()
+        return np.asarray(self).copy(order)
+
+    @property
+    def filename(self) -> Any:
+        return None if self._origin is None else self._origin.filename
+
+    @property
+    def offset(self) -> Any:
+        return None if self._origin is None else self._origin.offset
+
+    @property
+    def mode(self) -> Any:
+        return None if self._origin is None else self._origin.mode
+
+    def flush(self) -> None:
+        """Writes what is dirty in this array's part of the mapping, and makes it durable: ``tiermap.sync(self)``."""
+        if self._mapping is not None:
+            _operations.sync(self)
+
+    def sync(self, progress: Optional[Callable[[int, int], object]] = None) -> None:
+        """``tiermap.sync(self)``."""
+        _operations.sync(self, progress)
+
+    def drop(self) -> None:
+        """``tiermap.drop(self)``."""
+        _operations.drop(self)
+
+    def prefetch(self, wait: bool = False, progress: Optional[Callable[[int, int], object]] = None) -> Any:
+        """``tiermap.prefetch(self)``."""
+        return _operations.prefetch(self, wait, progress)
+
+    def advise(self, advice: str) -> None:
+        """``tiermap.advise(self, advice)``."""
+        _operations.advise(self, advice)
+
+    def pin(self) -> Any:
+        """``tiermap.pin(self)``."""
+        return _operations.pin(self)
+
+    def stats(self) -> Statistics:
+        """``tiermap.stats(self)``."""
+        return _operations.stats(self)
+
+
+NUMPY_1 = np.lib.NumpyVersion(np.__version__) < "2.0.0"
+
+
+def plain_unless_mapped(result: Any) -> Any:
+    """A copy that came out of an Array is no Array."""
+    if isinstance(result, Array) and result._mapping is None:
+        return result.view(np.ndarray)
+    return result
+
+
+def attach(kind: type, mapping: Mapping, shape: Tuple[int, ...], dtype: np.dtype, start: int, *, order: str = "C",
+           strides: Optional[Tuple[int, ...]] = None, writable: bool, origin: Optional[Origin]) -> Any:
+    """An array of ``kind`` on a mapping whose first element is at byte ``start`` of the store."""
+    inner = start - mapping.recipe.offset
+    memory: Any = mapping  # It speaks the buffer protocol, which cannot be said in a stub before Python 3.12.
+    make: Any = np.ndarray.__new__
+    array = make(kind, shape, dtype=dtype, buffer=memory, offset=inner, strides=strides, order=order)
+    array._mapping = mapping
+    array._origin = origin
+    if not writable:
+        array.flags.writeable = False
+    return array
+
+
+def from_pickle(kind: type, mapping: Mapping, start: int, shape: Tuple[int, ...], strides: Tuple[int, ...],
+                dtype: np.dtype, writable: bool, origin: Optional[Origin]) -> Any:
+    """The same view of the same bytes where it arrives."""
+    return attach(kind, mapping, shape, dtype, start, strides=strides, writable=writable and mapping.writable,
+                  origin=origin)

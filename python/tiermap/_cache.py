@@ -1,0 +1,263 @@
+"""Cache: the memory that arrays share, and the threads that serve them."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import sys
+import threading
+import uuid
+import warnings
+import weakref
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
+
+from tiermap import _core
+from tiermap._page_size import GIB, Size, parse_budget
+from tiermap._statistics import Statistics
+
+if TYPE_CHECKING:
+    from tiermap._array import Array
+    from tiermap._mapping import Mapping
+
+#: What the process's own cache takes at most, unless TIERMAP_BUFFER_SIZE or TIERMAP_CONFIG say otherwise.
+DEFAULT_BUDGET = 4 * GIB
+
+_lock = threading.RLock()  # A signal handler may map too.
+_caches: "weakref.WeakSet[Cache]" = weakref.WeakSet()
+_by_token: "weakref.WeakValueDictionary[str, Cache]" = weakref.WeakValueDictionary()
+_default: "Optional[Cache]" = None
+
+
+class Cache:
+    """Memory for the pages of arrays, under an exact budget.
+
+    Parameters
+    ----------
+    budget : int or str, optional
+        Bytes, ``"4GiB"``, or a share of the available memory, ``"50%"``. By default what TIERMAP_BUFFER_SIZE says,
+        else half of the available memory.
+    policy : str, optional
+        Which page goes when memory is full: ``fifo``, ``lru``, ``hot-fifo``, ``segmented-fifo``, ``small-main`` or
+        ``cyclic`` (the default).
+    fault_mode : str, optional
+        ``notify`` (the default where the machine permits it), ``self-serving`` or ``kernel``.
+    name : str, optional
+        What ``tiermap top`` calls it.
+    **options
+        The others of the cache: ``placement``, ``hot_share``, ``unmapped_share``, ``high_watermark``,
+        ``low_watermark``, ``fillers``, ``evictors``, ``managers``, ``spin``, ``adapt``, ``trace``, as in
+        ``docs/reference.md``.
+
+    Raises
+    ------
+    ValueError
+        For a value that cannot be used.
+    OSError
+        Where the machine refuses what was asked for.
+
+    Notes
+    -----
+    All methods may be called from any thread. Arrays keep their cache alive. Pickling sends the options: wherever it
+    arrives, one cache of the same options serves all arrays that shared this one.
+
+    Examples
+    --------
+    >>> with tiermap.Cache("256MiB") as cache:
+    ...     rows = cache.map("rows.npy")
+    ...     print(rows[[5, 17, 99]].mean(), cache.stats()["resident_bytes"])
+    """
+
+    def __init__(self, budget: Optional[Size] = None, *, policy: Optional[str] = None,
+                 fault_mode: Optional[str] = None, name: Optional[str] = None, **options: Any) -> None:
+        self._options: Dict[str, Any] = {"budget": parse_budget(budget), "policy": policy, "fault_mode": fault_mode,
+                                         "name": name, **options}
+        self._token = uuid.uuid4().hex
+        self._closed = False
+        self._mappings: "weakref.WeakSet[Mapping]" = weakref.WeakSet()
+        self._among_processes: Optional[_core.Cache] = None
+        self._core = start(self._options)
+        with _lock:
+            _caches.add(self)
+            _by_token[self._token] = self
+
+    def map(self, where: Any, dtype: Any = None, shape: Any = None, mode: str = "r", **options: Any) -> Array:
+        """``tiermap.map()`` with this cache."""
+        from tiermap._map import map as map_array
+
+        return map_array(where, dtype, shape, mode, cache=self, **options)
+
+    @property
+    def budget(self) -> int:
+        """Bytes; setting it evicts at once what is over the new one."""
+        return self._core.budget
+
+    @budget.setter
+    def budget(self, value: Size) -> None:
+        number = parse_budget(value)
+        if number is None:
+            raise TypeError("budget None: give bytes, or a text such as '4GiB'")
+        self._core.budget = number
+        self._options["budget"] = number
+
+    @property
+    def fault_mode(self) -> str:
+        """``notify``, ``self-serving`` or ``kernel``."""
+        return self._core.fault_mode
+
+    @property
+    def fault_mode_reason(self) -> str:
+        """One line on why, and what would give more."""
+        return self._core.fault_mode_reason
+
+    @property
+    def mappings(self) -> List[Mapping]:
+        """The regions it serves now."""
+        return list(self._mappings)
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called."""
+        return self._closed
+
+    def stats(self) -> Statistics:
+        """What it did so far: all its arrays together, those that are gone included."""
+        statistics = Statistics(self._core.statistics())
+        statistics.title = f"Tiermap cache: {len(self._mappings)} mapped, {self.fault_mode}"
+        return statistics
+
+    def sync(self, progress: Optional[Callable[[int, int], object]] = None) -> None:
+        """Writes back what is dirty in all its arrays and makes it durable.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            Called with the bytes looked at and the bytes of all, after each piece.
+
+        Raises
+        ------
+        OSError
+            If something could not be written: it stays in memory and changed.
+        """
+        mappings = [mapping for mapping in self._mappings if mapping.writes_to_store]
+        total = sum(mapping.size for mapping in mappings)
+        done = 0
+        for mapping in mappings:
+            mapping.sync_range(0, mapping.size, progress, done, total)
+            done += mapping.size
+
+    def drop(self) -> None:
+        """Gives the memory of all its arrays back; what is dirty is written first."""
+        for mapping in self._mappings:
+            mapping.advise("dont_need", 0, mapping.size)
+
+    def close(self) -> None:
+        """sync(), and no new arrays from now on. Arrays that live stay usable, and keep memory until they go."""
+        if not self._closed:
+            self.sync()
+            self._closed = True
+
+    def __enter__(self) -> Cache:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Mapping]:
+        return iter(self.mappings)
+
+    def __reduce__(self) -> Any:
+        return (_cache_like, (self._token, self._options))
+
+    def __repr__(self) -> str:
+        state = ", closed" if self._closed else ""
+        return f"<tiermap.Cache of {_core.format_size(self.budget)}, {len(self._mappings)} mapped{state}>"
+
+    def _repr_html_(self) -> str:
+        return self.stats()._repr_html_()
+
+    def start_again(self) -> None:
+        """In a forked child, whose parent has the threads: a new engine with the same options."""
+        self._among_processes = None
+        self._core = start(self._options)
+
+    def engine_among_processes(self) -> _core.Cache:
+        """An engine for what several processes write: through the page cache of the kernel, byte by byte.
+
+        The others write back whole blocks of 4 KiB, and would put back what a neighbour had changed.
+        """
+        if self._among_processes is None:
+            options = {"budget": self._options["budget"], "name": self._options["name"], "fault_mode": "kernel"}
+            self._among_processes = _core.Cache(**options)
+        return self._among_processes
+
+
+def start(options: Dict[str, Any]) -> _core.Cache:
+    """The engine of a cache. Never in fault mode self-serving unless asked for."""
+    show_tracebacks_of_bus_errors()
+    core = _core.Cache(**options)
+    if core.fault_mode != "self-serving" or "asked for" in core.fault_mode_reason:
+        return core
+    # System calls on what is not in memory fail either way here; messages leave SIGBUS to the program.
+    reason = core.fault_mode_reason
+    core.release()
+    warnings.warn(f"system calls that are handed pages which are not in memory fail with EFAULT here ({reason}): "
+                  "arr.tofile() and the like need a copy", RuntimeWarning, stacklevel=4)
+    return _core.Cache(**{**options, "fault_mode": "notify"})
+
+
+def show_tracebacks_of_bus_errors() -> None:
+    """A page that cannot be read raises SIGBUS: then Python's stack is to be seen."""
+    if not faulthandler.is_enabled() and signal.getsignal(signal.SIGBUS) is signal.SIG_DFL:
+        try:
+            faulthandler.enable()
+        except (RuntimeError, ValueError, OSError, AttributeError):  # No standard error to write to.
+            pass
+
+
+def default_cache() -> Cache:
+    """The cache of arrays that are mapped without a budget and without a cache; made when first asked for.
+
+    Its budget is TIERMAP_BUFFER_SIZE, or what the file of TIERMAP_CONFIG says; without either, half of the available
+    memory, and not more than 4 GiB.
+    """
+    global _default
+    with _lock:
+        if _default is not None:
+            return _default
+    made = Cache(name=os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python")
+    if "TIERMAP_BUFFER_SIZE" not in os.environ and "TIERMAP_CONFIG" not in os.environ and made.budget > DEFAULT_BUDGET:
+        made.budget = DEFAULT_BUDGET
+    with _lock:
+        if _default is None:
+            _default = made
+            made._token = "default"
+            _by_token["default"] = made
+        return _default
+
+
+def live_caches() -> List[Cache]:
+    """Every cache of this process."""
+    with _lock:
+        return list(_caches)
+
+
+def after_fork_in_child() -> None:
+    """Another thread may have held the lock when this process was forked."""
+    global _lock
+    _lock = threading.RLock()
+
+
+def _cache_like(token: str, options: Dict[str, Any]) -> Cache:
+    """The cache that a pickle means: the same one here, or one like it for all that arrive with its token."""
+    if token == "default":
+        return default_cache()
+    with _lock:
+        known = _by_token.get(token)
+    if known is not None:
+        return known
+    budget = options["budget"]
+    made = Cache(**{**options, "budget": budget})
+    with _lock:
+        made._token = token
+        return _by_token.setdefault(token, made)

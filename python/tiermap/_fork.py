@@ -1,0 +1,96 @@
+"""What fork() means for mapped arrays: the child maps them again, at the same addresses, in caches of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import List
+
+from tiermap import _cache, _core, _forking_for_a_store, _mapping
+
+def say(text: str) -> None:
+    """A line on standard error; a process just forked is no place for more."""
+    try:
+        os.write(2, f"tiermap: {text}\n".encode("utf-8", "replace"))
+    except OSError:
+        pass
+
+
+def before() -> None:
+    """The child reads what the stores have: let that be all that was written here."""
+    if _forking_for_a_store.is_announced():
+        return
+    for mapping in _mapping.live_mappings():
+        try:
+            if mapping.writes_to_store and mapping.dirty_bytes > 0:
+                mapping.sync_range(0, mapping.size)
+        except (OSError, ValueError) as error:
+            say(f"{mapping!r} could not be written before fork(), the child sees older data: {error}")
+
+
+def after_in_child() -> None:
+    """New engines, and every region again where it was."""
+    _core.forget_releases()
+    if _forking_for_a_store.is_announced():
+        return
+    _cache.after_fork_in_child()
+    _mapping.after_fork_in_child()
+    mappings = _mapping.live_mappings()
+    # First of all: a new engine's memory could come to lie just there.
+    for mapping in mappings:
+        _core.hold_addresses(mapping.address, _mapping.held_bytes(mapping))
+    if not start_caches():
+        return
+    for mapping in mappings:
+        map_again(mapping)
+    write_at_exit_of_workers()
+
+
+def start_caches() -> bool:
+    for cache in _cache.live_caches():
+        try:
+            cache.start_again()
+        except (OSError, ValueError) as error:
+            say(f"no cache in the forked child, arrays of its parent cannot be used in it: {error}")
+            return False
+    return True
+
+
+def map_again(mapping: _mapping.Mapping) -> None:
+    recipe = mapping.recipe
+    if not recipe.reopens:
+        why = "its memory is the parent's"
+    elif recipe.private_copy:
+        why = "its changes are the parent's"
+    elif recipe.writes_to_store and not isinstance(recipe.source, str):
+        why = "what was written is in the process that serves the parent"
+    else:
+        try:
+            mapping.map_in_child()
+            return
+        except (OSError, ValueError) as error:
+            why = str(error)
+    say(f"{mapping!r} cannot be used in the forked child ({why}): touching it is a segmentation fault there")
+
+
+def write_at_exit_of_workers() -> None:
+    """Workers of multiprocessing end without the interpreter's own exit."""
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        util.register_after_fork(_cache, lambda _: util.Finalize(None, write_all, exitpriority=0))
+
+
+def write_all() -> List[str]:
+    """Writes back whatever is dirty; what went wrong, a line each."""
+    complaints = []
+    for mapping in _mapping.live_mappings():
+        try:
+            if mapping.writes_to_store and mapping.dirty_bytes > 0:
+                mapping.sync_range(0, mapping.size)
+        except (OSError, ValueError) as error:
+            complaints.append(f"data of {mapping!r} is lost: {error}")
+            say(complaints[-1])
+    return complaints
+
+
+os.register_at_fork(before=before, after_in_child=after_in_child)

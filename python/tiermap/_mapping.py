@@ -1,0 +1,178 @@
+"""Mapping: a region, where its bytes come from, and how another process maps them again."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from tiermap import _core, _python_store
+from tiermap._cache import Cache
+from tiermap._location import key_of, path_of
+
+#: sync() and prefetch() go forward by this much where someone wants to be told.
+PIECE = 64 << 20
+
+Progress = Callable[[int, int], object]
+Key = Tuple[Any, ...]
+
+_lock = threading.RLock()  # A signal handler may map too.
+_finding = threading.RLock()  # From looking for a mapping until there is one: two for one file would go apart.
+_live: "weakref.WeakSet[Mapping]" = weakref.WeakSet()
+_by_key: "Dict[Key, weakref.WeakSet[Mapping]]" = {}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that it takes to map the same bytes again, here or elsewhere."""
+
+    source: Any  # A URL, an absolute path, or a store written in Python.
+    key: Key  # What it is the same as: device and inode of a file, else the URL.
+    writable: bool
+    private_copy: bool
+    offset: int
+    length: int
+    page_size: Optional[int]  # None: what TIERMAP_PAGE_SIZE says.
+    read_ahead: Optional[int]
+    advice: str
+    start: str = "fork"  # How the process of a store written in Python is started.
+    reopens: bool = True  # False where the bytes are in this process only.
+
+    @property
+    def threads(self) -> int:
+        """How many calls a store written in Python likes at once."""
+        return int(getattr(self.source, "threads", 1))
+
+    def open(self) -> _core.Store:
+        """The store, opened anew."""
+        if not isinstance(self.source, str):
+            return _python_store.start(self.source, self.writes_to_store, self.page_size or 1 << 20, self.start)
+        return _core.open_store(self.source, "write" if self.writes_to_store else "read")
+
+    @property
+    def writes_to_store(self) -> bool:
+        return self.writable and not self.private_copy
+
+
+class Mapping(_core.Region):
+    """The memory under arrays. Arrays hold it as their ``base``; it ends with the last of them."""
+
+    def __init__(self, cache: Cache, store: _core.Store, recipe: Recipe, among_processes: bool = False) -> None:
+        engine = cache.engine_among_processes() if among_processes else cache._core
+        super().__init__(engine, store, writable=recipe.writable, private_copy=recipe.private_copy,
+                         offset=recipe.offset, length=recipe.length, page_size=recipe.page_size,
+                         read_ahead=recipe.read_ahead, advice=recipe.advice)
+        self.cache = cache
+        self.recipe = recipe
+        self.store: Optional[_core.ChannelStore] = store if isinstance(store, _core.ChannelStore) else None
+        with _lock:
+            _live.add(self)
+            for gone in [key for key, known in _by_key.items() if not known] if len(_by_key) > 2 * len(_live) else []:
+                del _by_key[gone]
+            _by_key.setdefault(recipe.key, weakref.WeakSet()).add(self)
+            cache._mappings.add(self)
+
+    @property
+    def writes_to_store(self) -> bool:
+        """Whether what is written to it is to reach the store."""
+        return self.recipe.writes_to_store
+
+    def covers(self, offset: int, length: int) -> bool:
+        """Whether these bytes of the store are in it."""
+        return self.recipe.offset <= offset and offset + length <= self.recipe.offset + self.size
+
+    def sync_range(self, offset: int, count: int, progress: Optional[Progress] = None, done_before: int = 0,
+                   total: Optional[int] = None) -> None:
+        """sync(), in pieces where someone wants to be told."""
+        if not self.writes_to_store:
+            return
+        with self.telling_of_store():
+            if progress is None:
+                self.sync(offset, count)
+                return
+            for start, piece in pieces(offset, count):
+                self.sync(start, piece)
+                progress(done_before + start - offset + piece, count if total is None else total)
+
+    def telling_of_store(self) -> _python_store.Telling:
+        """In it, an OSError says what a store written in Python raised."""
+        return _python_store.Telling(self.store)
+
+    def map_in_child(self) -> None:
+        """In a forked child: the same bytes at the same address. Raises what opening and mapping raise."""
+        if self.writes_to_store and path_of(self.recipe.source) is None:
+            raise ValueError("only plain files are written by several processes")
+        engine = self.cache.engine_among_processes() if self.writes_to_store else self.cache._core
+        store = self.recipe.open() if self.store is None else _python_store.attach(self.store, self.recipe.threads)
+        _core.give_up_addresses(self.address, held_bytes(self))
+        try:
+            self.map_again(engine, store)
+        except BaseException:
+            _core.hold_addresses(self.address, held_bytes(self))
+            raise
+        self.store = store if isinstance(store, _core.ChannelStore) else None
+
+    def __reduce__(self) -> Any:
+        return (mapping_of, (self.recipe, self.cache))
+
+    def __repr__(self) -> str:
+        kind = "private copy" if self.recipe.private_copy else "writable" if self.recipe.writable else "read-only"
+        name = self.recipe.source if isinstance(self.recipe.source, str) else type(self.recipe.source).__name__
+        return (f"<tiermap mapping of {name}, {_core.format_size(self.size)}, {kind}, pages of "
+                f"{_core.format_size(self.page_size)}>")
+
+
+def pieces(offset: int, count: int) -> List[Tuple[int, int]]:
+    """A range cut into pieces of 64 MiB."""
+    return [(start, min(PIECE, offset + count - start)) for start in range(offset, offset + count, PIECE)]
+
+
+def held_bytes(mapping: Mapping) -> int:
+    """The address space of a region: whole kernel pages."""
+    return (mapping.size + 4095) // 4096 * 4096
+
+
+def finding() -> Any:
+    """To be held from find() until its caller has made what it did not find."""
+    return _finding
+
+
+def find(key: Key, offset: int, length: int, writable: bool, cache: Optional[Cache]) -> Optional[Mapping]:
+    """A shared mapping of this process that has these bytes.
+
+    Two copies of written bytes would go apart. So a region that is written serves everyone; one that is only read
+    serves readers who have not asked for another cache.
+    """
+    with _lock:
+        candidates = list(_by_key.get(key, ()))
+    for mapping in candidates:
+        if mapping.recipe.private_copy or not mapping.covers(offset, length):
+            continue
+        if mapping.recipe.writable or not writable and (cache is None or mapping.cache is cache):
+            return mapping
+    return None
+
+
+def mapping_of(recipe: Recipe, cache: Cache) -> Mapping:
+    """What a pickle of a mapping becomes: the one of this process, or a new one."""
+    recipe = replace(recipe, key=key_of(recipe.source))  # Another machine numbers its files differently.
+    with finding():
+        known = find(recipe.key, recipe.offset, recipe.length, recipe.writable, cache)
+        if known is not None and not recipe.private_copy:
+            return known
+        if recipe.writes_to_store and path_of(recipe.source) is None:
+            recipe = replace(recipe, writable=False)  # Several writers of these could undo one another's work.
+        return Mapping(cache, recipe.open(), recipe, among_processes=recipe.writes_to_store)
+
+
+def live_mappings() -> List[Mapping]:
+    """Every region of this process."""
+    with _lock:
+        return list(_live)
+
+
+def after_fork_in_child() -> None:
+    """Another thread may have held the lock when this process was forked."""
+    global _lock, _finding
+    _lock, _finding = threading.RLock(), threading.RLock()

@@ -1,0 +1,69 @@
+"""The header of a .npy file, read from and written to any store."""
+
+from __future__ import annotations
+
+import ast
+import io
+import struct
+from dataclasses import dataclass
+from typing import Callable, Tuple
+
+import numpy as np
+
+MAGIC = b"\x93NUMPY"
+LONGEST = 1 << 20
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a .npy header says."""
+
+    dtype: np.dtype
+    shape: Tuple[int, ...]
+    fortran_order: bool
+    bytes: int  # Of the header, magic included: where the data begin.
+
+
+def read_header(read: Callable[[int, int], bytes], name: str) -> Header:
+    """Reads a header by ``read(offset, bytes)``.
+
+    Raises
+    ------
+    ValueError
+        If it is none, or not one of an array that can be mapped.
+    """
+    start = read(0, 12)
+    if len(start) < 10 or start[:6] != MAGIC:
+        raise ValueError(f"{name} is no .npy file, it does not begin with its magic: map it with format='raw'")
+    major = start[6]
+    if major not in (1, 2, 3):
+        raise ValueError(f"{name} has a .npy header of version {major}: versions 1 to 3 are known")
+    prefix = 10 if major == 1 else 12
+    length = struct.unpack("<H" if major == 1 else "<I", start[8:prefix])[0] if len(start) >= prefix else -1
+    text = read(prefix, length) if 0 <= length <= LONGEST else b""
+    if len(text) != length:
+        raise ValueError(f"{name} has a .npy header that is cut off or longer than 1 MiB: write it anew")
+    try:
+        said = ast.literal_eval(text.decode("utf-8" if major == 3 else "latin-1"))
+        dtype = np.lib.format.descr_to_dtype(said["descr"])
+        shape = tuple(int(count) for count in said["shape"])
+        fortran_order = bool(said["fortran_order"])
+    except (SyntaxError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{name} has a damaged .npy header ({error}): write it anew") from None
+    if any(count < 0 for count in shape):
+        raise ValueError(f"{name} has a damaged .npy header (shape {shape}): write it anew")
+    if dtype.hasobject:
+        raise ValueError(f"{name} holds Python objects, which cannot be mapped: load it with numpy.load")
+    return Header(dtype, shape, fortran_order, prefix + length)
+
+
+def make_header(dtype: np.dtype, shape: Tuple[int, ...], fortran_order: bool) -> bytes:
+    """The header as numpy itself writes it."""
+    said = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": fortran_order, "shape": shape}
+    buffer = io.BytesIO()
+    try:
+        np.lib.format.write_array_header_1_0(buffer, said)
+    except ValueError:  # Too long for the 16 bits of version 1.
+        buffer = io.BytesIO()
+        np.lib.format.write_array_header_2_0(buffer, said)
+    return buffer.getvalue()

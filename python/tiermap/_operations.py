@@ -1,0 +1,251 @@
+"""What can be said about mapped arrays, and about plain views of them."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterator, Optional, Tuple
+
+import numpy as np
+
+from tiermap import _core
+from tiermap._mapping import Mapping, pieces
+from tiermap._page_size import MIB, Size, parse_size
+from tiermap._statistics import Statistics, rounded
+
+Progress = Callable[[int, int], object]
+
+
+def mapping_under(array: Any) -> Mapping:
+    """The mapping that an array's memory belongs to, whatever views lie between.
+
+    Raises
+    ------
+    TypeError
+        If it belongs to none.
+    """
+    found = array
+    while found is not None:
+        if isinstance(found, Mapping):
+            return found
+        found = found.obj if isinstance(found, memoryview) else getattr(found, "base", None)
+    raise TypeError(f"{type(array).__name__} is not mapped: give what tiermap.map() returned, or a view of it")
+
+
+def address(array: Any) -> int:
+    """Of the first element."""
+    return int(array.__array_interface__["data"][0])
+
+
+def extent(array: Any) -> Tuple[Mapping, int, int]:
+    """The mapping of an array, and where its bytes are in it: offset and count."""
+    mapping = mapping_under(array)
+    if array.size == 0:
+        return mapping, 0, 0
+    low = high = address(array)
+    for length, stride in zip(array.shape, array.strides):
+        if stride < 0:
+            low += (length - 1) * stride
+        else:
+            high += (length - 1) * stride
+    return mapping, low - mapping.address, high + array.itemsize - low
+
+
+def drop(array: Any) -> None:
+    """Gives the memory of an array back, without closing it.
+
+    What is dirty is written first. The next access reads it again. Whole pages go, so a little of what lies beside it
+    may go too.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+        A mapped array or a view of one.
+
+    Raises
+    ------
+    TypeError
+        If it is not mapped.
+    """
+    mapping, offset, count = extent(array)
+    mapping.advise("dont_need", offset, count)
+
+
+def sync(array: Any, progress: Optional[Progress] = None) -> None:
+    """Writes back what is dirty in an array and makes it durable.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+        A mapped array or a view of one.
+    progress : callable, optional
+        Called with the bytes done and the bytes of all, after every 64 MiB.
+
+    Raises
+    ------
+    OSError
+        If something could not be written. It stays in memory and changed: free the cause, and sync again.
+    """
+    mapping, offset, count = extent(array)
+    mapping.sync_range(offset, count, progress)
+
+
+def flush(array: Any) -> None:
+    """Starts to write back what is dirty in an array, and does not wait."""
+    mapping, offset, count = extent(array)
+    if mapping.writes_to_store:
+        mapping.flush(offset, count)
+
+
+def prefetch(array: Any, wait: bool = False, progress: Optional[Progress] = None) -> Any:
+    """Starts to fetch an array in the background, as far as three quarters of the budget hold it.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+        A mapped array or a view of one.
+    wait : bool, optional
+        Wait until all has come.
+    progress : callable, optional
+        Called with the bytes done and the bytes of all, after every 64 MiB; implies ``wait``.
+
+    Returns
+    -------
+    Prefetch
+        With ``wait()``, which gives the pages in memory, and ``done``.
+    """
+    mapping, offset, count = extent(array)
+    if progress is None:
+        started = mapping.prefetch([(offset, count)])
+        if wait:
+            started.wait()
+        return started
+    started = mapping.prefetch([])
+    for start, piece in pieces(offset, count):
+        started = mapping.prefetch([(start, piece)])
+        started.wait()
+        progress(start - offset + piece, count)
+    return started
+
+
+def advise(array: Any, advice: str) -> None:
+    """Says how an array will be used.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+        A mapped array or a view of one.
+    advice : str
+        ``normal``, ``sequential`` or ``random``, which hold for the whole mapping until the next of them; or, done once
+        to the array's part, ``will_need``, ``dont_need``, ``cold`` or ``hot``.
+    """
+    mapping, offset, count = extent(array)
+    mapping.advise(advice, offset, count)
+
+
+class Pin:
+    """Keeps an array in memory until ``release()``, the end of a ``with`` block, or its own end."""
+
+    def __init__(self, array: Any) -> None:
+        self._mapping, self._offset, self._count = extent(array)
+        with self._mapping.telling_of_store():
+            self._mapping.pin(self._offset, self._count)
+        self._held = True
+
+    def release(self) -> None:
+        """Once; after that it does nothing."""
+        if self._held:
+            self._held = False
+            self._mapping.unpin(self._offset, self._count)
+
+    def __enter__(self) -> Pin:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def __del__(self) -> None:
+        if getattr(self, "_held", False):
+            try:
+                self.release()
+            except (OSError, ValueError):  # A forked child: it never had it pinned.
+                pass
+
+
+def pin(array: Any) -> Pin:
+    """Fetches an array and keeps it in memory.
+
+    Returns
+    -------
+    Pin
+        Keep it as long as the array is to stay, or use it in a ``with`` statement.
+
+    Raises
+    ------
+    OSError
+        ENOMEM, and nothing is pinned, if the budget cannot hold it; EIO if the store fails.
+    """
+    return Pin(array)
+
+
+def unpin(held: Pin) -> None:
+    """``held.release()``."""
+    held.release()
+
+
+def stats(array: Any) -> Statistics:
+    """What the mapping of an array did so far.
+
+    Returns
+    -------
+    Statistics
+        A dictionary that shows itself as a table in notebooks.
+    """
+    mapping = mapping_under(array)
+    statistics = Statistics(mapping.statistics())
+    statistics.title = f"Tiermap {rounded(mapping.size)} in pages of {_core.format_size(mapping.page_size)}"
+    return statistics
+
+
+def blocks(array: Any, size: Size = 16 * MIB, *, cache: bool = True,
+           progress: Optional[Progress] = None) -> Iterator[Any]:
+    """Goes over an array once, in order: views of ``size`` bytes along the first axis, the next on its way.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+        A mapped array or a view of one, in C order.
+    size : int or str, optional
+        Bytes of a block, at least one row.
+    cache : bool, optional
+        False gives the memory of each block back when the next is asked for: do not keep the views then.
+    progress : callable, optional
+        Called with the rows done and the rows of all, after each block.
+
+    Yields
+    ------
+    numpy.ndarray
+        ``array[first:end]``.
+    """
+    mapping_under(array)
+    rows = len(array)
+    row_bytes = max(array.nbytes // max(rows, 1), 1)
+    step = max(parse_size(size, "size of a block") // row_bytes, 1)
+    for first in range(0, rows, step):
+        block = array[first:first + step]
+        following = array[first + step:first + 2 * step]
+        if following.size > 0:
+            prefetch(following)
+        yield block
+        if not cache:
+            drop(block)
+        if progress is not None:
+            progress(min(first + step, rows), rows)
+
+
+def shape_of(shape: Any) -> Tuple[int, ...]:
+    """A shape as numpy takes it: a number or a sequence of them, none negative."""
+    if isinstance(shape, (int, np.integer)):
+        shape = (shape,)
+    made = tuple(length.__index__() for length in shape)
+    if any(length < 0 for length in made):
+        raise ValueError(f"shape {made} has a negative length: leave the shape out to take all there is")
+    return made

@@ -1,0 +1,207 @@
+"""Stores written in Python.
+
+The thread that touches a page which is not there may hold the interpreter's lock, and waits until the page has come. So
+no code that wants that lock may be on the page's way: a store written in Python is served by a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import warnings
+from typing import Any, List, Optional, Protocol, Tuple
+
+from tiermap import _core, _forking_for_a_store, _store_server
+
+MOST_SLOT_BYTES = 4 << 20
+LEAST_SLOT_BYTES = 64 << 10
+
+
+class Store(Protocol):
+    """What a store written in Python looks like. Deriving from this class is not needed.
+
+    The object is copied into a process of its own when it is mapped: what it changes in itself afterwards, the program
+    does not see.
+
+    Attributes
+    ----------
+    size : int
+        In bytes; may be a property or a method.
+
+    Notes
+    -----
+    Optional members: ``write_from(offset, buffer)``, without which it is read-only; ``flush()``, which makes durable
+    what was written; ``open()`` and ``close()``, called once each in the process that serves it; ``threads``, how many
+    calls it likes at once (1).
+    """
+
+    size: int
+
+    def read_into(self, offset: int, buffer: memoryview) -> Optional[int]:
+        """Fills ``buffer`` with the bytes from ``offset``; returns how many, or None for all."""
+
+
+class StoreFailure(Exception):
+    """What a store written in Python raised, as text: the ``__cause__`` of the OSError."""
+
+
+class Telling:
+    """While it is entered, an OSError gets what the store raised as its cause."""
+
+    def __init__(self, store: Optional[_core.ChannelStore]) -> None:
+        self._store = store
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if self._store is not None and isinstance(error, OSError) and error.__cause__ is None:
+            said = self._store.last_error
+            if said:
+                error.__cause__ = StoreFailure("\n" + said)
+
+
+def start(store: Any, writable: bool, page_size: int, how: str) -> _core.ChannelStore:
+    """Starts the process of a store and gives the end that is here.
+
+    Raises
+    ------
+    ValueError
+        If the store cannot be what it was asked to be.
+    OSError
+        If its process does not start, or the store's own open() or size fail.
+    """
+    name = type(store).__name__
+    if writable and not hasattr(store, "write_from"):
+        raise ValueError(f"{name} has no write_from(offset, buffer): map it with mode='r', or 'c' for a private copy")
+    if how not in ("fork", "spawn"):
+        raise ValueError(f"start {how!r} is unknown: choose fork or spawn")
+    threads = int(getattr(store, "threads", 1))
+    if not 1 <= threads <= 64:
+        raise ValueError(f"{name}.threads is {threads}: choose 1 to 64")
+    ends = Ends(threads, min(max(page_size, LEAST_SLOT_BYTES), MOST_SLOT_BYTES))
+    ours_control, their_control = pair()
+    report, told = os.pipe()
+    process = 0
+    try:
+        begin = fork if how == "fork" else spawn
+        process = begin(store, ends, ours_control, their_control, report, told)
+        os.close(told)
+        told = -1
+        size = size_reported(name, report)
+    except BaseException:
+        ends.close_ours()
+        ours_control.close()
+        if told >= 0:
+            os.close(told)
+        if process > 0:
+            os.waitpid(process, 0)
+        raise
+    finally:
+        close_all([*ends.theirs, their_control])
+        os.close(report)
+    return ends.store(ours_control.detach(), process, size, writable, name)
+
+
+def attach(parents: _core.ChannelStore, threads: int) -> _core.ChannelStore:
+    """In a forked child: channels of its own to the process that serves its parent's store.
+
+    fork() again, as start() does, must not be: this runs inside a fork(), when locks of other modules are held.
+    """
+    ends = Ends(threads, LEAST_SLOT_BYTES)
+    control = os.dup(parents.control)
+    try:
+        with socket.socket(fileno=os.dup(control)) as asking:
+            socket.send_fds(asking, [_store_server.CHANNELS.pack(ends.slot_bytes)],
+                            [ends.memory, *(end.fileno() for end in ends.theirs)])
+    except BaseException:
+        os.close(control)
+        ends.close_ours()
+        raise
+    finally:
+        close_all(ends.theirs)
+    return ends.store(control, 0, parents.size, parents.writable, parents.name)
+
+
+def pair() -> Tuple[socket.socket, socket.socket]:
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+class Ends:
+    """Both ends of some channels, and the memory that goes with them."""
+
+    def __init__(self, threads: int, slot_bytes: int) -> None:
+        self.slot_bytes = slot_bytes
+        self.memory = os.memfd_create("tiermap-store")
+        os.ftruncate(self.memory, threads * slot_bytes)
+        pairs = [pair() for _ in range(threads)]
+        self.ours = [ends[0] for ends in pairs]
+        self.theirs = [ends[1] for ends in pairs]
+
+    def close_ours(self) -> None:
+        close_all(self.ours)
+        os.close(self.memory)
+
+    def store(self, control: int, process: int, size: int, writable: bool, name: str) -> _core.ChannelStore:
+        return _core.ChannelStore(sockets=[end.detach() for end in self.ours], memory=self.memory,
+                                  slot_bytes=self.slot_bytes, control=control, process=process, size=size,
+                                  writable=writable, name=name)
+
+
+def close_all(ends: List[socket.socket]) -> None:
+    for end in ends:
+        end.close()
+
+
+def size_reported(name: str, report: int) -> int:
+    """Waits until the process has said that the store is open."""
+    said = b""
+    while True:
+        piece = os.read(report, 4096)
+        if not piece:
+            break
+        said += piece
+    if said[:1] == b"+":
+        return int(said[1:])
+    raise OSError(f"store {name} could not be opened in its process") from StoreFailure(
+        "\n" + (said[1:].decode("utf-8", "replace") or "the process ended before it said why"))
+
+
+def fork(store: Any, ends: Ends, ours: socket.socket, theirs: socket.socket, report: int, told: int) -> int:
+    """The process as a copy of this one: the store may be anything."""
+    with warnings.catch_warnings():
+        # From 3.12 on Python warns where threads run. The child calls nothing of theirs.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        with _forking_for_a_store.announced():
+            process = os.fork()
+    if process == 0:
+        try:
+            close_all([*ends.ours, ours])
+            os.close(report)
+        finally:
+            _store_server.run(store, ends.theirs, ends.memory, ends.slot_bytes, told, theirs)
+    return process
+
+
+def spawn(store: Any, ends: Ends, ours: socket.socket, theirs: socket.socket, report: int, told: int) -> int:
+    """The process as a new interpreter: the store is pickled to it."""
+    import multiprocessing.spawn
+
+    preparation = multiprocessing.spawn.get_preparation_data("tiermap store")
+    del preparation["authkey"]  # For children that talk to their parent by multiprocessing's own means.
+    payload = pickle.dumps(preparation) + pickle.dumps(store)
+    channels = [theirs.fileno(), *(end.fileno() for end in ends.theirs)]
+    arguments = [str(told), str(ends.memory), str(ends.slot_bytes), *(str(channel) for channel in channels)]
+    process = subprocess.Popen([sys.executable, "-m", "tiermap._store_server", *arguments],
+                               pass_fds=(told, ends.memory, *channels), stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    try:
+        process.stdin.write(payload)
+        process.stdin.close()
+    except BrokenPipeError:  # It has said why.
+        pass
+    process.returncode = 0  # ChannelStore reaps it.
+    return process.pid

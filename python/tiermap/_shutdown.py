@@ -1,0 +1,16 @@
+"""The interpreter's end with arrays still alive: what was written to them reaches the stores."""
+
+from __future__ import annotations
+
+import atexit
+
+from tiermap import _core, _fork
+
+
+def end() -> None:
+    """The last call of this package, but for those of daemon threads."""
+    _fork.write_all()
+    _core.end_releases()
+
+
+atexit.register(end)

@@ -1,0 +1,162 @@
+"""The process that serves a store written in Python: it has an interpreter, and a lock of the interpreter, of its own.
+
+The other end is ``ChannelStore`` in ``python/source/channel_store.cpp``.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import pickle
+import signal
+import socket
+import struct
+import sys
+import threading
+import traceback
+from typing import Any, List, NoReturn, Tuple
+
+REQUEST = struct.Struct("=IIQQ")
+REPLY = struct.Struct("=qII")
+CHANNELS = struct.Struct("=Q")  # Bytes of a slot; the memory and the sockets come along as descriptors.
+MOST_DESCRIPTORS = 65
+READ, WRITE, FLUSH = 1, 2, 3
+
+
+def answer(store: Any, kind: int, count: int, offset: int, slot: memoryview, zeros: memoryview) -> int:
+    """Does what was asked for; the bytes done."""
+    if kind == READ:
+        # A store that fills less than it says must not show what was read before.
+        slot[:count] = zeros[:count]
+        done = store.read_into(offset, slot[:count])
+    elif kind == WRITE:
+        done = store.write_from(offset, slot[:count].toreadonly())
+    else:
+        flush = getattr(store, "flush", None)
+        if flush is not None:
+            flush()
+        return 0
+    done = count if done is None else int(done)
+    if not 0 <= done <= count:
+        name = "read_into" if kind == READ else "write_from"
+        raise ValueError(f"{name} returned {done}, and was asked for {count} bytes: return what was done, or None")
+    return done
+
+
+def describe(store: Any, kind: int, count: int, offset: int) -> str:
+    """The failure that is being handled, for people."""
+    what = {READ: f"read {count} bytes at {offset}", WRITE: f"write {count} bytes at {offset}", FLUSH: "flush"}[kind]
+    return f"tiermap: store {type(store).__name__} failed to {what}:\n{traceback.format_exc()}"
+
+
+def serve_channel(store: Any, channel: socket.socket, slot: memoryview, zeros: memoryview) -> None:
+    """Answers one request after the other until the other end is closed."""
+    while True:
+        try:
+            message = channel.recv(REQUEST.size)
+        except OSError:
+            return
+        if len(message) != REQUEST.size:
+            return
+        kind, count, offset, number = REQUEST.unpack(message)
+        text = b""
+        try:
+            result = answer(store, kind, count, offset, slot, zeros)
+        except BaseException as error:  # Whatever it is, the thread that waits must be told.
+            said = describe(store, kind, count, offset)
+            print(said, file=sys.stderr, end="", flush=True)
+            known = isinstance(error, OSError) and error.errno is not None and 0 < error.errno < 4096
+            result = -(error.errno if known else errno.EIO)  # type: ignore[attr-defined]
+            text = said.encode("utf-8", "replace")[:len(slot)]
+            slot[:len(text)] = text
+        try:
+            channel.send(REPLY.pack(result, len(text), number & 0xFFFFFFFF))
+        except OSError:
+            return
+
+
+def start_threads(store: Any, channels: List[socket.socket], memory: int, slot_bytes: int) -> List[threading.Thread]:
+    """A thread for each channel. They end when the other ends do."""
+    slots = memoryview(mmap.mmap(memory, len(channels) * slot_bytes))
+    os.close(memory)
+    zeros = memoryview(bytes(slot_bytes))
+    threads = [threading.Thread(target=serve_channel, daemon=True,
+                                args=(store, channel, slots[index * slot_bytes:(index + 1) * slot_bytes], zeros))
+               for index, channel in enumerate(channels)]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def serve(store: Any, channels: List[socket.socket], memory: int, slot_bytes: int, control: socket.socket) -> None:
+    """Serves every channel until all are closed, and those that forked children of the program bring by ``control``."""
+    threads = start_threads(store, channels, memory, slot_bytes)
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(control, CHANNELS.size, MOST_DESCRIPTORS)
+        if len(message) != CHANNELS.size or len(descriptors) < 2:
+            break
+        brought = [socket.socket(fileno=descriptor) for descriptor in descriptors[1:]]
+        threads += start_threads(store, brought, descriptors[0], CHANNELS.unpack(message)[0])
+    for thread in threads:
+        thread.join()
+    close = getattr(store, "close", None)
+    if close is not None:
+        close()
+
+
+def open_and_describe(store: Any) -> Tuple[bool, bytes]:
+    """Calls the store's open(), and says whether that went well: then its size, else the traceback."""
+    try:
+        opening = getattr(store, "open", None)
+        if opening is not None:
+            opening()
+        size = store.size() if callable(store.size) else store.size
+        size = size.__index__()
+        if size < 0:
+            raise ValueError(f"size is {size}: it cannot be negative")
+        return True, str(size).encode()
+    except BaseException:
+        return False, traceback.format_exc().encode("utf-8", "replace")
+
+
+def run(store: Any, channels: List[socket.socket], memory: int, slot_bytes: int, report: int,
+        control: socket.socket) -> NoReturn:
+    """All that the process does, from its first moment to its end."""
+    status = 1
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C means the program; this ends when the program does.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        good, said = open_and_describe(store)
+        os.write(report, (b"+" if good else b"-") + said[:4000])
+        os.close(report)
+        if good:
+            serve(store, channels, memory, slot_bytes, control)
+            status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        try:
+            sys.stderr.flush()
+        finally:
+            os._exit(status)
+
+
+def main() -> None:
+    """A process that was not forked. Its arguments are numbers: report, memory, bytes of a slot, control, channels."""
+    import multiprocessing.spawn
+
+    report, memory, slot_bytes, control, *channels = (int(argument) for argument in sys.argv[1:])
+    with os.fdopen(0, "rb", closefd=False) as pipe:
+        try:
+            multiprocessing.spawn.prepare(pickle.load(pipe))
+            store = pickle.load(pipe)
+        except BaseException:
+            os.write(report, b"-" + traceback.format_exc().encode("utf-8", "replace")[:4000])
+            raise
+    run(store, [socket.socket(fileno=channel) for channel in channels], memory, slot_bytes, report,
+        socket.socket(fileno=control))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Builds the wheel of the Python package, installs it into fresh environments, and runs python/tests there: once with the
+# newest numpy and the libraries that some tests use, and once, in short, with numpy 1.26. Exit status 77: skipped, because
+# packages cannot be fetched; the last line says so. The reports are build/python/report.xml and report-numpy-1.26.xml.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+readonly python=${PYTHON:-python3}
+readonly work=$PWD/build/python
+readonly fetched="$work/fetched.log"
+mkdir -p "$work"
+rm -rf "$work"/environment* "$work"/wheels "$work"/report*.xml
+
+# install ENVIRONMENT PACKAGE...: only binary packages, nothing is compiled here but Tiermap itself.
+install() {
+  local environment=$1
+  shift
+  "$environment/bin/pip" install -q --prefer-binary "$@" >>"$fetched" 2>&1
+}
+
+skip() {
+  echo "skipped: $1: $(tail -1 "$fetched")"
+  exit 77
+}
+
+: >"$fetched"
+"$python" -m venv "$work/environment" || { echo "skipped: $python makes no environments (package python3-venv)"; exit 77; }
+install "$work/environment" scikit-build-core nanobind ninja numpy pytest || skip "pip cannot fetch what the wheel is built with"
+export CMAKE_BUILD_PARALLEL_LEVEL=${JOBS:-$(nproc)}
+"$work/environment/bin/pip" wheel -q --no-build-isolation --no-deps -w "$work/wheels" . >"$work/wheel.log" 2>&1 ||
+  { cat "$work/wheel.log" >&2; exit 1; }
+wheel=$(ls "$work"/wheels/tiermap-*.whl)
+install "$work/environment" --no-deps "$wheel" || { cat "$fetched" >&2; exit 1; }
+# Each for itself: tests of a library that cannot be had are skipped by its name.
+for library in 'dask[array]' joblib scikit-learn pandas pyarrow; do
+  install "$work/environment" "$library" || echo "skipped: pip cannot fetch $library"
+done
+"$python" -m venv "$work/environment-numpy-1"
+old=false
+install "$work/environment-numpy-1" 'numpy==1.26.*' pytest "$wheel" && old=true || echo "skipped: pip cannot fetch numpy 1.26"
+
+# Outside the tree, so that what is imported is what was installed.
+cd "$work"
+status=0
+"$work/environment/bin/python" -m pytest -q --junit-xml "$work/report.xml" "$@" ../../python/tests || status=$?
+if $old; then
+  "$work/environment-numpy-1/bin/python" -m pytest -q --junit-xml "$work/report-numpy-1.26.xml" \
+    ../../python/tests/test_map.py ../../python/tests/test_memmap.py ../../python/tests/test_gather.py || status=$?
+fi
+exit "$status"
