@@ -27,7 +27,9 @@ void warn_of_unknown_variables() {
     const std::string_view variable = std::string_view(*entry).substr(0, std::string_view(*entry).find('='));
     const bool known = std::ranges::find(option_table(), variable, &OptionRow::environment) != option_table().end() ||
                        std::ranges::find(other_variables, variable) != other_variables.end();
-    if (variable.starts_with("TIERMAP_") && !known) {
+    // What `tiermap run` tells its library.
+    const bool of_run = variable.starts_with("TIERMAP_RUN_");
+    if (variable.starts_with("TIERMAP_") && !known && !of_run) {
       std::fputs(
           fmt::format("tiermap: {} is set, but no option has that name: correct or unset it\n", variable).c_str(),
           stderr);

@@ -49,6 +49,7 @@ int run(int argc, char** argv) {
   add_config_command(program);
   add_doctor_command(program);
   add_replay_command(program);
+  add_run_command(program);
   add_top_command(program);
   add_tune_command(program);
   add_version_command(program);

@@ -42,6 +42,14 @@ enum class Sharing : std::uint8_t {
   private_copy,  ///< Never to the store; dirty pages that must leave memory go to an unlinked scratch file.
 };
 
+/// What may be mapped at the address that a region is to have.
+enum class Replacement : std::uint8_t {
+  none,         ///< Nothing.
+  mapping,      ///< Whatever is there goes, in one step, as with MAP_FIXED (not what Tiermap mapped: unmap that first).
+  reservation,  ///< The same in a range that the program has reserved (PROT_NONE) and goes on owning: unmapping, or a
+                ///< failure to map, leaves it reserved.
+};
+
 /// What the program is about to do with a region, or with a range of it.
 enum class Advice : std::uint8_t {
   normal,      ///< Detect sequential and strided streams and read ahead of them.
@@ -115,11 +123,10 @@ struct RegionOptions {
   /// Address space kept for resize(); 0 means just the length.
   std::uint64_t reserve_bytes = 0;
   /// Where to map, a multiple of the page size (and of 2 MiB for larger pages); nullptr means anywhere. Never
-  /// overwrites a mapping unless `replace_mapping` says so.
+  /// overwrites a mapping unless `replacement` says so.
   void* address = nullptr;
-  /// With an address: takes the place of whatever is mapped there, in one step, as MAP_FIXED does. For a range that the
-  /// program has reserved (PROT_NONE) and goes on owning: unmapping, or a failure to map, leaves it reserved.
-  bool replace_mapping = false;
+  /// With an address: what may be mapped there.
+  Replacement replacement = Replacement::none;
   /// Nothing reaches the store until sync() or flush(); dirty pages stay in memory, and a fault that finds nothing else
   /// to evict gets SIGBUS.
   bool manual_flush = false;

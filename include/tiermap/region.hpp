@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -37,9 +38,9 @@ class Prefetch {
 
 /// An address range served by a Cache. Movable, not copyable; unmaps when destroyed, writing back what is dirty first
 /// (without the promise of sync(); errors are lost there, so call sync() or unmap()). Members may be called from any
-/// thread at once, but for unmap(), resize() and destruction. Ranges are in bytes from the region's start; they are
-/// rounded out to whole pages, and a range that leaves the region throws OptionError (ERANGE). Members are not for
-/// signal handlers; the memory is, even where they interrupted malloc() (with self-serving faults unless they block
+/// thread at once, but for unmap(), hand_over(), resize() and destruction. Ranges are in bytes from the region's start;
+/// they are rounded out to whole pages, and a range that leaves the region throws OptionError (ERANGE). Members are not
+/// for signal handlers; the memory is, even where they interrupted malloc() (with self-serving faults unless they block
 /// SIGBUS).
 class Region {
  public:
@@ -84,6 +85,9 @@ class Region {
   void sync(ByteRange range);
   void sync() { sync({0, size()}); }
 
+  /// sync() without durability: when it returns, the store has what is dirty in the range now.
+  void write_back(ByteRange range);
+
   /// Starts writing back what is dirty in the range, without waiting and without durability.
   void flush(ByteRange range);
   void flush() { flush({0, size()}); }
@@ -91,6 +95,20 @@ class Region {
   /// Drops the range from memory, dirty pages unwritten: the next access reads what the store has. Pinned pages are
   /// read again in place.
   void discard(ByteRange range);
+
+  /// Lets `change` alter the store's bytes in the range behind the region's back (a write() to the file, say). What is
+  /// dirty in the range is written back first, and nobody reaches its pages while `change` runs: accesses wait, and
+  /// then find what the store has. `change` must touch no page of the range itself, nor call members of this region.
+  /// What it throws is passed on. Throws Error like sync(), and then `change` has not run.
+  void update(ByteRange range, const std::function<void()>& change);
+
+  /// Gives the address range up to another mapping, in one step that other threads do not notice. Everything dirty is
+  /// written back, accesses that are not served yet wait, and `replace` is called: it is to put a mapping of the same
+  /// bytes at [data(), data() + size() rounded up to 4096) in one call (mmap() or mremap() over it), and say whether it
+  /// did. Then the waiting threads go on there, and nothing is mapped by this object any more. Returns what `replace`
+  /// did; if false, or Error is thrown (as by sync(); ENOTSUP in another fault mode than notify), the region goes on as
+  /// before. Not for pinned regions: what is pinned is unpinned. `replace` must touch no page of the region.
+  bool hand_over(const std::function<bool()>& replace);
 
   /// Changes the length, without moving: growing needs address space (RegionOptions::reserve_bytes; without it the
   /// neighbouring addresses must be free, else Error with ENOMEM). Shrinking writes back what it cuts off first and

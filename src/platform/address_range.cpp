@@ -63,8 +63,8 @@ AddressRange AddressRange::reserve(std::size_t bytes, std::size_t alignment, int
   return range;
 }
 
-AddressRange AddressRange::reserve_at(void* address, std::size_t bytes, int protection) {
-  void* raw = ::mmap(address, bytes, PROT_NONE, mapping_flags | MAP_FIXED_NOREPLACE, -1, 0);
+AddressRange AddressRange::reserve_at(void* address, std::size_t bytes, int protection, bool replace) {
+  void* raw = ::mmap(address, bytes, PROT_NONE, mapping_flags | (replace ? MAP_FIXED : MAP_FIXED_NOREPLACE), -1, 0);
   if (raw != MAP_FAILED && raw != address) {  // Kernels before 4.17 take the address as a hint.
     ::munmap(raw, bytes);
     raw = MAP_FAILED;

@@ -17,8 +17,8 @@ class AddressRange {
   AddressRange() = default;
   /// Reserves anywhere, aligned to `alignment` (a power of two). Throws PlatformError.
   static AddressRange reserve(std::size_t bytes, std::size_t alignment, int protection);
-  /// Reserves exactly at `address`, never over another mapping. Throws PlatformError (EEXIST).
-  static AddressRange reserve_at(void* address, std::size_t bytes, int protection);
+  /// Reserves exactly at `address`, over another mapping only with `replace`. Throws PlatformError (EEXIST).
+  static AddressRange reserve_at(void* address, std::size_t bytes, int protection, bool replace = false);
   /// The same in place of whatever is mapped there, in one step: nobody else can get the addresses in between. At the
   /// end they stay reserved: inaccessible (PROT_NONE), for whoever reserved them before to give up.
   static AddressRange take_over(void* address, std::size_t bytes, int protection);
@@ -40,6 +40,11 @@ class AddressRange {
 
   /// Makes the range longer in place. Returns false if the addresses behind it are taken.
   bool extend(std::size_t bytes, int protection) noexcept;
+  /// Forgets the range, which stays mapped: it is another's now.
+  void release() noexcept {
+    data_ = nullptr;
+    size_ = 0;
+  }
   /// Gives up the end of the range.
   void truncate(std::size_t bytes) noexcept;
 

@@ -141,6 +141,19 @@ void KernelRegion::sync(ByteRange range) {
   }
 }
 
+// The kernel's page cache is the store's: what is dirty is seen by everybody, and so is what others change.
+void KernelRegion::write_back(ByteRange range) {
+  sync(range);
+}
+
+void KernelRegion::update(ByteRange /*range*/, const std::function<void()>& change) {
+  change();
+}
+
+bool KernelRegion::hand_over(const std::function<bool()>& /*replace*/) {
+  throw Error(ENOTSUP, "a region of fault mode kernel is not handed over: unmap it, or use fault mode notify");
+}
+
 void KernelRegion::flush(ByteRange range) {
   write_back(range, false);
 }

@@ -26,8 +26,11 @@ class KernelRegion final : public RegionImplementation {
   void unpin(ByteRange range) override;
   void advise(Advice advice, ByteRange range) override;
   void sync(ByteRange range) override;
+  void write_back(ByteRange range) override;
   void flush(ByteRange range) override;
   void discard(ByteRange range) override;
+  void update(ByteRange range, const std::function<void()>& change) override;
+  bool hand_over(const std::function<bool()>& replace) override;
   void resize(std::uint64_t length) override;
   void unmap() override;
   void abandon() noexcept override;

@@ -59,11 +59,7 @@ PagedRegionImplementation::PagedRegionImplementation(std::shared_ptr<Userfaultfd
     if (region_.writable) {
       engine_->pager_.writable_regions.fetch_add(1);
     }
-    if (engine_->self_serving_.has_value()) {
-      engine_->self_serving_->attach(region_);
-    } else {
-      engine_->index_.add(region_);
-    }
+    enter_index();
   } catch (...) {
     engine_->detach(*this);
     throw;
@@ -74,16 +70,29 @@ PagedRegionImplementation::~PagedRegionImplementation() {
   take_down();
 }
 
+// From here on faults are served.
+void PagedRegionImplementation::enter_index() {
+  if (engine_->self_serving_.has_value()) {
+    engine_->self_serving_->attach(region_);
+  } else {
+    engine_->index_.add(region_);
+  }
+}
+
+void PagedRegionImplementation::leave_index() noexcept {
+  if (engine_->self_serving_.has_value()) {
+    engine_->self_serving_->detach(region_);
+  } else {
+    engine_->index_.remove(region_);
+  }
+}
+
 // Address space for the region and what it may grow to; only what open_range() opens can be touched.
 void PagedRegionImplementation::reserve(const RegionOptions& options) {
   reserved_bytes_ = round_up(std::max(options.length, options.reserve_bytes), block_bytes);
   const std::uint64_t alignment = std::min(region_.page_bytes, huge_page_bytes);
-  if (options.address == nullptr) {
-    memory_ = AddressRange::reserve(reserved_bytes_, alignment, PROT_NONE);
-  } else {
-    const auto place = options.replace_mapping ? AddressRange::take_over : AddressRange::reserve_at;
-    memory_ = place(options.address, reserved_bytes_, PROT_NONE);
-  }
+  memory_ = options.address == nullptr ? AddressRange::reserve(reserved_bytes_, alignment, PROT_NONE)
+                                       : reserve_for(options, reserved_bytes_);
   region_.memory = memory_.data();
   // Room for words of pages beyond the reservation costs address space only.
   const std::uint64_t most_pages = reserved_bytes_ / region_.page_bytes + 1;
@@ -310,9 +319,20 @@ void PagedRegionImplementation::sync(ByteRange range) {
     }
   }
   if (error != 0) {
-    throw Error(-error, "cannot write back to " + region_.store->name() + ": " + std::strerror(-error) +
-                            "; what is dirty stays in memory, free the cause and sync again");
+    refuse_write_back(error);
   }
+}
+
+void PagedRegionImplementation::write_back(ByteRange range) {
+  const int error = region_.writable ? write_back(pages_of(range)) : 0;
+  if (error != 0) {
+    refuse_write_back(error);
+  }
+}
+
+void PagedRegionImplementation::refuse_write_back(int error) const {
+  throw Error(-error, "cannot write back to " + region_.store->name() + ": " + std::strerror(-error) +
+                          "; what is dirty stays in memory, free the cause and sync again");
 }
 
 void PagedRegionImplementation::flush(ByteRange range) {
@@ -344,7 +364,7 @@ void PagedRegionImplementation::unmap() {
     return;
   }
   if (writes_at_end()) {
-    if (const int error = write_back({0, region_.page_count()}); error != 0) {
+    if (const int error = write_back(Pages{0, region_.page_count()}); error != 0) {
       throw Error(-error, "cannot write back to " + region_.store->name() + ": " + std::strerror(-error) +
                               "; the region stays mapped, free the cause and try again");
     }
@@ -358,7 +378,7 @@ void PagedRegionImplementation::abandon() noexcept {
   }
   if (writes_at_end()) {
     try {
-      write_back({0, region_.page_count()});
+      write_back(Pages{0, region_.page_count()});
     } catch (...) {  // Out of memory for the list of pages: what is dirty is lost, as documented.
     }
   }
@@ -369,11 +389,7 @@ void PagedRegionImplementation::take_down() noexcept {
   if (std::exchange(taken_down_, true)) {
     return;
   }
-  if (engine_->self_serving_.has_value()) {
-    engine_->self_serving_->detach(region_);
-  } else {
-    engine_->index_.remove(region_);
-  }
+  leave_index();
   quiesce();
   engine_->pinned_bytes_.fetch_sub(region_.pinned_bytes.exchange(0));
   const std::uint64_t pages = region_.page_count();
@@ -382,6 +398,10 @@ void PagedRegionImplementation::take_down() noexcept {
   forbid(0, round_up(size(), block_bytes));
   memory_ = AddressRange();
   engine_->pager_.release_retired(region_, 0, pages);
+  leave_engine();
+}
+
+void PagedRegionImplementation::leave_engine() noexcept {
   // Threads that evicted pages until we took the last of them out may still be about to say so.
   region_.wait_for_users();
   if (engine_->recorder_ != nullptr) {

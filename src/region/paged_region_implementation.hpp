@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "config/resolve.hpp"
 #include "fault/evictors.hpp"
@@ -30,8 +31,11 @@ class PagedRegionImplementation final : public RegionImplementation {
   void unpin(ByteRange range) override;
   void advise(Advice advice, ByteRange range) override;
   void sync(ByteRange range) override;
+  void write_back(ByteRange range) override;
   void flush(ByteRange range) override;
   void discard(ByteRange range) override;
+  void update(ByteRange range, const std::function<void()>& change) override;
+  bool hand_over(const std::function<bool()>& replace) override;
   void resize(std::uint64_t length) override;
   void unmap() override;
   void abandon() noexcept override;
@@ -49,11 +53,18 @@ class PagedRegionImplementation final : public RegionImplementation {
   void open_range(std::uint64_t from, std::uint64_t to);
   int write_back(Pages pages);
   void give_back_page_tables(Pages pages) noexcept;
+  [[noreturn]] void refuse_write_back(int error) const;
+  void enter_index();
+  void leave_index() noexcept;
+  void leave_engine() noexcept;
   /// Whether what is dirty at the end of the region is written: a private copy's changes go with it.
   bool writes_at_end() const noexcept { return region_.writable && !region_.manual_flush && !private_copy_; }
   void grow(std::uint64_t length);
   void shrink(std::uint64_t length);
   int hold_page(std::uint64_t page);
+  int hold_page_locked(std::uint64_t page);
+  int hold_pages(Pages pages, std::vector<std::uint64_t>& held);
+  void update_pages(Pages pages, const std::function<void()>& change);
   void let_go(std::uint64_t page);
   void close_range(std::uint64_t first, std::uint64_t keep_bytes);
   void quiesce() noexcept;

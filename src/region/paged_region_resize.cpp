@@ -16,8 +16,13 @@ namespace tiermap {
 // Takes one page for ourselves (state busy), written back if it was dirty. Nobody can write to it from the moment it is
 // being written until it is let go, so nothing can be lost in between. Returns 0 or a negative errno value.
 int PagedRegionImplementation::hold_page(std::uint64_t page) {
-  Pager& pager = engine_->pager_;
   const std::lock_guard held(write_mutex_);
+  return hold_page_locked(page);
+}
+
+// Called with write_mutex_ held.
+int PagedRegionImplementation::hold_page_locked(std::uint64_t page) {
+  Pager& pager = engine_->pager_;
   while (true) {
     PageWord word = region_.table.load(page);
     if (word.owned()) {

@@ -125,6 +125,30 @@ void Region::sync(ByteRange range) {
   region.sync(pages);
 }
 
+void Region::write_back(ByteRange range) {
+  RegionImplementation& region = mapped(implementation_);
+  const ByteRange pages = checked(region, range);
+  const SignalsBlocked quiet;
+  region.write_back(pages);
+}
+
+void Region::update(ByteRange range, const std::function<void()>& change) {
+  RegionImplementation& region = mapped(implementation_);
+  const ByteRange pages = checked(region, range);
+  const SignalsBlocked quiet;
+  region.update(pages, change);
+}
+
+bool Region::hand_over(const std::function<bool()>& replace) {
+  RegionImplementation& region = mapped(implementation_);
+  const SignalsBlocked quiet;
+  const bool done = region.hand_over(replace);
+  if (done) {
+    implementation_.reset();
+  }
+  return done;
+}
+
 void Region::flush(ByteRange range) {
   RegionImplementation& region = mapped(implementation_);
   const ByteRange pages = checked(region, range);

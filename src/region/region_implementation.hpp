@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -28,8 +29,12 @@ class RegionImplementation {
   virtual void unpin(ByteRange range) = 0;
   virtual void advise(Advice advice, ByteRange range) = 0;
   virtual void sync(ByteRange range) = 0;
+  virtual void write_back(ByteRange range) = 0;
   virtual void flush(ByteRange range) = 0;
   virtual void discard(ByteRange range) = 0;
+  virtual void update(ByteRange range, const std::function<void()>& change) = 0;
+  /// Whether `replace` did it; nothing is mapped by this object then.
+  virtual bool hand_over(const std::function<bool()>& replace) = 0;
   virtual void resize(std::uint64_t length) = 0;
   /// Writes back and unmaps; throws, and stays mapped, if something could not be written.
   virtual void unmap() = 0;

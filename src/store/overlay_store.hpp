@@ -43,9 +43,11 @@ class OverlayStore final : public Store {
   std::uint32_t max_reads_in_flight() const override { return base_->max_reads_in_flight(); }
   std::string name() const override { return "private copy of " + base_->name(); }
 
+  /// Whether the block (its offset divided by block_bytes) differs, or may differ, from the base's.
+  bool is_written(std::uint64_t block) const noexcept;
+
  private:
   bool align(std::uint64_t offset, Extent& extent) const noexcept;
-  bool is_written(std::uint64_t block) const noexcept;
   std::uint64_t run_end(std::uint64_t offset, std::uint64_t end) const noexcept;
   void set_written(std::uint64_t first, std::uint64_t end, bool written) noexcept;
   std::int64_t read_base(char* buffer, std::size_t bytes, std::uint64_t offset);

@@ -140,7 +140,7 @@ Region Process::place(const MapRequest& request, const Plan& plan) {
   options.page_size_bytes =
       std::min(*options.page_size_bytes, largest_power_of_two_in(reinterpret_cast<std::uintptr_t>(request.address)));
   if (replaces(request)) {
-    options.replace_mapping = true;
+    options.replacement = Replacement::reservation;
     return cache_->map(plan.store, options);
   }
   try {

@@ -1,4 +1,4 @@
-// RegionOptions::replace_mapping: a region inside a range that the program has reserved, and goes on owning.
+// Replacement::reservation: a region inside a range that the program has reserved, and goes on owning.
 #include <sys/mman.h>
 
 #include "region/engine_fixture.hpp"
@@ -28,7 +28,7 @@ class ReplaceMappingTest : public EngineTest {
   static RegionOptions at(void* address, std::uint64_t length) {
     RegionOptions options = read_write(page, length);
     options.address = address;
-    options.replace_mapping = true;
+    options.replacement = Replacement::reservation;
     return options;
   }
   /// Whether all of the range is mapped: only then could nobody else have got a part of it.
@@ -85,7 +85,7 @@ TEST_P(ReplaceMappingTest, ShrinkingLeavesReservedWhatItCutsOff) {
 TEST_P(ReplaceMappingTest, WithoutItNothingIsOverwritten) {
   Cache cache(cache_options(1 * mib));
   RegionOptions options = at(place_, 4 * page);
-  options.replace_mapping = false;
+  options.replacement = Replacement::none;
   EXPECT_THROW(cache.map(known_store(4 * page), options), PlatformError);
 }
 

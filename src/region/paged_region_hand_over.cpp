@@ -1,0 +1,113 @@
+// What others do to a region's bytes and addresses, without a gap that a thread could fall into: a change of the store
+// behind its back, and another mapping in its place.
+#include <algorithm>
+#include <vector>
+
+#include "platform/drop_pages.hpp"
+#include "platform/page_sizes.hpp"
+#include "region/paged_region_implementation.hpp"
+#include "region/userfaultfd_engine.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+
+namespace {
+
+/// Of a longer range only the pages that were ever used are held.
+constexpr std::uint64_t most_held_unused = 16384;
+
+}  // namespace
+
+// Takes pages for ourselves in ascending order, so that two threads that do so cannot wait for each other; what they
+// had in memory goes. Returns 0 or a negative errno value; `held` has those it came to.
+int PagedRegionImplementation::hold_pages(Pages pages, std::vector<std::uint64_t>& held) {
+  // Whoever waits for our pages with this lock held (a sync) must not have to wait for us to get it.
+  const std::lock_guard locked(write_mutex_);
+  int error = 0;
+  const auto hold_one = [&](std::uint64_t page) {
+    if (error == 0 && (error = hold_page_locked(page)) == 0) {
+      held.push_back(page);
+      drop_pages(region_.page_address(page), region_.page_mapped(page));
+      engine_->pager_.free_held(region_, page);
+    }
+  };
+  if (pages.end - pages.first > most_held_unused) {
+    region_.table.for_each_used(pages.first, pages.end, hold_one);
+  } else {
+    for (std::uint64_t page = pages.first; page < pages.end; ++page) {
+      hold_one(page);
+    }
+  }
+  return error;
+}
+
+void PagedRegionImplementation::update_pages(Pages pages, const std::function<void()>& change) {
+  std::vector<std::uint64_t> held;
+  held.reserve(std::min(pages.end - pages.first, most_held_unused));
+  const auto let_all_go = [&] {
+    for (const std::uint64_t page : held) {
+      let_go(page);
+    }
+  };
+  try {
+    if (const int error = hold_pages(pages, held); error != 0) {
+      refuse_write_back(error);
+    }
+    change();
+  } catch (...) {
+    let_all_go();
+    throw;
+  }
+  let_all_go();
+}
+
+void PagedRegionImplementation::update(ByteRange range, const std::function<void()>& change) {
+  const Pages pages = pages_of(range);
+  write_back(range);
+  update_pages(pages, change);
+  if (pages.end - pages.first > most_held_unused) {
+    update_pages(pages, [] {});  // What was read ahead meanwhile may be what the store had before.
+  }
+}
+
+bool PagedRegionImplementation::hand_over(const std::function<bool()>& replace) {
+  if (engine_->self_serving_.has_value()) {
+    throw Error(ENOTSUP, "a region that serves itself cannot be handed over: use fault mode notify");
+  }
+  const Pages all{0, region_.page_count()};
+  if (const int error = region_.writable ? write_back(all) : 0; error != 0) {
+    refuse_write_back(error);
+  }
+  // From here on no fault is answered: what is absent stays so, and what is clean stays protected.
+  leave_index();
+  quiesce();
+  const auto go_on = [&] {
+    reopen();
+    enter_index();
+    region_.userfaultfd->wake(region_.memory, round_up(size(), block_bytes));
+  };
+  if (const int error = region_.writable ? write_back(all) : 0; error != 0) {
+    go_on();
+    refuse_write_back(error);
+  }
+  engine_->pinned_bytes_.fetch_sub(region_.pinned_bytes.exchange(0));
+  engine_->pager_.retire_pages(region_, all.first, all.end);
+  const bool replaced = replace();
+  if (!replaced) {
+    drop_pages(region_.memory, round_up(size(), block_bytes));
+  }
+  engine_->pager_.release_retired(region_, all.first, all.end);
+  if (!replaced) {
+    go_on();
+    return false;
+  }
+  taken_down_ = true;
+  memory_.truncate(round_up(size(), block_bytes));
+  memory_.release();
+  // Who waited for us finds the new mapping.
+  region_.userfaultfd->wake(region_.memory, round_up(size(), block_bytes));
+  leave_engine();
+  return true;
+}
+
+}  // namespace tiermap

@@ -1,0 +1,69 @@
+// Every call that the library takes the place of does what the kernel's does: each case of mapping_program prints the
+// same lines through `tiermap run` as without it.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdio>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "platform/userfaultfd.hpp"
+#include "preload/served_program.hpp"
+
+namespace tiermap {
+namespace {
+
+const std::string program = std::string(TIERMAP_BINARY_FOLDER) + "/mapping-program";
+
+std::vector<std::string> case_names() {
+  std::vector<std::string> names;
+  FILE* list = ::popen(program.c_str(), "r");
+  std::array<char, 200> line{};
+  while (list != nullptr && std::fgets(line.data(), line.size(), list) != nullptr) {
+    names.emplace_back(line.data());
+    names.back().pop_back();
+  }
+  if (list != nullptr) {
+    ::pclose(list);
+  }
+  return names;
+}
+
+class CallsTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    const UserfaultfdProbe probe = probe_userfaultfd();
+    if (!probe.available || probe.user_mode_only) {
+      GTEST_SKIP() << "programs are served by userfaultfd messages, which this machine refuses";
+    }
+  }
+  ProgramRuns runs_;
+  const std::string command_ = program + " " + GetParam() + " " + runs_.path("file");
+};
+INSTANTIATE_TEST_SUITE_P(Cases, CallsTest, ::testing::ValuesIn(case_names()),
+                         [](const auto& test_case) { return test_case.param; });
+
+TEST_P(CallsTest, DoWhatTheKernelsDo) {
+  const ProgramResult plain = runs_.plain(command_);
+  ASSERT_EQ(plain.exit_code, 0) << plain.errors;
+  ASSERT_EQ(plain.output.find("WRONG"), std::string::npos) << plain.output;
+  const ProgramResult served = runs_.served(command_);
+  EXPECT_EQ(served.exit_code, plain.exit_code);
+  EXPECT_EQ(served.output, plain.output);
+  EXPECT_EQ(served.errors, plain.errors);
+  EXPECT_EQ(served.report.find(" 0 mappings served"), std::string::npos) << served.report;
+  EXPECT_NE(served.report.find(" mappings served"), std::string::npos) << served.report;
+}
+
+TEST_P(CallsTest, DoSoWithLargePagesAndLittleMemory) {
+  const ProgramResult plain = runs_.plain(command_);
+  const ProgramResult served =
+      runs_.served(command_, "--buffer 2500KiB --page-size 256KiB --minimum-size 64KiB --match '**'");
+  EXPECT_EQ(served.exit_code, plain.exit_code);
+  EXPECT_EQ(served.output, plain.output);
+  EXPECT_EQ(served.errors, plain.errors);
+}
+
+}  // namespace
+}  // namespace tiermap

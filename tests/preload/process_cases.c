@@ -1,0 +1,186 @@
+/* fork(), exec(), the end of the process, descriptors and threads. */
+#include "cases.h"
+
+#include <pthread.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+
+static int wait_for(pid_t child) {
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 200;
+}
+
+static void fork_reads(void) {
+  int descriptor = make_file();
+  unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ, MAP_SHARED, 0);
+  uint64_t sum = checksum(memory, file_bytes / 2);
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    unsigned char* again = map_file(descriptor, file_bytes, PROT_READ, MAP_SHARED, 0);
+    _exit(checksum(memory, file_bytes / 2) == sum && checksum(again, file_bytes) == checksum(memory, file_bytes) ? 7
+                                                                                                                 : 8);
+  }
+  printf("child %d\n", wait_for(child));
+  check("parent", checksum(memory, file_bytes / 2) == sum && memory[file_bytes - 1] == known_byte(file_bytes - 1));
+}
+
+static void fork_writes(void) {
+  int descriptor = make_file();
+  unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  unlink(file_path());
+  int another = make_file();
+  unsigned char* own = map_file(another, file_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, 0);
+  memory[70000] = 'a';
+  own[70000] = 'p';
+  own[70001] = 'q';
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    int right = memory[70000] == 'a' && own[70000] == 'p' && own[90000] == known_byte(90000);
+    memory[80000] = 'c';
+    own[70001] = 'c';
+    _exit(right ? 7 : 8);
+  }
+  printf("child %d\n", wait_for(child));
+  check("parent sees the child's", memory[80000] == 'c' && own[70001] == 'q');
+  memory[80001] = 'd';
+  munmap(memory, file_bytes);
+  printf("%llx %llx\n", (unsigned long long)file_checksum(descriptor), (unsigned long long)file_checksum(another));
+}
+
+static void spawn(void) {
+  int descriptor = make_file();
+  unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  memory[5] = 'v';
+  check("system", system("exit 3") == 3 << 8);
+  pid_t child = vfork();
+  if (child == 0) {
+    execlp("true", "true", (char*)NULL);
+    _exit(9);
+  }
+  printf("vfork %d\n", wait_for(child));
+  check("still", memory[5] == 'v' && memory[70000] == known_byte(70000));
+}
+
+static void exec_keeps(void) {
+  int descriptor = make_file();
+  unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  memset(memory + 100, 'e', 50);
+  memcpy(memory, "line\n", 5);
+  fflush(stdout);
+  execlp("head", "head", "-n1", file_path(), (char*)NULL);
+}
+
+static void exit_keeps(void) {
+  int descriptor = make_file();
+  for (int how = 0; how < 3; ++how) {
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+      unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+      memset(memory + how * 100000, 'x', 100);
+      if (how == 0) {
+        _exit(0);
+      }
+      if (how == 1) {
+        exit(0);
+      }
+      abort();
+    }
+    int code = wait_for(child);
+    unsigned char bytes[100];
+    check(how == 2 ? "abort" : "exit",
+          code == (how == 2 ? 200 : 0) && pread(descriptor, bytes, 100, how * 100000) == 100 && bytes[99] == 'x');
+  }
+}
+
+static void close_everything(void) {
+  int descriptor = make_file();
+  unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  memory[5] = 'k';
+  int closed = 0;
+  for (int number = 3; number < 256; ++number) {
+    closed += close(number) == 0;
+  }
+  printf("%d closed\n", closed);
+  check("close_range", close_range(3, ~0U, 0) == 0);
+  check("served on", checksum(memory, file_bytes) != 0 && memory[5] == 'k');
+  memset(memory, 'z', file_bytes);
+  check("unmap", munmap(memory, file_bytes) == 0);
+  printf("%llx\n", (unsigned long long)file_checksum(open(file_path(), O_RDONLY)));
+}
+
+enum { workers = 3, cells = 512 };
+static atomic_int stop;
+static unsigned char* counted;
+static uint64_t done[workers];
+
+/* Each counts in cells of its own, spread over the file. */
+static void* count_up(void* argument) {
+  uint64_t worker = (uint64_t)(uintptr_t)argument;
+  for (uint64_t turn = 0; atomic_load(&stop) == 0; ++turn) {
+    uint64_t cell = (turn * 7919) % cells;
+    ++*(uint64_t*)(counted + cell * (file_bytes / cells) + worker * 64);
+    ++done[worker];
+  }
+  return NULL;
+}
+
+/* The mapping changes hands under threads that store to it. */
+static void threads(void) {
+  for (int how = 0; how < 4; ++how) {
+    unlink(file_path()); /* The descriptors stay open: each file is another one. */
+    int descriptor = make_file();
+    memset(done, 0, sizeof done);
+    atomic_store(&stop, 0);
+    ftruncate(descriptor, 0);
+    ftruncate(descriptor, file_bytes + page_bytes);
+    counted =
+        map_file(descriptor, file_bytes + page_bytes, PROT_READ | PROT_WRITE, how == 3 ? MAP_PRIVATE : MAP_SHARED, 0);
+    pthread_t threads[workers];
+    for (uint64_t worker = 0; worker < workers; ++worker) {
+      pthread_create(&threads[worker], NULL, count_up, (void*)(uintptr_t)worker);
+    }
+    usleep(50000);
+    fflush(stdout);
+    if (how == 0) {
+      munmap(counted + file_bytes, page_bytes);
+    } else if (how == 1 || how == 3) {
+      pid_t child = fork();
+      if (child == 0) {
+        _exit(0);
+      }
+      wait_for(child);
+    } else {
+      unsigned char bytes[100];
+      for (int round = 0; round < 100; ++round) {
+        pwrite(descriptor, "bytes", 5, 4096 * round + 3000);
+        pread(descriptor, bytes, 100, 4096 * round);
+        msync(counted, file_bytes, MS_ASYNC);
+      }
+    }
+    usleep(50000);
+    atomic_store(&stop, 1);
+    uint64_t expected = 0;
+    uint64_t found = 0;
+    for (uint64_t worker = 0; worker < workers; ++worker) {
+      pthread_join(threads[worker], NULL);
+      expected += done[worker];
+      for (uint64_t cell = 0; cell < cells; ++cell) {
+        found += *(uint64_t*)(counted + cell * (file_bytes / cells) + worker * 64);
+      }
+    }
+    check("nothing lost", expected == found && expected > 0);
+    munmap(counted, file_bytes + page_bytes);
+  }
+}
+
+const struct test_case process_cases[] = {
+    {"fork_reads", fork_reads}, {"fork_writes", fork_writes},
+    {"spawn", spawn},           {"exec_keeps", exec_keeps},
+    {"exit_keeps", exit_keeps}, {"close_everything", close_everything},
+    {"threads", threads},       {NULL, NULL},
+};

@@ -1,0 +1,10 @@
+PRAGMA mmap_size=1073741824;
+SELECT c, count(*), sum(length(b)), max(b) FROM t GROUP BY c ORDER BY c LIMIT 20;
+UPDATE t SET b = b || 'x' WHERE c < 100;
+SELECT count(*), sum(length(b)) FROM t;
+DELETE FROM t WHERE c > 900;
+INSERT INTO t SELECT a + 1000000, b || b, c FROM t WHERE c < 300;
+SELECT sum(length(b)), max(a) FROM t WHERE c BETWEEN 5 AND 50;
+VACUUM;
+PRAGMA integrity_check;
+SELECT sum(length(b)), max(a) FROM t;

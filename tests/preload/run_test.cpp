@@ -1,0 +1,152 @@
+// `tiermap run` itself: it becomes the program, chooses what is served, and says what it cannot do.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "platform/userfaultfd.hpp"
+#include "preload/glob.hpp"
+#include "preload/served_program.hpp"
+
+namespace tiermap {
+namespace {
+
+const std::string program = std::string(TIERMAP_BINARY_FOLDER) + "/mapping-program";
+
+class RunTest : public ::testing::Test {
+ protected:
+  ProgramResult run(const std::string& arguments) const {
+    return runs_.plain(std::string(TIERMAP_BINARY_FOLDER) + "/tiermap run " + arguments);
+  }
+  void expect_refusal(const std::string& arguments, int exit_code, const std::string& why) const {
+    const ProgramResult result = run(arguments);
+    EXPECT_EQ(result.exit_code, exit_code) << arguments;
+    EXPECT_EQ(result.output, "");
+    EXPECT_NE(result.errors.find(why), std::string::npos) << result.errors;
+    EXPECT_EQ(std::ranges::count(result.errors, '\n'), 1) << result.errors;
+  }
+  /// A case that maps a file of 4 MiB.
+  std::string mapping_case() const { return program + " read_shared " + runs_.path("file"); }
+  static bool can_serve() {
+    const UserfaultfdProbe probe = probe_userfaultfd();
+    return probe.available && !probe.user_mode_only;
+  }
+  ProgramRuns runs_;
+};
+
+TEST_F(RunTest, ExitCodesAndStreamsAreTheProgramsOwn) {
+  for (const char* command : {"sh -c 'echo out; echo err >&2; exit 7'", "sh -c 'kill -TERM $$'", "cat", "true", "false",
+                              "sh -c 'sh -c \"exit 3\"; echo $?'", "printenv HOME"}) {
+    const ProgramResult plain = runs_.plain(command);
+    const ProgramResult result = run(std::string("-- ") + command);
+    EXPECT_EQ(result.exit_code, plain.exit_code) << command;
+    EXPECT_EQ(result.output, plain.output) << command;
+    EXPECT_EQ(result.errors, plain.errors) << command;
+  }
+}
+
+TEST_F(RunTest, SaysWhatCannotBeRun) {
+  expect_refusal("-- no-such-program-anywhere", 127, "not found");
+  expect_refusal("-- /etc/passwd", 126, "cannot be run");
+  expect_refusal("", 2, "COMMAND");
+  expect_refusal("--buffer 5parsecs -- true", 2, "5parsecs");
+  expect_refusal("--page-size 5000 -- true", 2, "5000");
+  expect_refusal("--policy newest -- true", 2, "newest");
+  expect_refusal("--minimum-size some -- true", 2, "some");
+}
+
+TEST_F(RunTest, ProgramsThatCannotBeServed) {
+  const std::string still = runs_.path("still");
+  std::ofstream(runs_.path("still.c")) << "int main(void) { return 5; }\n";
+  if (runs_.plain("cc -static -o still still.c").exit_code != 0) {
+    GTEST_SKIP() << "no static C library here";
+  }
+  expect_refusal("-- " + still, 2, "is linked statically");
+  const ProgramResult anyway = run("--anyway -- " + still);
+  EXPECT_EQ(anyway.exit_code, 5);
+  EXPECT_NE(anyway.errors.find("it runs without Tiermap"), std::string::npos);
+  std::ofstream(runs_.path("script")) << "#!" << still << "\n";
+  std::filesystem::copy_file(runs_.path("script"), runs_.path("named"));
+  ::chmod(runs_.path("named").c_str(), 0755);
+  expect_refusal("-- " + runs_.path("named"), 2, "is linked statically");
+}
+
+TEST_F(RunTest, ProgramsWithOtherRights) {
+  std::filesystem::copy_file("/bin/true", runs_.path("other"));
+  constexpr uid_t nobody = 65534;
+  if (::chown(runs_.path("other").c_str(), nobody, nobody) != 0) {
+    GTEST_SKIP() << "only root can make a set-user-ID program of another's";
+  }
+  ::chmod(runs_.path("other").c_str(), 04755);
+  expect_refusal("-- " + runs_.path("other"), 2, "other rights");
+}
+
+TEST_F(RunTest, ChoosesWhatIsServed) {
+  if (!can_serve()) {
+    GTEST_SKIP() << "programs are served by userfaultfd messages, which this machine refuses";
+  }
+  const auto serves = [&](const std::string& options) {
+    const ProgramResult result = run("--buffer 16MiB --verbose " + options + " -- " + mapping_case());
+    EXPECT_EQ(result.exit_code, 0);
+    return result.errors.find("tiermap: serves " + runs_.path("file")) != std::string::npos;
+  };
+  EXPECT_TRUE(serves(""));
+  EXPECT_TRUE(serves("--match '**/file'"));
+  EXPECT_TRUE(serves("--match other --match 'f*'"));
+  EXPECT_FALSE(serves("--match '/nowhere/**'"));
+  EXPECT_FALSE(serves("--exclude file"));
+  EXPECT_FALSE(serves("--minimum-size 5MiB"));
+  EXPECT_TRUE(serves("--read-only"));
+}
+
+TEST_F(RunTest, PatternsAreAsInAShell) {
+  using preload::matches;
+  EXPECT_TRUE(matches("/data/**", "/data/a/b/c.bin"));
+  EXPECT_TRUE(matches("/data/*.bin", "/data/a.bin"));
+  EXPECT_FALSE(matches("/data/*.bin", "/data/a/b.bin"));
+  EXPECT_TRUE(matches("/data/**/*.bin", "/data/b.bin"));
+  EXPECT_TRUE(matches("/data/**/*.bin", "/data/a/c/b.bin"));
+  EXPECT_TRUE(matches("*.db", "/anywhere/at/all.db"));
+  EXPECT_TRUE(matches("part-[0-9]?", "/x/part-42"));
+  EXPECT_FALSE(matches("part-[!0-9]?", "/x/part-42"));
+  EXPECT_FALSE(matches("", "/x"));
+  EXPECT_TRUE(matches("[", "/x/["));
+  EXPECT_FALSE(matches("/data", "/data/"));
+}
+
+TEST_F(RunTest, ReportsAndGoesOnInChildren) {
+  if (!can_serve()) {
+    GTEST_SKIP() << "programs are served by userfaultfd messages, which this machine refuses";
+  }
+  const ProgramResult result = runs_.served("sh -c '" + mapping_case() + " >first; " + mapping_case() + "'");
+  EXPECT_EQ(result.exit_code, 0);
+  for (const char* part : {"1 mappings served", "faults; ", "4.00 MiB read", "budget of 16.0 MiB"}) {
+    EXPECT_NE(result.report.find(part), std::string::npos) << result.report;
+  }
+  EXPECT_NE(result.report.find("served"), result.report.rfind("served")) << "a report for each process";
+  const ProgramResult on_standard_error = run("--buffer 16MiB --report -- " + mapping_case());
+  EXPECT_NE(on_standard_error.errors.find("1 mappings served"), std::string::npos);
+}
+
+TEST_F(RunTest, HandsOnWhatTheFileOfOptionsSays) {
+  if (!can_serve()) {
+    GTEST_SKIP() << "programs are served by userfaultfd messages, which this machine refuses";
+  }
+  std::ofstream(runs_.path("options.yaml")) << "buffer_size: 24MiB\n";
+  const ProgramResult result = runs_.plain("env TIERMAP_CONFIG=" + runs_.path("options.yaml") + " " +
+                                           TIERMAP_BINARY_FOLDER + "/tiermap run --report -- " + mapping_case());
+  EXPECT_NE(result.errors.find("budget of 24.0 MiB"), std::string::npos) << result.errors;
+}
+
+TEST_F(RunTest, WithoutUserfaultfdProgramsRunByTheKernel) {
+  // A budget that no page fits into stands for whatever keeps the engine from starting.
+  const ProgramResult result = run("--buffer 16KiB --verbose -- " + mapping_case());
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_NE(result.errors.find("to the kernel: budget of"), std::string::npos) << result.errors;
+  EXPECT_EQ(result.output, runs_.plain(mapping_case()).output);
+}
+
+}  // namespace
+}  // namespace tiermap

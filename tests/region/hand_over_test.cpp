@@ -1,0 +1,220 @@
+// write_back(), update() and hand_over(): what others do to a region's bytes and addresses meets no gap.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "region/engine_fixture.hpp"
+#include "store/faulty_store.hpp"
+#include "store/temporary_directory.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr std::uint64_t page = 64 * kib;
+constexpr std::uint64_t length = 32 * page;
+
+class HandOverTest : public EngineTest {
+ protected:
+  HandOverTest() { EXPECT_EQ(::ftruncate(descriptor_, length), 0); }
+  ~HandOverTest() override { ::close(descriptor_); }
+  std::byte byte_at(std::uint64_t offset) const {
+    std::byte byte{};
+    EXPECT_EQ(::pread(descriptor_, &byte, 1, static_cast<off_t>(offset)), 1);
+    return byte;
+  }
+  /// A mapping of the kernel's in the region's place.
+  bool replace(const std::byte* start) const {
+    return ::mmap(const_cast<std::byte*>(start), length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor_,
+                  0) != MAP_FAILED;
+  }
+
+  TemporaryDirectory folder_;
+  std::string path_ = folder_.path() + "/file";
+  int descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+};
+INSTANTIATE_TEST_SUITE_P(Engines, HandOverTest, every_engine, engine_name);
+
+/// Only regions that are served by messages can be.
+class HandedOverTest : public HandOverTest {};
+INSTANTIATE_TEST_SUITE_P(Engines, HandedOverTest,
+                         ::testing::Values(EngineChoice{FaultMode::notify, Placement::automatic, "notify"},
+                                           EngineChoice{FaultMode::notify, Placement::move, "notify_move"},
+                                           EngineChoice{FaultMode::notify, Placement::copy, "notify_copy"}),
+                         engine_name);
+
+TEST_P(HandOverTest, WriteBackReachesTheFile) {
+  Cache cache(cache_options(8 * mib));
+  Region region = cache.map(path_, read_write(page));
+  region.data()[5 * page] = std::byte{5};
+  region.write_back({5 * page, 1});
+  EXPECT_EQ(byte_at(5 * page), std::byte{5});
+  EXPECT_EQ(region.data()[5 * page], std::byte{5});
+}
+
+TEST_P(HandOverTest, UpdateShowsWhatWasChanged) {
+  Cache cache(cache_options(8 * mib));
+  Region region = cache.map(path_, read_write(page));
+  region.data()[3 * page + 7] = std::byte{1};
+  region.data()[4 * page] = std::byte{2};
+  region.update({3 * page, 100}, [&] {
+    EXPECT_EQ(byte_at(3 * page + 7), std::byte{1});
+    const std::byte byte{9};
+    EXPECT_EQ(::pwrite(descriptor_, &byte, 1, 3 * page + 8), 1);
+  });
+  EXPECT_EQ(region.data()[3 * page + 7], std::byte{1});
+  EXPECT_EQ(region.data()[3 * page + 8], std::byte{9});
+  EXPECT_EQ(region.data()[4 * page], std::byte{2});
+}
+
+TEST_P(HandOverTest, UpdatePassesOnWhatIsThrownAndLetsGo) {
+  Cache cache(cache_options(8 * mib));
+  Region region = cache.map(path_, read_write(page));
+  region.data()[0] = std::byte{1};
+  EXPECT_THROW(region.update({0, page}, [] { throw std::runtime_error("no"); }), std::runtime_error);
+  EXPECT_EQ(region.data()[0], std::byte{1});
+}
+
+TEST_P(HandOverTest, UpdateLosesNoStoreNextToIt) {
+  Cache cache(cache_options(8 * mib));
+  Region region = cache.map(path_, read_write(page));
+  std::atomic<bool> stop{false};
+  std::uint64_t stores = 0;
+  auto* counter = reinterpret_cast<volatile std::uint64_t*>(region.data());
+  std::thread writer([&] {
+    for (; !stop.load(); ++stores) {
+      *counter = *counter + 1;
+    }
+  });
+  for (std::uint64_t round = 1; round <= 200; ++round) {
+    const auto byte = static_cast<std::byte>(round);
+    region.update({1000, 1}, [&] { EXPECT_EQ(::pwrite(descriptor_, &byte, 1, 1000), 1); });
+    EXPECT_EQ(region.data()[1000], byte);
+  }
+  stop.store(true);
+  writer.join();
+  EXPECT_EQ(*counter, stores);
+}
+
+TEST_P(HandOverTest, UpdateOfALongRange) {
+  Cache cache(cache_options(8 * mib));
+  RegionOptions options = read_only(4 * kib);
+  options.length = 4096 * mib;
+  Region region = cache.map(path_, options);
+  EXPECT_EQ(touch(region.data() + length - 1), std::byte{0});
+  region.update({0, region.size()}, [&] {
+    const std::byte byte{7};
+    EXPECT_EQ(::pwrite(descriptor_, &byte, 1, length - 1), 1);
+  });
+  EXPECT_EQ(touch(region.data() + length - 1), std::byte{7});
+}
+
+TEST_P(HandedOverTest, KeepsEveryByte) {
+  Cache cache(cache_options(1 * mib));
+  Region region = cache.map(path_, read_write(page));
+  std::byte* start = region.data();
+  for (std::uint64_t offset = 0; offset < length; offset += 1000) {
+    start[offset] = static_cast<std::byte>(offset / 1000);
+  }
+  ASSERT_TRUE(region.hand_over([&] { return replace(start); }));
+  EXPECT_FALSE(region);
+  for (std::uint64_t offset = 0; offset < length; offset += 1000) {
+    ASSERT_EQ(start[offset], static_cast<std::byte>(offset / 1000));
+  }
+  EXPECT_EQ(cache.statistics().resident_bytes, 0U);
+  ::munmap(start, length);
+  // The frames can be used again.
+  Region next = cache.map(path_, read_write(page));
+  EXPECT_EQ(next.data()[1000], std::byte{1});
+}
+
+TEST_P(HandedOverTest, GoesOnWhereNothingReplacedIt) {
+  Cache cache(cache_options(8 * mib));
+  Region region = cache.map(path_, read_write(page));
+  region.data()[page] = std::byte{3};
+  EXPECT_FALSE(region.hand_over([] { return false; }));
+  EXPECT_EQ(region.data()[page], std::byte{3});
+  region.data()[2 * page] = std::byte{4};
+  region.unmap();
+  EXPECT_EQ(byte_at(2 * page), std::byte{4});
+}
+
+TEST_P(HandedOverTest, IsNotNoticedByThreadsThatStore) {
+  Cache cache(cache_options(1 * mib));
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_EQ(::ftruncate(descriptor_, 0), 0);
+    ASSERT_EQ(::ftruncate(descriptor_, length), 0);
+    Region region = cache.map(path_, read_write(page));
+    std::byte* start = region.data();
+    std::atomic<bool> stop{false};
+    constexpr std::uint64_t writers = 3;
+    std::uint64_t stores[writers] = {};
+    std::vector<std::thread> threads;
+    for (std::uint64_t writer = 0; writer < writers; ++writer) {
+      threads.emplace_back([&, writer] {
+        for (std::uint64_t turn = 0; !stop.load(); ++turn, ++stores[writer]) {
+          auto* cell = reinterpret_cast<volatile std::uint64_t*>(start + turn * 7 % 32 * page + writer * 8);
+          *cell = *cell + 1;
+        }
+      });
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    ASSERT_TRUE(region.hand_over([&] { return replace(start); }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    stop.store(true);
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+    for (std::uint64_t writer = 0; writer < writers; ++writer) {
+      std::uint64_t sum = 0;
+      for (std::uint64_t cell = 0; cell < 32; ++cell) {
+        sum += *reinterpret_cast<std::uint64_t*>(start + cell * page + writer * 8);
+      }
+      EXPECT_EQ(sum, stores[writer]);
+    }
+    ::munmap(start, length);
+  }
+}
+
+TEST_P(HandedOverTest, StaysMappedWhereItCannotBeWritten) {
+  Cache cache(cache_options(8 * mib));
+  auto store = std::make_shared<FaultyStore>(known_store(8 * page));
+  Region region = cache.map(store, read_write(page));
+  region.data()[0] = std::byte{1};
+  store->on_write([](auto) { return FaultyStore::fail(ENOSPC); });
+  EXPECT_THROW(region.hand_over([] { return true; }), Error);
+  EXPECT_EQ(region.data()[0], std::byte{1});
+  store->on_write([](auto) { return FaultyStore::pass(); });
+  region.unmap();
+}
+
+TEST_P(HandOverTest, IsRefusedWhereThreadsServeThemselves) {
+  if (GetParam().fault_mode == FaultMode::self_serving) {
+    Cache cache(cache_options(8 * mib));
+    Region region = cache.map(path_, read_write(page));
+    EXPECT_THROW(region.hand_over([] { return true; }), Error);
+    EXPECT_EQ(region.data()[0], std::byte{0});
+  }
+}
+
+TEST_P(HandOverTest, ReplacesWhatIsMapped) {
+  Cache cache(cache_options(8 * mib));
+  void* taken = ::mmap(nullptr, length + 2 * mib, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  auto* aligned = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(taken) + 2 * mib) & ~(2 * mib - 1));
+  RegionOptions options = read_write(page);
+  options.address = aligned;
+  EXPECT_THROW(cache.map(path_, options), PlatformError);
+  options.replacement = Replacement::mapping;
+  Region region = cache.map(path_, options);
+  EXPECT_EQ(region.data(), aligned);
+  EXPECT_EQ(region.data()[5], std::byte{0});
+  region.unmap();
+  ::munmap(taken, length + 2 * mib);
+}
+
+}  // namespace
+}  // namespace tiermap

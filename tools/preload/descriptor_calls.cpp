@@ -1,0 +1,219 @@
+// Opening, closing and locking files.
+#include <errno.h>
+#include <linux/close_range.h>
+#include <stdarg.h>
+
+#include "preload/served_file.hpp"
+
+using tiermap::preload::around_change;
+using tiermap::preload::FileIdentity;
+using tiermap::preload::Mappings;
+using tiermap::preload::mappings_for_caller;
+using tiermap::preload::next_calls;
+using tiermap::preload::served_file;
+using tiermap::preload::served_mappings;
+using tiermap::preload::ServedFile;
+
+namespace {
+
+/// Opening with O_TRUNC changes the file that is there.
+template <typename Call>
+int open_file(int directory, const char* path, int flags, Call call) {
+  if ((flags & O_TRUNC) == 0 || served_mappings() == nullptr) {
+    return call();
+  }
+  const auto before = static_cast<int>(::syscall(SYS_openat, directory, path, O_PATH | O_CLOEXEC));
+  if (before < 0) {
+    return call();
+  }
+  const int result = around_change(before, 0, INT64_MAX, call);
+  const int error = errno;
+  ::syscall(SYS_close, before);
+  errno = error;
+  return result;
+}
+
+int open_at(int directory, const char* path, int flags, mode_t mode) {
+  return open_file(directory, path, flags, [&] {
+    return next_calls().openat == nullptr ? static_cast<int>(::syscall(SYS_openat, directory, path, flags, mode))
+                                          : next_calls().openat(directory, path, flags, mode);
+  });
+}
+
+bool takes_mode(int flags) noexcept {
+  return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
+}
+
+int refuse(int error_number) noexcept {
+  errno = error_number;
+  return -1;
+}
+
+Mappings* owner_of(int descriptor) noexcept {
+  Mappings* mappings = mappings_for_caller();
+  return mappings != nullptr && mappings->own_descriptors().owns(descriptor) ? mappings : nullptr;
+}
+
+int close_range_but_own(unsigned first, unsigned last, int flags) noexcept {
+  const Mappings* mappings = mappings_for_caller();
+  if (mappings == nullptr || !mappings->own_descriptors().owns_any(first, last)) {
+    return static_cast<int>(::syscall(SYS_close_range, first, last, flags));
+  }
+  constexpr auto most = static_cast<unsigned>(tiermap::preload::OwnDescriptors::most);
+  for (unsigned number = first; number <= last && number < most; ++number) {
+    if (mappings->own_descriptors().owns(static_cast<int>(number))) {
+      if (number > first) {
+        ::syscall(SYS_close_range, first, number - 1, flags);
+      }
+      first = number + 1;
+    }
+  }
+  return first <= last ? static_cast<int>(::syscall(SYS_close_range, first, last, flags)) : 0;
+}
+
+/// A lock taken may mean that others have changed the file, one given up that they will look.
+template <typename Call>
+int around_lock(int descriptor, bool unlocks, Call call) {
+  const ServedFile file = served_file(descriptor, false);
+  if (file && unlocks) {
+    file.mappings->unlocking(file.file);
+  }
+  const int result = call();
+  const int error = errno;
+  if (file && !unlocks && result == 0) {
+    file.mappings->locked(file.file);
+  }
+  errno = error;
+  return result;
+}
+
+int control(int descriptor, int command, void* argument) {
+  const auto call = [&] {
+    return next_calls().fcntl == nullptr ? static_cast<int>(::syscall(SYS_fcntl, descriptor, command, argument))
+                                         : next_calls().fcntl(descriptor, command, argument);
+  };
+  const bool ends_with_descriptor = command == F_SETLK || command == F_SETLKW;
+  if (!ends_with_descriptor && command != F_OFD_SETLK && command != F_OFD_SETLKW) {
+    return call();
+  }
+  if (Mappings* mappings = mappings_for_caller(); mappings != nullptr && ends_with_descriptor) {
+    mappings->note_record_lock();
+  }
+  if (served_mappings() == nullptr || argument == nullptr) {
+    return call();
+  }
+  return around_lock(descriptor, static_cast<const struct flock*>(argument)->l_type == F_UNLCK, call);
+}
+
+}  // namespace
+
+TIERMAP_EXPORTED int open(const char* path, int flags, ...) {
+  va_list more;
+  va_start(more, flags);
+  const mode_t mode = takes_mode(flags) ? va_arg(more, mode_t) : 0;
+  va_end(more);
+  return open_at(AT_FDCWD, path, flags, mode);
+}
+TIERMAP_EXPORTED int open64(const char* path, int flags, ...) {
+  va_list more;
+  va_start(more, flags);
+  const mode_t mode = takes_mode(flags) ? va_arg(more, mode_t) : 0;
+  va_end(more);
+  return open_at(AT_FDCWD, path, flags, mode);
+}
+TIERMAP_EXPORTED int openat(int directory, const char* path, int flags, ...) {
+  va_list more;
+  va_start(more, flags);
+  const mode_t mode = takes_mode(flags) ? va_arg(more, mode_t) : 0;
+  va_end(more);
+  return open_at(directory, path, flags, mode);
+}
+TIERMAP_EXPORTED int openat64(int directory, const char* path, int flags, ...) {
+  va_list more;
+  va_start(more, flags);
+  const mode_t mode = takes_mode(flags) ? va_arg(more, mode_t) : 0;
+  va_end(more);
+  return open_at(directory, path, flags, mode);
+}
+TIERMAP_EXPORTED int creat(const char* path, mode_t mode) {
+  return open_at(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, mode);
+}
+TIERMAP_EXPORTED int creat64(const char* path, mode_t mode) {
+  return creat(path, mode);
+}
+// What the compiler makes of calls without a mode.
+TIERMAP_EXPORTED int __open_2(const char* path, int flags) {
+  return open_at(AT_FDCWD, path, flags, 0);
+}
+TIERMAP_EXPORTED int __open64_2(const char* path, int flags) {
+  return open_at(AT_FDCWD, path, flags, 0);
+}
+TIERMAP_EXPORTED int __openat_2(int directory, const char* path, int flags) {
+  return open_at(directory, path, flags, 0);
+}
+TIERMAP_EXPORTED int __openat64_2(int directory, const char* path, int flags) {
+  return open_at(directory, path, flags, 0);
+}
+
+TIERMAP_EXPORTED int close(int descriptor) {
+  if (next_calls().close == nullptr) {
+    return static_cast<int>(::syscall(SYS_close, descriptor));
+  }
+  if (owner_of(descriptor) != nullptr) {
+    return refuse(EBADF);
+  }
+  Mappings* mappings = mappings_for_caller();
+  if (mappings == nullptr || !mappings->has_retired()) {
+    return next_calls().close(descriptor);
+  }
+  struct stat status = {};
+  const bool known = tiermap::preload::kernel::status(descriptor, &status) == 0;
+  const int result = next_calls().close(descriptor);
+  const int error = errno;
+  if (known && result == 0 && mappings->owned_by_caller()) {
+    mappings->release_retired(FileIdentity::of(status));
+  }
+  errno = error;
+  return result;
+}
+TIERMAP_EXPORTED int close_range(unsigned first, unsigned last, int flags) noexcept {
+  return close_range_but_own(first, last, flags);
+}
+TIERMAP_EXPORTED void closefrom(int first) noexcept {
+  close_range_but_own(first < 0 ? 0 : static_cast<unsigned>(first), ~0U, 0);
+}
+TIERMAP_EXPORTED int dup2(int from, int to) noexcept {
+  return owner_of(to) != nullptr ? refuse(EBUSY) : static_cast<int>(::syscall(SYS_dup2, from, to));
+}
+TIERMAP_EXPORTED int dup3(int from, int to, int flags) noexcept {
+  return owner_of(to) != nullptr ? refuse(EBUSY) : static_cast<int>(::syscall(SYS_dup3, from, to, flags));
+}
+
+TIERMAP_EXPORTED int fcntl(int descriptor, int command, ...) {
+  va_list more;
+  va_start(more, command);
+  void* argument = va_arg(more, void*);
+  va_end(more);
+  return control(descriptor, command, argument);
+}
+TIERMAP_EXPORTED int fcntl64(int descriptor, int command, ...) {
+  va_list more;
+  va_start(more, command);
+  void* argument = va_arg(more, void*);
+  va_end(more);
+  return control(descriptor, command, argument);
+}
+TIERMAP_EXPORTED int lockf(int descriptor, int command, off_t length) {
+  if (Mappings* mappings = mappings_for_caller()) {
+    mappings->note_record_lock();
+  }
+  const auto call = [&] { return next_calls().lockf(descriptor, command, length); };
+  return command == F_TEST ? call() : around_lock(descriptor, command == F_ULOCK, call);
+}
+TIERMAP_EXPORTED int lockf64(int descriptor, int command, off_t length) {
+  return lockf(descriptor, command, length);
+}
+TIERMAP_EXPORTED int flock(int descriptor, int operation) noexcept {
+  return around_lock(descriptor, (operation & LOCK_UN) != 0,
+                     [&] { return static_cast<int>(::syscall(SYS_flock, descriptor, operation)); });
+}

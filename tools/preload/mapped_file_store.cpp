@@ -1,0 +1,69 @@
+#include "preload/mapped_file_store.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "preload/kernel_calls.hpp"
+
+namespace tiermap::preload {
+
+MappedFileStore::MappedFileStore(int program_descriptor, const std::string& path, bool writable, std::uint64_t first)
+    : first_(first) {
+  // By this name also where the file has been renamed or deleted, or the program is in a changed root.
+  OpenedFile opened = open_file("/proc/self/fd/" + std::to_string(program_descriptor), writable, true);
+  descriptor_ = opened.file.buffered();
+  direct_descriptor_ = opened.file.descriptor();
+  inner_ = std::make_unique<FileStore>(path, std::move(opened), writable, FileOptions{});
+}
+
+std::uint64_t MappedFileStore::actual_bytes() const noexcept {
+  const int saved = errno;
+  struct stat status = {};
+  const bool seen = ::fstat(descriptor_, &status) == 0;
+  errno = saved;
+  return seen ? static_cast<std::uint64_t>(status.st_size) : 0;
+}
+
+// Of the kernel's pages those wholly past the end raise SIGBUS; of the region's pages, which are larger, all that have
+// not one byte of the file.
+bool MappedFileStore::page_is_past_end(std::uint64_t offset, std::uint64_t size) const noexcept {
+  return first_ + (offset - first_) / page_bytes_ * page_bytes_ >= size;
+}
+
+std::int64_t MappedFileStore::read(void* buffer, std::size_t bytes, std::uint64_t offset) {
+  if (page_is_past_end(offset, actual_bytes())) {
+    return -EIO;
+  }
+  return inner_->read(buffer, bytes, offset);
+}
+
+std::int64_t MappedFileStore::write(const void* buffer, std::size_t bytes, std::uint64_t offset) {
+  const std::uint64_t size = actual_bytes();
+  const auto inside = static_cast<std::size_t>(offset < size ? std::min<std::uint64_t>(bytes, size - offset) : 0);
+  if (inside == 0) {
+    return static_cast<std::int64_t>(bytes);
+  }
+  const std::int64_t put = inner_->write(buffer, inside, offset);
+  return put == static_cast<std::int64_t>(inside) ? static_cast<std::int64_t>(bytes) : put;
+}
+
+bool MappedFileStore::locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& extent) const noexcept {
+  const std::uint64_t size = actual_bytes();
+  if (bytes == 0 || page_is_past_end(offset, size)) {
+    return false;
+  }
+  if (offset >= kernel::round_up(size)) {
+    extent = {-1, offset, bytes, true};
+    return true;
+  }
+  return inner_->locate_read(offset, bytes, extent);
+}
+
+bool MappedFileStore::locate_write(std::uint64_t offset, std::uint64_t bytes, Extent& extent) noexcept {
+  const std::uint64_t size = actual_bytes();
+  return bytes <= size && offset <= size - bytes && inner_->locate_write(offset, bytes, extent);
+}
+
+}  // namespace tiermap::preload

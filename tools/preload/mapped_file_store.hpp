@@ -1,0 +1,50 @@
+// The file behind one mapping of a program, as mmap() sees it: pages wholly past the end of the file cannot be read,
+// writes never make it longer, and what others add to it or cut off is seen at once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "store/file_store.hpp"
+
+namespace tiermap::preload {
+
+class MappedFileStore final : public Store {
+ public:
+  /// Opens the file of an open descriptor again, for itself. `first` is the offset where the mapping begins. Throws
+  /// StoreError.
+  MappedFileStore(int program_descriptor, const std::string& path, bool writable, std::uint64_t first);
+
+  /// A page of the region: set before it is mapped.
+  void set_page_bytes(std::uint64_t bytes) noexcept { page_bytes_ = bytes; }
+
+  int direct_descriptor() const noexcept { return direct_descriptor_; }
+  /// Not through O_DIRECT: for mappings of the kernel's in place of the region. Open as long as this object.
+  int descriptor() const noexcept { return descriptor_; }
+  /// The file's size now.
+  std::uint64_t actual_bytes() const noexcept;
+
+  std::uint64_t size_bytes() const override { return actual_bytes(); }
+  bool writable() const override { return inner_->writable(); }
+  /// What lies past the end is dropped, not refused.
+  bool growable() const override { return true; }
+  std::int64_t read(void* buffer, std::size_t bytes, std::uint64_t offset) override;
+  std::int64_t write(const void* buffer, std::size_t bytes, std::uint64_t offset) override;
+  int flush() override { return inner_->flush(); }
+  bool locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& extent) const noexcept override;
+  bool locate_write(std::uint64_t offset, std::uint64_t bytes, Extent& extent) noexcept override;
+  std::uint32_t direct_alignment() const override { return inner_->direct_alignment(); }
+  std::string name() const override { return inner_->name(); }
+
+ private:
+  bool page_is_past_end(std::uint64_t offset, std::uint64_t size) const noexcept;
+
+  std::unique_ptr<FileStore> inner_;
+  int descriptor_ = -1;
+  int direct_descriptor_ = -1;
+  const std::uint64_t first_;
+  std::uint64_t page_bytes_ = 4096;
+};
+
+}  // namespace tiermap::preload

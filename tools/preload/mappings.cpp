@@ -1,0 +1,290 @@
+// Which mappings are served, and how they come to be.
+#include "preload/mappings.hpp"
+
+#include <linux/magic.h>
+#include <sys/statfs.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <new>
+
+#include "config/resolve.hpp"
+#include "platform/signals_blocked.hpp"
+#include "platform/userfaultfd.hpp"
+#include "preload/kernel_calls.hpp"
+#include "preload/locking.hpp"
+#include "tiermap/error.hpp"
+
+#ifndef MAP_SHARED_VALIDATE
+#define MAP_SHARED_VALIDATE 0x03
+#endif
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+namespace tiermap::preload {
+namespace {
+
+constexpr int type_mask = MAP_SHARED | MAP_PRIVATE;
+constexpr int understood_flags = MAP_SHARED | MAP_PRIVATE | MAP_SHARED_VALIDATE | MAP_FIXED | MAP_FIXED_NOREPLACE |
+                                 MAP_POPULATE | MAP_NONBLOCK | MAP_NORESERVE | MAP_DENYWRITE | MAP_EXECUTABLE |
+                                 MAP_STACK | MAP_FILE;
+
+/// File systems that are memory already, or not really files.
+bool is_memory(int descriptor) noexcept {
+  struct statfs system = {};
+  if (::fstatfs(descriptor, &system) != 0) {
+    return true;
+  }
+  for (const unsigned long kind : {0x01021994UL /* tmpfs */, 0x858458f6UL /* ramfs */, 0x958458f6UL /* hugetlbfs */,
+                                   0x9fa0UL /* proc */, 0x62656572UL /* sysfs */}) {
+    if (static_cast<unsigned long>(system.f_type) == kind) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string path_of(int descriptor) {
+  char target[4096];
+  const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
+  const ssize_t length = ::readlink(link.c_str(), target, sizeof target);
+  return length < 0 ? link : std::string(target, static_cast<std::size_t>(length));
+}
+
+bool is_fixed(const MapRequest& request) noexcept {
+  return (request.flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) != 0;
+}
+
+}  // namespace
+
+int& Inside::depth() noexcept {
+  static thread_local int depth [[gnu::tls_model("initial-exec")]] = 0;
+  return depth;
+}
+
+bool Mapping::is_private() const noexcept {
+  return (request.flags & type_mask) == MAP_PRIVATE;
+}
+
+bool Mapping::shared_and_writable() const noexcept {
+  return !is_private() && (request.protection & PROT_WRITE) != 0;
+}
+
+Mappings::Mappings(Settings settings)
+    : settings_(std::move(settings)), outcome_(settings_.verbose, settings_.report), owner_(::getpid()) {}
+
+bool Mappings::owned_by_caller() const noexcept {
+  return ::getpid() == owner_;
+}
+
+void* Mappings::map(const MapRequest& request) {
+  const Changing changing(lock_);
+  struct stat status = {};
+  const bool is_file = (request.flags & MAP_ANONYMOUS) == 0 && kernel::status(request.descriptor, &status) == 0 &&
+                       S_ISREG(status.st_mode);
+  if ((request.flags & MAP_FIXED) != 0 && (request.flags & MAP_FIXED_NOREPLACE) != MAP_FIXED_NOREPLACE &&
+      served_.overlap(request.address, kernel::round_up(request.length))) {
+    clear_range(static_cast<std::byte*>(request.address), kernel::round_up(request.length));
+  }
+  if (!is_file || request.length < settings_.minimum_bytes) {
+    return map_by_kernel(request, is_file ? &status : nullptr);
+  }
+  try {
+    const std::string path = path_of(request.descriptor);
+    const char* reason = nullptr;
+    if (chooses(settings_, path, (request.flags & type_mask) == MAP_PRIVATE)) {
+      reason = why_not(request, status);
+      if (reason == nullptr) {
+        if (const std::optional<void*> served = try_serve(request, status, path)) {
+          return *served;
+        }
+      } else {
+        outcome_.left_to_kernel(path, reason);
+      }
+    }
+  } catch (const std::exception& error) {  // The kernel can do without memory of ours.
+  }
+  return map_by_kernel(request, &status);
+}
+
+// A shared mapping by the kernel and a region of the same file are two copies of its bytes: while one of them can be
+// written, both must be the kernel's.
+void* Mappings::map_by_kernel(const MapRequest& request, const struct stat* status) {
+  void* const memory = kernel::map(request.address, request.length, request.protection, request.flags,
+                                   request.descriptor, request.offset);
+  if (memory != MAP_FAILED && status != nullptr && (request.flags & type_mask) != MAP_PRIVATE) {
+    const FileIdentity file = FileIdentity::of(*status);
+    const bool writes = (request.protection & PROT_WRITE) != 0;
+    FileHistory& history = histories_[{file.device, file.inode}];
+    history.kernel_maps = true;
+    history.kernel_writes = history.kernel_writes || writes;
+    if (served_.hold(file, !writes)) {
+      convert_file(file, "the kernel maps the file as well, and one of the mappings can be written", !writes);
+    }
+  }
+  return memory;
+}
+
+const char* Mappings::why_not(const MapRequest& request, const struct stat& status) const {
+  if (const char* reason = refuse_all_.load()) {
+    return reason;
+  }
+  const bool writes = (request.protection & PROT_WRITE) != 0;
+  const bool is_private = (request.flags & type_mask) == MAP_PRIVATE;
+  if ((request.protection & PROT_EXEC) != 0) {
+    return "it is to be executed";
+  }
+  if ((request.protection & PROT_READ) == 0) {
+    return "it is not to be read";
+  }
+  if ((request.flags & ~understood_flags) != 0) {
+    return "a flag asks for what only the kernel has (locked, huge or growing memory, direct access)";
+  }
+  const int mode = ::fcntl(request.descriptor, F_GETFL);
+  if (mode < 0 || (mode & O_PATH) != 0 || (mode & O_ACCMODE) == O_WRONLY ||
+      (writes && !is_private && (mode & O_ACCMODE) != O_RDWR)) {
+    return "the descriptor does not allow it";
+  }
+  if (request.offset < 0 || request.offset % static_cast<off_t>(kernel::page_bytes) != 0) {
+    return "the offset is none";
+  }
+  if (is_memory(request.descriptor)) {
+    return "it lies in memory already";
+  }
+  if (settings_.read_only && writes && !is_private) {
+    return "it can be written, and only what is read is to be served";
+  }
+  static_cast<void>(status);
+  return nullptr;
+}
+
+// With the other mappings of the same file, and with what cannot be seen of it.
+const char* Mappings::why_not_shared(const MapRequest& request, FileIdentity file) {
+  const bool writes = (request.protection & PROT_WRITE) != 0 && (request.flags & type_mask) != MAP_PRIVATE;
+  const auto known = histories_.find({file.device, file.inode});
+  if (known != histories_.end()) {
+    const FileHistory& history = known->second;
+    if (history.kernel_writes || (history.kernel_maps && writes)) {
+      return "the kernel maps the file as well, and one of the mappings can be written";
+    }
+    if (history.writing_streams > 0 || (history.streams > 0 && writes)) {
+      return "a stream of stdio is open on the file";
+    }
+  }
+  if (served_.hold(file, !writes)) {
+    convert_file(file, "the file is mapped twice, and one of the mappings can be written", !writes);
+    return "the file is mapped twice, and one of the mappings can be written";
+  }
+  return nullptr;
+}
+
+bool Mappings::start_cache() {
+  if (cache_ != nullptr || cache_refused_) {
+    return cache_ != nullptr;
+  }
+  cache_refused_ = true;
+  try {
+    const UserfaultfdProbe probe = probe_userfaultfd();
+    if (probe.available && probe.user_mode_only) {
+      throw PlatformError(
+          EPERM, "system calls that are handed absent pages cannot be served: " + probe.attempts.front().remedy);
+    }
+    const OwnDescriptors::Watch watch(own_descriptors_);
+    CacheOptions options;
+    options.fault_mode = FaultMode::notify;
+    cache_ = new Cache(options);
+    cache_refused_ = false;
+  } catch (const std::exception& error) {
+    cache_problem_ = error.what();
+  }
+  return cache_ != nullptr;
+}
+
+std::optional<void*> Mappings::try_serve(const MapRequest& request, const struct stat& status,
+                                         const std::string& path) {
+  if (const char* reason = why_not_shared(request, FileIdentity::of(status)); reason != nullptr) {
+    outcome_.left_to_kernel(path, reason);
+    return std::nullopt;
+  }
+  if (!start_cache()) {
+    outcome_.left_to_kernel(path, cache_problem_);
+    return std::nullopt;
+  }
+  RegionOptions options;
+  options.length = kernel::round_up(request.length);
+  options.address = request.address;
+  const bool replaces =
+      (request.flags & MAP_FIXED) != 0 && (request.flags & MAP_FIXED_NOREPLACE) != MAP_FIXED_NOREPLACE;
+  options.replacement = replaces ? Replacement::mapping : Replacement::none;
+  try {
+    std::unique_ptr<Mapping> mapping;
+    try {
+      mapping = make_mapping(request, status, path, options);
+    } catch (const Error&) {
+      if (request.address == nullptr || is_fixed(request)) {
+        throw;
+      }
+      options.address = nullptr;  // It was a wish only.
+      mapping = make_mapping(request, status, path, options);
+    }
+    std::byte* start = mapping->start;
+    if ((request.flags & MAP_POPULATE) != 0) {
+      mapping->region.advise(Advice::will_need);
+    }
+    outcome_.served(path, mapping->bytes);
+    mappings_.insert(std::ranges::upper_bound(mappings_, start, {}, [](const auto& other) { return other->start; }),
+                     std::move(mapping));
+    return start;
+  } catch (const Error& error) {
+    outcome_.left_to_kernel(path, error.what());
+    return std::nullopt;
+  }
+}
+
+std::unique_ptr<Mapping> Mappings::make_mapping(const MapRequest& request, const struct stat& status,
+                                                const std::string& path, const RegionOptions& wanted) {
+  auto mapping = std::make_unique<Mapping>();
+  const bool is_private = (request.flags & type_mask) == MAP_PRIVATE;
+  const bool writes = (request.protection & PROT_WRITE) != 0;
+  const bool store_writes = !is_private && (::fcntl(request.descriptor, F_GETFL) & O_ACCMODE) == O_RDWR;
+  RegionOptions options = wanted;
+  options.access = writes ? Access::read_write : Access::read_only;
+  std::uint64_t page_bytes = resolve(options).page_size_bytes;
+  if (options.address != nullptr) {
+    // Smaller pages, where the address asks for that.
+    const std::uint64_t alignment = std::uint64_t{1}
+                                    << std::countr_zero(reinterpret_cast<std::uintptr_t>(options.address));
+    page_bytes = alignment < (std::uint64_t{2} << 20) ? std::min(page_bytes, alignment) : page_bytes;
+  }
+  options.page_size_bytes = page_bytes;
+  options.offset = static_cast<std::uint64_t>(request.offset);
+  mapping->store = std::make_shared<MappedFileStore>(request.descriptor, path, store_writes, options.offset);
+  mapping->store->set_page_bytes(page_bytes);
+  page_bytes_ = page_bytes;
+  std::shared_ptr<Store> store = mapping->store;
+  if (is_private && writes) {
+    mapping->overlay = std::make_shared<OverlayStore>(mapping->store, options.offset + options.length);
+    store = mapping->overlay;
+  }
+  {
+    const OwnDescriptors::Watch watch(own_descriptors_);
+    mapping->region = cache_->map(std::move(store), options);
+  }
+  mapping->request = request;
+  mapping->start = mapping->region.data();
+  mapping->bytes = options.length;
+  mapping->file = FileIdentity::of(status);
+  mapping->path = path;
+  mapping->changed = status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec;
+  mapping->slot = served_.add(mapping->start, mapping->bytes, mapping->file, mapping->shared_and_writable());
+  if (mapping->slot == ServedRanges::none) {
+    throw Error(ENOMEM, "1,024 mappings are served already");
+  }
+  own_descriptors_.add(mapping->store->descriptor());
+  own_descriptors_.add(mapping->store->direct_descriptor());
+  return mapping;
+}
+
+}  // namespace tiermap::preload

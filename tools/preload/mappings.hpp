@@ -1,0 +1,177 @@
+// The mappings of the program that are served by regions, and what becomes of them. mmap() and its family, the calls on
+// files, fork() and the end of the process all come here.
+//
+// Locks: changes of the set are made with `lock` held alone, everything else with it shared. A thread that is inside
+// has its flag up, so that whatever it calls goes to the kernel. Threads of the engine never come here.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "platform/signals_blocked.hpp"
+#include "preload/mapped_file_store.hpp"
+#include "preload/outcome.hpp"
+#include "preload/own_descriptors.hpp"
+#include "preload/served_ranges.hpp"
+#include "preload/settings.hpp"
+#include "store/overlay_store.hpp"
+#include "tiermap/cache.hpp"
+
+namespace tiermap::preload {
+
+/// The arguments of mmap().
+struct MapRequest {
+  void* address = nullptr;
+  std::size_t length = 0;
+  int protection = 0;
+  int flags = 0;
+  int descriptor = -1;
+  off_t offset = 0;
+};
+
+struct Mapping {
+  MapRequest request;
+  std::byte* start = nullptr;
+  std::size_t bytes = 0;  ///< Whole pages of the kernel's.
+  FileIdentity file;
+  std::string path;
+  std::shared_ptr<MappedFileStore> store;
+  std::shared_ptr<OverlayStore> overlay;  ///< Of a private mapping that can be written.
+  Region region;
+  std::size_t slot = ServedRanges::none;
+  bool in_children = true;  ///< madvise(MADV_DONTFORK) not given.
+  /// When the file was last changed, as far as the region knows: in nanoseconds.
+  std::atomic<std::int64_t> changed{0};
+
+  std::byte* end() const noexcept { return start + bytes; }
+  bool shared_and_writable() const noexcept;
+  bool is_private() const noexcept;
+};
+
+/// Sets the calling thread's flag for a while. Not nested: entered() says whether it was set already.
+class Inside {
+ public:
+  Inside() noexcept { ++depth(); }
+  ~Inside() { --depth(); }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+  static bool entered() noexcept { return depth() != 0; }
+
+ private:
+  static int& depth() noexcept;
+};
+
+class Mappings {
+ public:
+  explicit Mappings(Settings settings);
+
+  /// Looks without a lock.
+  const ServedRanges& served() const noexcept { return served_; }
+  const Settings& settings() const noexcept { return settings_; }
+  Outcome& outcome() noexcept { return outcome_; }
+  /// Whether this process, and no child that shares its memory for a moment (vfork), is asking.
+  bool owned_by_caller() const noexcept;
+
+  // --- Addresses. Each is told only of ranges that overlap what is served, but for map().
+
+  /// As mmap(): the region's address, or what the kernel answers.
+  void* map(const MapRequest& request);
+  int unmap(std::byte* address, std::size_t length);
+  int protect(std::byte* address, std::size_t length, int protection);
+  int advise(std::byte* address, std::size_t length, int advice);
+  int synchronise(std::byte* address, std::size_t length, int flags);
+  void* remap(std::byte* address, std::size_t old_length, std::size_t new_length, int flags, void* target);
+  /// Gives what is served in the range to the kernel.
+  bool give_back(std::byte* address, std::size_t length, const char* reason);
+  void give_back_all(const char* reason);
+  /// From here on everything is the kernel's.
+  void serve_nothing_more(const char* reason) { refuse_all_ = reason; }
+
+  // --- Files. Each is told only of files that are served, but for note_stream() and note_lock().
+
+  /// Before the file's bytes are read by a call: writes back what is dirty of them.
+  void before_read(FileIdentity file, std::uint64_t offset, std::uint64_t bytes);
+  /// Around a call that changes them. `bytes` may go past every end.
+  void around_change(FileIdentity file, std::uint64_t offset, std::uint64_t bytes, const std::function<void()>& change);
+  /// A stream of stdio is opened (1) on the file, or closed (-1): what it reads and writes cannot be seen.
+  void note_stream(FileIdentity file, bool writes, int change);
+  /// The program got, or is about to give up, a lock on the file: others may have changed it, or want to see it.
+  void locked(FileIdentity file);
+  void unlocking(FileIdentity file);
+  /// The program uses locks that end when any descriptor of the file is closed.
+  void note_record_lock() noexcept { record_locks_.store(true, std::memory_order_relaxed); }
+  bool has_retired() const noexcept { return retired_count_.load(std::memory_order_acquire) != 0; }
+  /// The program has closed a descriptor of the file, and lost its locks: what was kept open for them goes.
+  void release_retired(FileIdentity file);
+  const OwnDescriptors& own_descriptors() const noexcept { return own_descriptors_; }
+
+  // --- Processes.
+
+  void write_back_all() noexcept;
+  void before_fork() noexcept;
+  void after_fork_in_parent() noexcept;
+  void after_fork_in_child() noexcept;
+  /// Before the process ends or becomes another program: writes back, and reports.
+  void at_end() noexcept;
+
+ private:
+  using Each = std::function<void(Mapping&)>;
+  struct FileHistory {
+    bool kernel_maps = false;    ///< The kernel has, or had, a shared mapping of it.
+    bool kernel_writes = false;  ///< One of those could be written.
+    int streams = 0;             ///< Of stdio, open now.
+    int writing_streams = 0;     ///< Those of them that may write.
+  };
+
+  void* map_by_kernel(const MapRequest& request, const struct stat* status);
+  std::optional<void*> try_serve(const MapRequest& request, const struct stat& status, const std::string& path);
+  const char* why_not(const MapRequest& request, const struct stat& status) const;
+  const char* why_not_shared(const MapRequest& request, FileIdentity file);
+  bool start_cache();
+  std::unique_ptr<Mapping> make_mapping(const MapRequest& request, const struct stat& status, const std::string& path,
+                                        const RegionOptions& options);
+  bool convert(Mapping& mapping, const char* reason) noexcept;
+  bool convert_range(std::byte* address, std::size_t length, const char* reason);
+  bool replace_private(const Mapping& mapping) noexcept;
+  void clear_range(std::byte* address, std::size_t length);
+  void end_mapping(Mapping& mapping);
+  void forget(Mapping& mapping);
+  void* move_larger(Mapping& mapping, std::size_t new_length);
+  void for_each(const std::byte* address, std::size_t length, const Each& each);
+  void for_each_gap(std::byte* address, std::size_t length, const std::function<void(std::byte*, std::size_t)>& each);
+  void convert_file(FileIdentity file, const char* reason, bool writable_only);
+  int advise_one(Mapping& mapping, ByteRange range, int advice);
+  void change_next(const std::vector<std::pair<Mapping*, ByteRange>>& pieces, std::size_t index,
+                   const std::function<void()>& change);
+  static ByteRange range_in(const Mapping& mapping, const std::byte* address, std::size_t length) noexcept;
+
+  const Settings settings_;
+  Outcome outcome_;
+  ServedRanges served_;
+  std::shared_mutex lock_;
+  std::vector<std::unique_ptr<Mapping>> mappings_;  ///< By start.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, FileHistory> histories_;
+  std::vector<std::pair<FileIdentity, std::shared_ptr<MappedFileStore>>> retired_;
+  std::atomic<std::size_t> retired_count_{0};
+  std::atomic<bool> record_locks_{false};
+  OwnDescriptors own_descriptors_;
+  std::atomic<const char*> refuse_all_{nullptr};
+  Cache* cache_ = nullptr;  ///< Made for the first mapping, and never destroyed.
+  bool cache_refused_ = false;
+  std::string cache_problem_;
+  std::uint64_t page_bytes_ = 0;    ///< Of the mappings made last.
+  std::atomic<bool> ended_{false};  ///< The report was made.
+  std::optional<Inside> fork_inside_;
+  std::optional<SignalsBlocked> fork_quiet_;
+  pid_t owner_;
+};
+
+}  // namespace tiermap::preload

@@ -1,0 +1,132 @@
+// Calls that read or change files of which a part is served: to the program its mappings and its calls are the same
+// bytes.
+#include <algorithm>
+
+#include "preload/kernel_calls.hpp"
+#include "preload/locking.hpp"
+#include "preload/mappings.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap::preload {
+namespace {
+
+std::int64_t change_time(const Mapping& mapping) noexcept {
+  struct stat status = {};
+  kernel::status(mapping.store->descriptor(), &status);
+  return status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
+
+/// The part of [offset, offset + bytes) of the file that the mapping shows, in bytes from its start.
+ByteRange shown(const Mapping& mapping, std::uint64_t offset, std::uint64_t bytes) noexcept {
+  const auto first = static_cast<std::uint64_t>(mapping.request.offset);
+  const std::uint64_t file_end = offset > UINT64_MAX - bytes ? UINT64_MAX : offset + bytes;
+  const std::uint64_t from = std::max(first, offset);
+  const std::uint64_t to = std::min(first + mapping.bytes, file_end);
+  return from < to ? ByteRange{from - first, to - from} : ByteRange{0, 0};
+}
+
+}  // namespace
+
+void Mappings::before_read(FileIdentity file, std::uint64_t offset, std::uint64_t bytes) {
+  const Looking looking(lock_);
+  for (const auto& mapping : mappings_) {
+    if (mapping->file == file && mapping->shared_and_writable()) {
+      try {
+        if (const ByteRange range = shown(*mapping, offset, bytes); range.bytes != 0) {
+          mapping->region.write_back(range);
+        }
+      } catch (const Error& error) {
+        Outcome::complain(error.what());
+      }
+    }
+  }
+}
+
+void Mappings::change_next(const std::vector<std::pair<Mapping*, ByteRange>>& pieces, std::size_t index,
+                           const std::function<void()>& change) {
+  if (index == pieces.size()) {
+    change();
+    return;
+  }
+  pieces[index].first->region.update(pieces[index].second, [&] { change_next(pieces, index + 1, change); });
+}
+
+void Mappings::around_change(FileIdentity file, std::uint64_t offset, std::uint64_t bytes,
+                             const std::function<void()>& change) {
+  const Looking looking(lock_);
+  std::vector<std::pair<Mapping*, ByteRange>> pieces;
+  for (const auto& mapping : mappings_) {
+    // A private mapping that can be written keeps its own pages, as the kernel's would.
+    if (mapping->file == file && mapping->overlay == nullptr) {
+      if (const ByteRange range = shown(*mapping, offset, bytes); range.bytes != 0) {
+        pieces.emplace_back(mapping.get(), range);
+      }
+    }
+  }
+  bool changed = false;
+  const auto change_once = [&] {
+    if (!changed) {
+      changed = true;
+      change();
+    }
+  };
+  try {
+    change_next(pieces, 0, change_once);
+  } catch (const Error& error) {
+    Outcome::complain(error.what());
+    change_once();
+  }
+  for (const auto& mapping : mappings_) {
+    if (mapping->file == file) {
+      mapping->changed = change_time(*mapping);
+    }
+  }
+}
+
+void Mappings::note_stream(FileIdentity file, bool writes, int change) {
+  const Changing changing(lock_);
+  FileHistory& history = histories_[{file.device, file.inode}];
+  history.streams = std::max(history.streams + change, 0);
+  history.writing_streams = std::max(history.writing_streams + (writes ? change : 0), 0);
+  if (history.streams == 0 && !history.kernel_maps) {
+    histories_.erase({file.device, file.inode});
+  } else if (change > 0 && served_.hold(file, !writes)) {
+    convert_file(file, "a stream of stdio is open on the file", !writes);
+  }
+}
+
+void Mappings::locked(FileIdentity file) {
+  const Looking looking(lock_);
+  for (const auto& mapping : mappings_) {
+    if (mapping->file != file || mapping->overlay != nullptr) {
+      continue;
+    }
+    const std::int64_t now = change_time(*mapping);
+    if (mapping->shared_and_writable() || mapping->changed.exchange(now) != now) {
+      try {
+        mapping->region.advise(Advice::dont_need);
+      } catch (const Error& error) {
+        Outcome::complain(error.what());
+      }
+    }
+  }
+}
+
+void Mappings::unlocking(FileIdentity file) {
+  before_read(file, 0, UINT64_MAX);
+}
+
+void Mappings::release_retired(FileIdentity file) {
+  const Changing changing(lock_);
+  std::erase_if(retired_, [&](const auto& entry) {
+    if (entry.first != file) {
+      return false;
+    }
+    own_descriptors_.remove(entry.second->descriptor());
+    own_descriptors_.remove(entry.second->direct_descriptor());
+    return true;
+  });
+  retired_count_.store(retired_.size(), std::memory_order_release);
+}
+
+}  // namespace tiermap::preload

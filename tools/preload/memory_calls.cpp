@@ -1,0 +1,130 @@
+// mmap() and its family. What has nothing to do with a served range goes straight to the kernel.
+#include <errno.h>
+#include <sys/mman.h>
+
+#include <cstdarg>
+
+#include "preload/kernel_calls.hpp"
+#include "preload/library.hpp"
+
+using tiermap::preload::Mappings;
+using tiermap::preload::mappings_for_caller;
+using tiermap::preload::MapRequest;
+namespace kernel = tiermap::preload::kernel;
+
+namespace {
+
+/// The mappings, if the range overlaps what is served.
+Mappings* served(const void* address, size_t length) noexcept {
+  Mappings* mappings = mappings_for_caller();
+  return mappings != nullptr && mappings->served().overlap(address, length == 0 ? 1 : length) ? mappings : nullptr;
+}
+
+std::byte* bytes_at(const void* address) noexcept {
+  return static_cast<std::byte*>(const_cast<void*>(address));
+}
+
+void* map(void* address, size_t length, int protection, int flags, int descriptor, off_t offset) {
+  Mappings* mappings = mappings_for_caller();
+  const bool over_served = (flags & MAP_FIXED) != 0 && served(address, length) != nullptr;
+  if (mappings == nullptr || length == 0 || ((flags & MAP_ANONYMOUS) != 0 && !over_served)) {
+    return kernel::map(address, length, protection, flags, descriptor, offset);
+  }
+  return mappings->map({address, length, protection, flags, descriptor, offset});
+}
+
+/// Locked memory stays the kernel's: it knows the limits, and the budget does not.
+void give_back_locked(const void* address, size_t length) {
+  if (Mappings* mappings = served(address, length)) {
+    mappings->give_back(bytes_at(address), length, "it was locked into memory");
+  }
+}
+
+}  // namespace
+
+TIERMAP_EXPORTED void* mmap(void* address, size_t length, int protection, int flags, int descriptor,
+                            off_t offset) noexcept {
+  return map(address, length, protection, flags, descriptor, offset);
+}
+TIERMAP_EXPORTED void* mmap64(void* address, size_t length, int protection, int flags, int descriptor,
+                              off_t offset) noexcept {
+  return map(address, length, protection, flags, descriptor, offset);
+}
+
+TIERMAP_EXPORTED int munmap(void* address, size_t length) noexcept {
+  Mappings* mappings = served(address, length);
+  return mappings == nullptr ? kernel::unmap(address, length) : mappings->unmap(bytes_at(address), length);
+}
+
+TIERMAP_EXPORTED void* mremap(void* address, size_t old_length, size_t new_length, int flags, ...) noexcept {
+  void* target = nullptr;
+  if ((flags & (MREMAP_FIXED | 4 /* MREMAP_DONTUNMAP */)) != 0) {
+    va_list more;
+    va_start(more, flags);
+    target = va_arg(more, void*);
+    va_end(more);
+  }
+  Mappings* mappings = served(address, old_length);
+  if (mappings == nullptr && (flags & MREMAP_FIXED) != 0) {
+    mappings = served(target, new_length);
+  }
+  return mappings == nullptr ? kernel::remap(address, old_length, new_length, flags, target)
+                             : mappings->remap(bytes_at(address), old_length, new_length, flags, target);
+}
+
+TIERMAP_EXPORTED int mprotect(void* address, size_t length, int protection) noexcept {
+  Mappings* mappings = served(address, length);
+  return mappings == nullptr ? kernel::protect(address, length, protection)
+                             : mappings->protect(bytes_at(address), length, protection);
+}
+
+TIERMAP_EXPORTED int madvise(void* address, size_t length, int advice) noexcept {
+  Mappings* mappings = served(address, length);
+  return mappings == nullptr ? kernel::advise(address, length, advice)
+                             : mappings->advise(bytes_at(address), length, advice);
+}
+
+TIERMAP_EXPORTED int posix_madvise(void* address, size_t length, int advice) noexcept {
+  if (advice == POSIX_MADV_DONTNEED) {  // As the C library has it: the kernel's would drop what was written.
+    return 0;
+  }
+  const int before = errno;
+  const int result = madvise(address, length, advice) == 0 ? 0 : errno;
+  errno = before;
+  return result;
+}
+
+TIERMAP_EXPORTED int msync(void* address, size_t length, int flags) {
+  Mappings* mappings = served(address, length);
+  return mappings == nullptr ? kernel::synchronise(address, length, flags)
+                             : mappings->synchronise(bytes_at(address), length, flags);
+}
+
+// Tells of the pages that are in place: the kernel knows.
+TIERMAP_EXPORTED int mincore(void* address, size_t length, unsigned char* vector) noexcept {
+  return static_cast<int>(::syscall(SYS_mincore, address, length, vector));
+}
+
+TIERMAP_EXPORTED int mlock(const void* address, size_t length) noexcept {
+  give_back_locked(address, length);
+  return static_cast<int>(::syscall(SYS_mlock, address, length));
+}
+TIERMAP_EXPORTED int mlock2(const void* address, size_t length, unsigned flags) noexcept {
+  give_back_locked(address, length);
+  return static_cast<int>(::syscall(SYS_mlock2, address, length, flags));
+}
+TIERMAP_EXPORTED int munlock(const void* address, size_t length) noexcept {
+  return static_cast<int>(::syscall(SYS_munlock, address, length));
+}
+TIERMAP_EXPORTED int mlockall(int flags) noexcept {
+  if (Mappings* mappings = mappings_for_caller()) {
+    constexpr const char* reason = "the program locks all of its memory";
+    if ((flags & MCL_FUTURE) != 0) {
+      mappings->serve_nothing_more(reason);
+    }
+    if ((flags & MCL_CURRENT) != 0) {
+      mappings->give_back_all(reason);
+    }
+  }
+  return static_cast<int>(::syscall(SYS_mlockall, flags));
+}

@@ -1,0 +1,88 @@
+#include "preload/outcome.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "config/size.hpp"
+#include "preload/advice.hpp"
+
+namespace tiermap::preload {
+namespace {
+
+void write_text(int descriptor, const std::string& text) noexcept {
+  const int saved = errno;
+  static_cast<void>(::syscall(SYS_write, descriptor, text.data(), text.size()));
+  errno = saved;
+}
+
+std::string list_of(const std::map<std::string, std::uint64_t>& counts) {
+  std::string text;
+  for (const auto& [reason, count] : counts) {
+    text += "tiermap:   " + std::to_string(count) + ": " + reason + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+void Outcome::complain(const std::string& text) {
+  write_text(STDERR_FILENO, "tiermap: " + text + "\n");
+}
+
+void Outcome::say_once(const std::string& text) {
+  if (verbose_ && said_.insert(text).second) {
+    complain(text);
+  }
+}
+
+void Outcome::served(const std::string& path, std::uint64_t bytes) {
+  const std::lock_guard held(mutex_);
+  ++served_mappings_;
+  served_bytes_ += bytes;
+  say_once("serves " + path);
+}
+
+void Outcome::left_to_kernel(const std::string& path, const std::string& reason) {
+  const std::lock_guard held(mutex_);
+  ++left_[reason];
+  say_once("leaves " + path + " to the kernel: " + reason);
+}
+
+void Outcome::given_back(const std::string& path, const std::string& reason) {
+  const std::lock_guard held(mutex_);
+  ++given_[reason];
+  say_once("gives " + path + " back to the kernel: " + reason);
+}
+
+void Outcome::report(const Statistics* statistics, std::uint64_t page_bytes) const {
+  const std::lock_guard held(mutex_);
+  if (report_.empty() || (served_mappings_ == 0 && left_.empty())) {
+    return;
+  }
+  std::string text = "tiermap: " + program_name() + " (" + std::to_string(::getpid()) +
+                     "): " + std::to_string(served_mappings_) + " mappings served, " +
+                     format_size_rounded(static_cast<double>(served_bytes_)) + " of addresses\n";
+  if (statistics != nullptr) {
+    text += describe(*statistics) + advise(*statistics, page_bytes);
+  }
+  if (!left_.empty()) {
+    text += "tiermap: mappings left to the kernel:\n" + list_of(left_);
+  }
+  if (!given_.empty()) {
+    text += "tiermap: mappings given back to the kernel:\n" + list_of(given_);
+  }
+  if (report_ == "-") {
+    return write_text(STDERR_FILENO, text);
+  }
+  const auto descriptor = static_cast<int>(
+      ::syscall(SYS_openat, AT_FDCWD, report_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (descriptor < 0) {
+    return complain("report " + report_ + " cannot be written: choose another file");
+  }
+  write_text(descriptor, text);
+  ::syscall(SYS_close, descriptor);
+}
+
+}  // namespace tiermap::preload

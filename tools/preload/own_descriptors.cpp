@@ -1,0 +1,102 @@
+#include "preload/own_descriptors.hpp"
+
+#include <dirent.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+namespace tiermap::preload {
+namespace {
+
+/// Whether the descriptor is open on something of a kind that the engine opens.
+bool is_engines_kind(int descriptor) {
+  char target[256];
+  const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
+  const ssize_t length = ::readlink(link.c_str(), target, sizeof target);
+  if (length <= 0) {
+    return false;
+  }
+  const std::string_view name(target, static_cast<std::size_t>(length));
+  return name == "anon_inode:[userfaultfd]" || name == "anon_inode:[io_uring]" || name == "anon_inode:[eventfd]" ||
+         name.starts_with("/dev/shm/tiermap");
+}
+
+std::vector<int> engine_like_descriptors() {
+  std::vector<int> found;
+  DIR* folder = ::opendir("/proc/self/fd");
+  if (folder == nullptr) {
+    return found;
+  }
+  while (const dirent* entry = ::readdir(folder)) {
+    const int descriptor = std::atoi(entry->d_name);
+    if (entry->d_name[0] != '.' && is_engines_kind(descriptor)) {
+      found.push_back(descriptor);
+    }
+  }
+  ::closedir(folder);
+  std::ranges::sort(found);
+  return found;
+}
+
+}  // namespace
+
+void OwnDescriptors::change(int descriptor, bool own) noexcept {
+  const auto number = static_cast<std::uint32_t>(descriptor);
+  if (number >= most) {
+    return;
+  }
+  const std::uint64_t bit = std::uint64_t{1} << (number % 64);
+  own ? bits_[number / 64].fetch_or(bit) : bits_[number / 64].fetch_and(~bit);
+}
+
+bool OwnDescriptors::owns_any(unsigned first, unsigned last) const noexcept {
+  for (unsigned number = first; number <= last && number < most; ++number) {
+    if (number % 64 == 0 && bits_[number / 64].load(std::memory_order_relaxed) == 0) {
+      number += 63;
+    } else if (owns(static_cast<int>(number))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+OwnDescriptors::Watch::Watch(OwnDescriptors& owner) : owner_(owner), before_(engine_like_descriptors()) {}
+
+OwnDescriptors::Watch::~Watch() {
+  for (const int descriptor : engine_like_descriptors()) {
+    if (!std::ranges::binary_search(before_, descriptor)) {
+      owner_.add(descriptor);
+      owner_.found_.push_back(descriptor);
+    }
+  }
+}
+
+void OwnDescriptors::drop_closed() {
+  std::erase_if(found_, [this](int descriptor) {
+    const bool gone = !is_engines_kind(descriptor);
+    if (gone) {
+      remove(descriptor);
+    }
+    return gone;
+  });
+}
+
+void OwnDescriptors::close_found() noexcept {
+  for (const int descriptor : found_) {
+    ::syscall(SYS_close, descriptor);
+  }
+  clear();
+}
+
+void OwnDescriptors::clear() noexcept {
+  for (auto& word : bits_) {
+    word.store(0);
+  }
+  found_.clear();
+}
+
+}  // namespace tiermap::preload

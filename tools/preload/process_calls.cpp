@@ -1,0 +1,99 @@
+// The ends of a process: what is dirty is written back, as the kernel would keep it.
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <vector>
+
+#include "preload/library.hpp"
+
+using tiermap::preload::mappings_for_caller;
+
+namespace {
+
+void at_end() {
+  if (auto* mappings = mappings_for_caller()) {
+    const int saved = errno;
+    mappings->at_end();
+    errno = saved;
+  }
+}
+
+template <typename Function>
+Function* next(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+}
+
+/// The arguments of execl() and its like, the null pointer included; `rest` stands behind it then.
+std::vector<char*> arguments_of(const char* first, va_list& rest) {
+  std::vector<char*> arguments;
+  for (const char* argument = first; argument != nullptr; argument = va_arg(rest, const char*)) {
+    arguments.push_back(const_cast<char*>(argument));
+  }
+  arguments.push_back(nullptr);
+  return arguments;
+}
+
+}  // namespace
+
+TIERMAP_EXPORTED void _exit(int code) {
+  at_end();
+  ::syscall(SYS_exit_group, code);
+  __builtin_unreachable();
+}
+TIERMAP_EXPORTED void _Exit(int code) noexcept {
+  _exit(code);
+}
+TIERMAP_EXPORTED void abort() noexcept {
+  at_end();
+  static auto* const call = next<void()>("abort");
+  call();
+  __builtin_unreachable();
+}
+
+TIERMAP_EXPORTED int execve(const char* path, char* const arguments[], char* const environment[]) noexcept {
+  at_end();
+  return static_cast<int>(::syscall(SYS_execve, path, arguments, environment));
+}
+TIERMAP_EXPORTED int execv(const char* path, char* const arguments[]) noexcept {
+  return execve(path, arguments, environ);
+}
+TIERMAP_EXPORTED int execvpe(const char* file, char* const arguments[], char* const environment[]) noexcept {
+  at_end();
+  return next<int(const char*, char* const[], char* const[])>("execvpe")(file, arguments, environment);
+}
+TIERMAP_EXPORTED int execvp(const char* file, char* const arguments[]) noexcept {
+  return execvpe(file, arguments, environ);
+}
+TIERMAP_EXPORTED int fexecve(int descriptor, char* const arguments[], char* const environment[]) noexcept {
+  at_end();
+  return next<int(int, char* const[], char* const[])>("fexecve")(descriptor, arguments, environment);
+}
+TIERMAP_EXPORTED int execveat(int directory, const char* path, char* const arguments[], char* const environment[],
+                              int flags) noexcept {
+  at_end();
+  return static_cast<int>(::syscall(SYS_execveat, directory, path, arguments, environment, flags));
+}
+TIERMAP_EXPORTED int execl(const char* path, const char* first, ...) noexcept {
+  va_list rest;
+  va_start(rest, first);
+  const std::vector<char*> arguments = arguments_of(first, rest);
+  va_end(rest);
+  return execve(path, arguments.data(), environ);
+}
+TIERMAP_EXPORTED int execlp(const char* file, const char* first, ...) noexcept {
+  va_list rest;
+  va_start(rest, first);
+  const std::vector<char*> arguments = arguments_of(first, rest);
+  va_end(rest);
+  return execvpe(file, arguments.data(), environ);
+}
+TIERMAP_EXPORTED int execle(const char* path, const char* first, ...) noexcept {
+  va_list rest;
+  va_start(rest, first);
+  const std::vector<char*> arguments = arguments_of(first, rest);
+  char* const* environment = va_arg(rest, char* const*);
+  va_end(rest);
+  return execve(path, arguments.data(), environment);
+}

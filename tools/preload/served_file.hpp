@@ -1,0 +1,68 @@
+// The file behind a descriptor, where a part of it is served, and calls that change it.
+#pragma once
+
+#include <errno.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "preload/kernel_calls.hpp"
+#include "preload/library.hpp"
+
+namespace tiermap::preload {
+
+struct ServedFile {
+  Mappings* mappings = nullptr;
+  FileIdentity file;
+  std::uint64_t bytes = 0;
+  explicit operator bool() const noexcept { return mappings != nullptr; }
+};
+
+/// Empty if nothing of the file is served (or, with `written_to`, through no mapping that can be written).
+inline ServedFile served_file(int descriptor, bool written_to) noexcept {
+  Mappings* mappings = served_mappings();
+  if (mappings == nullptr || (written_to && !mappings->served().any_writable())) {
+    return {};
+  }
+  const int saved = errno;
+  struct stat status = {};
+  const bool seen = kernel::status(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+  errno = saved;
+  const FileIdentity file = FileIdentity::of(status);
+  if (!seen || !mappings->served().hold(file, written_to) || !mappings->owned_by_caller()) {
+    return {};
+  }
+  return {mappings, file, static_cast<std::uint64_t>(status.st_size)};
+}
+
+inline std::uint64_t position_of(int descriptor) noexcept {
+  const off_t position = ::lseek(descriptor, 0, SEEK_CUR);
+  return position < 0 ? 0 : static_cast<std::uint64_t>(position);
+}
+
+/// Runs a call that changes [offset, offset + bytes) of the file, or so many bytes where it will write next if `offset`
+/// is negative. Making the file longer changes what lies between its old end and the new.
+template <typename Call>
+auto around_change(int descriptor, off_t offset, std::uint64_t bytes, Call call) {
+  const ServedFile file = served_file(descriptor, false);
+  if (!file) {
+    return call();
+  }
+  std::uint64_t at = static_cast<std::uint64_t>(offset);
+  if (offset < 0) {
+    const bool appends = (static_cast<int>(::syscall(SYS_fcntl, descriptor, F_GETFL)) & O_APPEND) != 0;
+    at = appends ? file.bytes : position_of(descriptor);
+  }
+  const std::uint64_t from = std::min(at, file.bytes);
+  decltype(call()) result{};
+  int error = 0;
+  file.mappings->around_change(file.file, from, at - from + bytes, [&] {
+    result = call();
+    error = errno;
+  });
+  errno = error;
+  return result;
+}
+
+}  // namespace tiermap::preload

@@ -1,0 +1,59 @@
+#include "preload/settings.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "config/size.hpp"
+#include "preload/glob.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap::preload {
+namespace {
+
+std::string value_of(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value == nullptr ? "" : value;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t start = 0; start < text.size();) {
+    const std::size_t end = std::min(text.find('\n', start), text.size());
+    if (end > start) {
+      lines.push_back(text.substr(start, end - start));
+    }
+    start = end + 1;
+  }
+  return lines;
+}
+
+bool any_matches(const std::vector<std::string>& patterns, std::string_view path) noexcept {
+  return std::ranges::any_of(patterns, [&](const std::string& pattern) { return matches(pattern, path); });
+}
+
+}  // namespace
+
+Settings read_settings() {
+  Settings settings;
+  settings.match = lines_of(value_of(match_variable));
+  settings.exclude = lines_of(value_of(exclude_variable));
+  if (const std::string size = value_of(minimum_size_variable); !size.empty()) {
+    try {
+      settings.minimum_bytes = parse_size(size, minimum_size_variable);
+    } catch (const OptionError&) {  // `tiermap run` has refused it already; here nobody can be told.
+    }
+  }
+  settings.read_only = !value_of(read_only_variable).empty();
+  settings.verbose = !value_of(verbose_variable).empty();
+  settings.report = value_of(report_variable);
+  return settings;
+}
+
+bool chooses(const Settings& settings, std::string_view path, bool private_mapping) noexcept {
+  if (any_matches(settings.exclude, path)) {
+    return false;
+  }
+  return settings.match.empty() ? !private_mapping : any_matches(settings.match, path);
+}
+
+}  // namespace tiermap::preload

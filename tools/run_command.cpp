@@ -1,0 +1,185 @@
+// `tiermap run`: becomes a program whose mappings of files are served by Tiermap.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "commands.hpp"
+#include "config/resolve.hpp"
+#include "config/size.hpp"
+#include "preload/settings.hpp"
+#include "run/program_kind.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr const char* library_name = "libtiermap-preload.so";
+/// As shells have it.
+constexpr int not_found = 127;
+constexpr int not_executable = 126;
+
+struct RunOptions {
+  std::vector<std::string> command;
+  std::string buffer;
+  std::string page_size;
+  std::string policy;
+  std::string read_ahead;
+  std::vector<std::string> match;
+  std::vector<std::string> exclude;
+  std::string minimum_size;
+  std::string report;
+  bool read_only = false;
+  bool verbose = false;
+  bool anyway = false;
+};
+
+/// Beside this program, where it was built or installed.
+std::string find_library() {
+  std::array<char, PATH_MAX> self{};
+  const ssize_t length = ::readlink("/proc/self/exe", self.data(), self.size() - 1);
+  const std::string program(self.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
+  const std::string folder = program.substr(0, program.find_last_of('/'));
+  for (const char* place : {"/../" TIERMAP_LIBRARY_FOLDER "/", "/../lib/", "/"}) {
+    if (std::string path = folder + place + library_name; ::access(path.c_str(), R_OK) == 0) {
+      return path;
+    }
+  }
+  throw Error(ENOENT, std::string(library_name) + " is not beside " + program +
+                          ": install it, or build the target tiermap_preload (not with a sanitizer)");
+}
+
+void set_variable(const char* name, const std::string& value) {
+  if (!value.empty()) {
+    ::setenv(name, value.c_str(), 1);
+  }
+}
+
+std::string joined(const std::vector<std::string>& lines) {
+  return fmt::format("{}", fmt::join(lines, "\n"));
+}
+
+/// Options that the library reads. What is wrong with them is said here, not in the program's memory.
+void set_options(const RunOptions& options) {
+  set_variable("TIERMAP_BUFFER_SIZE", options.buffer);
+  set_variable("TIERMAP_PAGE_SIZE", options.page_size);
+  set_variable("TIERMAP_POLICY", options.policy);
+  set_variable("TIERMAP_READ_AHEAD", options.read_ahead);
+  for (const OptionReport& report : report_options()) {
+    if (report.origin.starts_with("file ")) {
+      set_variable(report.environment.c_str(), report.value);
+    }
+  }
+  if (!options.minimum_size.empty()) {
+    parse_size(options.minimum_size, "--minimum-size");
+  }
+  set_variable(preload::minimum_size_variable, options.minimum_size);
+  set_variable(preload::match_variable, joined(options.match));
+  set_variable(preload::exclude_variable, joined(options.exclude));
+  set_variable(preload::report_variable, options.report);
+  set_variable(preload::verbose_variable, options.verbose ? "1" : "");
+  set_variable(preload::read_only_variable, options.read_only ? "1" : "");
+}
+
+void set_library() {
+  const std::string library = find_library();
+  if (library.find_first_of(" :") != std::string::npos) {
+    throw OptionError(library + " has a space or a colon in its path, which LD_PRELOAD does not take: move it");
+  }
+  const char* others = std::getenv("LD_PRELOAD");
+  set_variable("LD_PRELOAD", others == nullptr || *others == '\0' ? library : library + ":" + others);
+}
+
+[[noreturn]] void fail(int code, const std::string& message) {
+  std::fputs(("tiermap: " + message + "\n").c_str(), stderr);
+  throw ExitCode{code};
+}
+
+[[noreturn]] void become(const std::string& path, std::vector<std::string> command) {
+  std::vector<char*> words;
+  for (std::string& word : command) {
+    words.push_back(word.data());
+  }
+  words.push_back(nullptr);
+  std::fflush(nullptr);
+  ::execv(path.c_str(), words.data());
+  fail(not_executable, quote_value(path) + " cannot be run: " + std::strerror(errno) + ": name a program");
+}
+
+void run(const RunOptions& options) {
+  const ProgramKind program = examine_program(options.command.front());
+  if (program.path.empty()) {
+    const bool missing = program.error_number == ENOENT;
+    fail(missing ? not_found : not_executable,
+         quote_value(options.command.front()) +
+             (missing ? " is not found: check its name and PATH" : " cannot be run: check its permissions"));
+  }
+  if (!program.obstacle.empty()) {
+    if (!options.anyway) {
+      throw OptionError(program.path + " " + program.obstacle +
+                        ", so that Tiermap cannot serve it: run it as it is, or with --anyway");
+    }
+    std::fputs(("tiermap: " + program.path + " " + program.obstacle + ": it runs without Tiermap\n").c_str(), stderr);
+    become(program.path, options.command);
+  }
+  set_options(options);
+  set_library();
+  become(program.path, options.command);
+}
+
+void add_choices(CLI::App& command, RunOptions& options) {
+  command
+      .add_option("--match", options.match,
+                  "Serve files whose real path matches, private mappings of them too; may be given several times. * "
+                  "stays within a folder, ** does not; without a slash the file's name counts. All shared mappings "
+                  "if not given.")
+      ->type_name("PATTERN")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command.add_option("--exclude", options.exclude, "Leave files that match to the kernel; may be given several times.")
+      ->type_name("PATTERN")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command
+      .add_option("--minimum-size", options.minimum_size, "Leave smaller mappings to the kernel; 1MiB if not given.")
+      ->type_name("SIZE");
+  command.add_flag("--read-only", options.read_only,
+                   "Leave shared mappings that can be written to the kernel: other processes see those at once.");
+}
+
+}  // namespace
+
+CLI::App* add_run_command(CLI::App& program) {
+  CLI::App* command =
+      program.add_subcommand("run", "Run a program that was not made for Tiermap, and serve the files that it maps.");
+  const auto options = std::make_shared<RunOptions>();
+  command->add_option("COMMAND", options->command, "The program and its arguments, after --.")->required();
+  command->add_option("--buffer", options->buffer, "Memory for pages: TIERMAP_BUFFER_SIZE.")->type_name("SIZE");
+  command->add_option("--page-size", options->page_size, "TIERMAP_PAGE_SIZE.")->type_name("SIZE");
+  command->add_option("--policy", options->policy, "TIERMAP_POLICY.")->type_name("NAME");
+  command->add_option("--read-ahead", options->read_ahead, "TIERMAP_READ_AHEAD.")->type_name("SIZE");
+  add_choices(*command, *options);
+  command
+      ->add_option_function<std::string>(
+          "--report", [options](const std::string& file) { options->report = file.empty() ? "-" : file; },
+          "At its end, say what the program did, on standard error or appended to FILE (--report=FILE).")
+      ->type_name("FILE")
+      ->expected(0, 1)
+      ->allow_extra_args(false);
+  command->add_flag("--verbose", options->verbose, "Say which mappings are served, and why others are not.");
+  command->add_flag("--anyway", options->anyway, "Run a program that cannot be served, without Tiermap.");
+  command->callback([options] { run(*options); });
+  return command;
+}
+
+}  // namespace tiermap
