@@ -25,7 +25,8 @@ int PagedRegionImplementation::hold_pages(Pages pages, std::vector<std::uint64_t
   const std::lock_guard locked(write_mutex_);
   int error = 0;
   const auto hold_one = [&](std::uint64_t page) {
-    if (error == 0 && (error = hold_page_locked(page)) == 0) {
+    error = error == 0 ? hold_page_locked(page) : error;
+    if (error == 0) {
       held.push_back(page);
       drop_pages(region_.page_address(page), region_.page_mapped(page));
       engine_->pager_.free_held(region_, page);

@@ -142,6 +142,7 @@ TIERMAP_EXPORTED int creat64(const char* path, mode_t mode) {
   return creat(path, mode);
 }
 // What the compiler makes of calls without a mode.
+// NOLINTBEGIN(bugprone-reserved-identifier): the C library and the linker chose these names.
 TIERMAP_EXPORTED int __open_2(const char* path, int flags) {
   return open_at(AT_FDCWD, path, flags, 0);
 }
@@ -154,6 +155,7 @@ TIERMAP_EXPORTED int __openat_2(int directory, const char* path, int flags) {
 TIERMAP_EXPORTED int __openat64_2(int directory, const char* path, int flags) {
   return open_at(directory, path, flags, 0);
 }
+// NOLINTEND(bugprone-reserved-identifier)
 
 TIERMAP_EXPORTED int close(int descriptor) {
   if (next_calls().close == nullptr) {

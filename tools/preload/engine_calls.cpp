@@ -10,6 +10,7 @@
 
 namespace kernel = tiermap::preload::kernel;
 
+// NOLINTBEGIN(bugprone-reserved-identifier): the C library and the linker chose these names.
 extern "C" {
 
 void* __wrap_mmap(void* address, size_t length, int protection, int flags, int descriptor, off_t offset) {
@@ -108,3 +109,4 @@ int __wrap___cxa_atexit(void (* /*function*/)(void*), void* /*argument*/, void* 
 }
 
 }  // extern "C"
+// NOLINTEND(bugprone-reserved-identifier)

@@ -112,6 +112,7 @@ TIERMAP_EXPORTED ssize_t preadv2(int descriptor, const iovec* vectors, int count
 TIERMAP_EXPORTED ssize_t preadv64v2(int descriptor, const iovec* vectors, int count, off_t offset, int flags) {
   return preadv2(descriptor, vectors, count, offset, flags);
 }
+// NOLINTBEGIN(bugprone-reserved-identifier): the C library and the linker chose these names.
 // What the compiler makes of reads into buffers whose size it knows; a read that is too large ends the program there.
 extern "C" [[noreturn]] void __chk_fail();
 TIERMAP_EXPORTED ssize_t __read_chk(int descriptor, void* buffer, size_t bytes, size_t room) {
@@ -123,6 +124,7 @@ TIERMAP_EXPORTED ssize_t __pread_chk(int descriptor, void* buffer, size_t bytes,
 TIERMAP_EXPORTED ssize_t __pread64_chk(int descriptor, void* buffer, size_t bytes, off_t offset, size_t room) {
   return bytes > room ? (__chk_fail(), -1) : pread(descriptor, buffer, bytes, offset);
 }
+// NOLINTEND(bugprone-reserved-identifier)
 
 // --- Writing.
 

@@ -63,7 +63,7 @@ void Mappings::after_fork_in_child() noexcept {
     }
     ::syscall(SYS_close, mapping->store->direct_descriptor());
     ::syscall(SYS_close, mapping->store->descriptor());
-    static_cast<void>(mapping.release());
+    [[maybe_unused]] const auto* const left = mapping.release();
   }
   mappings_.clear();
   for (auto& [file, store] : retired_) {

@@ -9,7 +9,6 @@
 
 using tiermap::preload::Mappings;
 using tiermap::preload::mappings_for_caller;
-using tiermap::preload::MapRequest;
 namespace kernel = tiermap::preload::kernel;
 
 namespace {

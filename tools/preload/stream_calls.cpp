@@ -10,7 +10,6 @@
 using tiermap::preload::FileIdentity;
 using tiermap::preload::Mappings;
 using tiermap::preload::mappings_for_caller;
-using tiermap::preload::next_calls;
 
 namespace {
 

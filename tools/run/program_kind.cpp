@@ -109,13 +109,13 @@ std::string interpreter_of(const char* text) {
   std::string_view line(text);
   line = line.substr(2, line.find('\n') - 2);
   line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
-  const std::string program(line.substr(0, line.find_first_of(" \t\r")));
+  std::string program(line.substr(0, line.find_first_of(" \t\r")));
   // env looks for the next word in the PATH.
   if (program.ends_with("/env") && line.size() > program.size()) {
     line.remove_prefix(program.size());
     line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
     int error_number = 0;
-    if (const std::string found = find_program(std::string(line.substr(0, line.find_first_of(" \t\r"))), error_number);
+    if (std::string found = find_program(std::string(line.substr(0, line.find_first_of(" \t\r"))), error_number);
         !found.empty()) {
       return found;
     }
