@@ -27,6 +27,10 @@ int prepare(void* data, std::size_t bytes, int protection) noexcept {
   return protection == PROT_NONE ? 0 : ::mprotect(data, bytes, protection);
 }
 
+bool replace(void* address, std::size_t bytes) noexcept {
+  return ::mmap(address, bytes, PROT_NONE, mapping_flags | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
+
 [[noreturn]] void refuse_reservation(int error_number, std::size_t bytes) {
   const char* const limit = error_number == EAGAIN ? "ulimit -l (the program locks its memory)" : "ulimit -v";
   throw PlatformError(
@@ -39,6 +43,16 @@ std::string hexadecimal(const void* address) {
   char text[32];
   std::snprintf(text, sizeof text, "%p", address);
   return text;
+}
+
+bool reserve_exactly(void* address, std::size_t bytes) noexcept {
+  void* const reserved = ::mmap(address, bytes, PROT_NONE, mapping_flags | MAP_FIXED_NOREPLACE, -1, 0);
+  if (reserved != MAP_FAILED && reserved != address) {  // Kernels before 4.17 take the address as a hint.
+    ::munmap(reserved, bytes);
+    errno = EEXIST;
+    return false;
+  }
+  return reserved == address;
 }
 
 AddressRange AddressRange::reserve(std::size_t bytes, std::size_t alignment, int protection) {
@@ -63,34 +77,16 @@ AddressRange AddressRange::reserve(std::size_t bytes, std::size_t alignment, int
   return range;
 }
 
-AddressRange AddressRange::reserve_at(void* address, std::size_t bytes, int protection, bool replace) {
-  void* raw = ::mmap(address, bytes, PROT_NONE, mapping_flags | (replace ? MAP_FIXED : MAP_FIXED_NOREPLACE), -1, 0);
-  if (raw != MAP_FAILED && raw != address) {  // Kernels before 4.17 take the address as a hint.
-    ::munmap(raw, bytes);
-    raw = MAP_FAILED;
-    errno = EEXIST;
-  }
-  if (raw == MAP_FAILED) {
+AddressRange AddressRange::reserve_at(void* address, std::size_t bytes, int protection, Replacement replacement) {
+  const bool reserved = replacement == Replacement::none ? reserve_exactly(address, bytes) : replace(address, bytes);
+  if (!reserved) {
     const char* cause = errno == EEXIST ? "something is mapped there already" : "that place may not be mapped";
     throw PlatformError(errno, "cannot map " + std::to_string(bytes) + " bytes at " + hexadecimal(address) + ": " +
                                    cause + ", choose another address or none");
   }
-  AddressRange range{static_cast<std::byte*>(raw), bytes};
-  if (prepare(raw, bytes, protection) != 0) {
-    refuse_reservation(errno, bytes);
-  }
-  return range;
-}
-
-AddressRange AddressRange::take_over(void* address, std::size_t bytes, int protection) {
-  void* raw = ::mmap(address, bytes, PROT_NONE, mapping_flags | MAP_FIXED, -1, 0);
-  if (raw == MAP_FAILED) {
-    throw PlatformError(errno, "cannot map " + std::to_string(bytes) + " bytes at " + hexadecimal(address) +
-                                   ": that place may not be mapped, choose another address or none");
-  }
-  AddressRange range{static_cast<std::byte*>(raw), bytes};
-  range.stays_reserved_ = true;
-  if (prepare(raw, bytes, protection) != 0) {
+  AddressRange range{static_cast<std::byte*>(address), bytes};
+  range.stays_reserved_ = replacement == Replacement::reservation;
+  if (prepare(address, bytes, protection) != 0) {
     refuse_reservation(errno, bytes);
   }
   return range;
@@ -103,23 +99,18 @@ AddressRange::~AddressRange() {
 }
 
 void AddressRange::give_up(std::byte* start, std::size_t bytes) const noexcept {
-  if (!stays_reserved_ || ::mmap(start, bytes, PROT_NONE, mapping_flags | MAP_FIXED, -1, 0) == MAP_FAILED) {
+  if (!stays_reserved_ || !replace(start, bytes)) {
     ::munmap(start, bytes);
   }
 }
 
 bool AddressRange::extend(std::size_t bytes, int protection) noexcept {
   std::byte* end = data_ + size_;
-  void* raw = ::mmap(end, bytes - size_, PROT_NONE, mapping_flags | MAP_FIXED_NOREPLACE, -1, 0);
-  if (raw == MAP_FAILED) {
+  if (!reserve_exactly(end, bytes - size_)) {
     return false;
   }
-  if (raw != end) {
-    ::munmap(raw, bytes - size_);
-    return false;
-  }
-  if (prepare(raw, bytes - size_, protection) != 0) {
-    ::munmap(raw, bytes - size_);
+  if (prepare(end, bytes - size_, protection) != 0) {
+    ::munmap(end, bytes - size_);
     return false;
   }
   size_ = bytes;

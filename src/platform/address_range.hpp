@@ -6,10 +6,15 @@
 #include <string>
 #include <utility>
 
+#include "tiermap/options.hpp"
+
 namespace tiermap {
 
 /// An address as messages write it, such as 0x10000.
 std::string hexadecimal(const void* address);
+
+/// Reserves (PROT_NONE) exactly at `address`. Returns false with errno: EEXIST if anything is mapped there.
+bool reserve_exactly(void* address, std::size_t bytes) noexcept;
 
 /// Owns [data(), data() + size()). Anonymous, private, not inherited by children, costs no memory until touched.
 class AddressRange {
@@ -17,11 +22,10 @@ class AddressRange {
   AddressRange() = default;
   /// Reserves anywhere, aligned to `alignment` (a power of two). Throws PlatformError.
   static AddressRange reserve(std::size_t bytes, std::size_t alignment, int protection);
-  /// Reserves exactly at `address`, over another mapping only with `replace`. Throws PlatformError (EEXIST).
-  static AddressRange reserve_at(void* address, std::size_t bytes, int protection, bool replace = false);
-  /// The same in place of whatever is mapped there, in one step: nobody else can get the addresses in between. At the
-  /// end they stay reserved: inaccessible (PROT_NONE), for whoever reserved them before to give up.
-  static AddressRange take_over(void* address, std::size_t bytes, int protection);
+  /// Reserves exactly at `address`. `replacement` says over what, in one step: nobody else can get the addresses in
+  /// between. With Replacement::reservation they stay reserved at the end: inaccessible (PROT_NONE), for whoever
+  /// reserved them before to give up. Throws PlatformError (EEXIST).
+  static AddressRange reserve_at(void* address, std::size_t bytes, int protection, Replacement replacement);
 
   AddressRange(AddressRange&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)),

@@ -92,19 +92,12 @@ void Engine::check_room(const RegionOptions& options, const ResolvedRegionOption
     if (options.replacement != Replacement::none) {
       return;  // What is there is room enough, and not ours to try.
     }
-    AddressRange::reserve_at(options.address, bytes, PROT_NONE);
+    AddressRange::reserve_at(options.address, bytes, PROT_NONE, Replacement::none);
   } else {
     // With a word for each page, and what alignment takes.
     const std::uint64_t page_words = bytes / resolved.page_size_bytes * sizeof(std::uint64_t);
     AddressRange::reserve(bytes + page_words + huge_page_bytes, kernel_page_bytes, PROT_NONE);
   }
-}
-
-AddressRange reserve_for(const RegionOptions& options, std::uint64_t bytes) {
-  if (options.replacement == Replacement::reservation) {
-    return AddressRange::take_over(options.address, bytes, PROT_NONE);
-  }
-  return AddressRange::reserve_at(options.address, bytes, PROT_NONE, options.replacement == Replacement::mapping);
 }
 
 std::shared_ptr<Engine> make_engine(const ResolvedCacheOptions& options) {

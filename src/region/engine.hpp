@@ -9,7 +9,6 @@
 #include <string>
 
 #include "config/resolve.hpp"
-#include "platform/address_range.hpp"
 #include "region/region_implementation.hpp"
 #include "store/store_url.hpp"
 #include "tiermap/options.hpp"
@@ -47,9 +46,6 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::string reason_;
   pid_t owner_ = ::getpid();
 };
-
-/// Reserves the addresses that `options.address` asks for, in place of what may be there. Throws PlatformError.
-AddressRange reserve_for(const RegionOptions& options, std::uint64_t bytes);
 
 /// Makes the engine that the options ask for, or the best this machine allows. Throws PlatformError.
 std::shared_ptr<Engine> make_engine(const ResolvedCacheOptions& options);

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "platform/page_sizes.hpp"
-#include "region/engine.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -38,7 +37,7 @@ int advice_for(Advice pattern) {
 AddressRange reserve(const RegionOptions& options, std::uint64_t page_bytes) {
   const std::uint64_t bytes = round_up(std::max(options.length, options.reserve_bytes), page_bytes);
   if (options.address != nullptr) {
-    return reserve_for(options, bytes);
+    return AddressRange::reserve_at(options.address, bytes, PROT_NONE, options.replacement);
   }
   return AddressRange::reserve(bytes, std::min(page_bytes, huge_page_bytes), PROT_NONE);
 }

@@ -91,8 +91,9 @@ void PagedRegionImplementation::leave_index() noexcept {
 void PagedRegionImplementation::reserve(const RegionOptions& options) {
   reserved_bytes_ = round_up(std::max(options.length, options.reserve_bytes), block_bytes);
   const std::uint64_t alignment = std::min(region_.page_bytes, huge_page_bytes);
-  memory_ = options.address == nullptr ? AddressRange::reserve(reserved_bytes_, alignment, PROT_NONE)
-                                       : reserve_for(options, reserved_bytes_);
+  memory_ = options.address == nullptr
+                ? AddressRange::reserve(reserved_bytes_, alignment, PROT_NONE)
+                : AddressRange::reserve_at(options.address, reserved_bytes_, PROT_NONE, options.replacement);
   region_.memory = memory_.data();
   // Room for words of pages beyond the reservation costs address space only.
   const std::uint64_t most_pages = reserved_bytes_ / region_.page_bytes + 1;

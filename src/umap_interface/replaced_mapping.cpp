@@ -18,15 +18,7 @@ namespace tiermap::umap_interface {
 namespace {
 
 bool reserve(std::uintptr_t start, std::uintptr_t end) noexcept {
-  constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
-  void* const wanted = reinterpret_cast<void*>(start);
-  void* const got = ::mmap(wanted, end - start, PROT_NONE, flags, -1, 0);
-  if (got != MAP_FAILED && got != wanted) {  // Kernels before 4.17 take the address as a hint.
-    ::munmap(got, end - start);
-    errno = EEXIST;
-    return false;
-  }
-  return got == wanted;
+  return reserve_exactly(reinterpret_cast<void*>(start), end - start);
 }
 
 }  // namespace
