@@ -48,7 +48,9 @@ void WriteBack::find_changes(std::size_t index) {
   }
   BlockHash* hashes = pager_.frames().hashes(page.frame);
   const std::uint64_t mapped = region.page_mapped(page.page);
+  // A store that wants whole pages gets all of one in which anything changed.
   const bool whole = region.store->writes_whole_pages();
+  const std::uint64_t bridged = whole ? mapped : gap_worth_bridging;
   std::uint64_t first = 0;
   std::uint64_t end = 0;  // The changed run so far is [first, end).
   for (std::uint64_t offset = 0; offset < mapped; offset += block_bytes) {
@@ -58,7 +60,7 @@ void WriteBack::find_changes(std::size_t index) {
       continue;
     }
     before = now;
-    if (end == 0 || (!whole && offset - end > gap_worth_bridging)) {
+    if (end == 0 || offset - end > bridged) {
       add_pieces(index, first, std::min(end, length));
       first = offset;
     }

@@ -76,9 +76,7 @@ bool PagedRegionImplementation::hand_over(const std::function<bool()>& replace) 
     throw Error(ENOTSUP, "a region that serves itself cannot be handed over: use fault mode notify");
   }
   const Pages all{0, region_.page_count()};
-  if (const int error = region_.writable ? write_back(all) : 0; error != 0) {
-    refuse_write_back(error);
-  }
+  write_back(ByteRange{0, size()});
   // From here on no fault is answered: what is absent stays so, and what is clean stays protected.
   leave_index();
   quiesce();
