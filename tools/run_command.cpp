@@ -38,6 +38,7 @@ struct RunOptions {
   std::string minimum_size;
   std::string report;
   bool read_only = false;
+  bool serve_all = false;
   bool verbose = false;
   bool anyway = false;
 };
@@ -87,6 +88,7 @@ void set_options(const RunOptions& options) {
   set_variable(preload::report_variable, options.report);
   set_variable(preload::verbose_variable, options.verbose ? "1" : "");
   set_variable(preload::read_only_variable, options.read_only ? "1" : "");
+  set_variable(preload::serve_all_variable, options.serve_all ? "1" : "");
 }
 
 void set_library() {
@@ -155,6 +157,10 @@ void add_choices(CLI::App& command, RunOptions& options) {
       ->type_name("SIZE");
   command.add_flag("--read-only", options.read_only,
                    "Leave shared mappings that can be written to the kernel: other processes see those at once.");
+  command.add_flag(
+      "--serve-all", options.serve_all,
+      "Serve also what fits in memory: else mappings that are only read and fit in half of the buffer, all "
+      "together, are left to the kernel, and the budget is less by as much.");
 }
 
 }  // namespace

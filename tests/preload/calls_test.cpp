@@ -59,7 +59,7 @@ TEST_P(CallsTest, DoWhatTheKernelsDo) {
 TEST_P(CallsTest, DoSoWithLargePagesAndLittleMemory) {
   const ProgramResult plain = runs_.plain(command_);
   const ProgramResult served =
-      runs_.served(command_, "--buffer 2500KiB --page-size 256KiB --minimum-size 64KiB --match '**'");
+      runs_.served(command_, "--serve-all --buffer 2500KiB --page-size 256KiB --minimum-size 64KiB --match '**'");
   EXPECT_EQ(served.exit_code, plain.exit_code);
   EXPECT_EQ(served.output, plain.output);
   EXPECT_EQ(served.errors, plain.errors);

@@ -46,7 +46,8 @@ class PackagesTest : public ::testing::Test {
       if (text.size() > 1'000'000 && random() % 400 == 0) {
         text += text.substr(random() % (text.size() - 20'000), 20'000);
       }
-      text += std::to_string(random() % 100'000) + (random() % 9 == 0 ? "\n" : " ");
+      text += std::to_string(random() % 100'000);
+      text += random() % 9 == 0 ? "\n" : " ";
     }
     std::ofstream(runs_.path(name), std::ios::binary) << text;
   }
@@ -70,7 +71,7 @@ TEST_F(PackagesTest, Lrzip) {
   make_text("text", 12 << 20);
   const ProgramResult plain = runs_.plain("lrzip -q -n -p 1 -o one.lrz text");
   ASSERT_EQ(plain.exit_code, 0) << plain.errors;
-  const ProgramResult served = runs_.served("lrzip -q -n -p 1 -o other.lrz text", "--buffer 4MiB");
+  const ProgramResult served = runs_.served("lrzip -q -n -p 1 -o other.lrz text", "--serve-all --buffer 4MiB");
   EXPECT_EQ(served.exit_code, 0) << served.errors;
   EXPECT_EQ(served.report.find(" 0 mappings served"), std::string::npos) << served.report;
   EXPECT_NE(served.report.find(" mappings served"), std::string::npos);
@@ -109,7 +110,8 @@ TEST_F(PackagesTest, SqliteOfTwoProcesses) {
          "sqlite3 turns.db 'PRAGMA integrity_check; SELECT sum(length(b)), count(*) FROM t;'\n";
   const ProgramResult plain = runs_.plain("sh turns.sh");
   ASSERT_EQ(plain.exit_code, 0) << plain.errors;
-  const ProgramResult served = runs_.plain("sh turns.sh '" + runs_.tiermap("--minimum-size 64KiB") + " --'");
+  const ProgramResult served =
+      runs_.plain("sh turns.sh '" + runs_.tiermap("--serve-all --minimum-size 64KiB") + " --'");
   EXPECT_EQ(served.output, plain.output);
   EXPECT_EQ(served.errors, plain.errors);
 }

@@ -88,7 +88,7 @@ TEST_F(RunTest, ChoosesWhatIsServed) {
     GTEST_SKIP() << "programs are served by userfaultfd messages, which this machine refuses";
   }
   const auto serves = [&](const std::string& options) {
-    const ProgramResult result = run("--buffer 16MiB --verbose " + options + " -- " + mapping_case());
+    const ProgramResult result = run("--serve-all --buffer 16MiB --verbose " + options + " -- " + mapping_case());
     EXPECT_EQ(result.exit_code, 0);
     return result.errors.find("tiermap: serves " + runs_.path("file")) != std::string::npos;
   };
@@ -99,6 +99,43 @@ TEST_F(RunTest, ChoosesWhatIsServed) {
   EXPECT_FALSE(serves("--exclude file"));
   EXPECT_FALSE(serves("--minimum-size 5MiB"));
   EXPECT_TRUE(serves("--read-only"));
+}
+
+TEST_F(RunTest, LeavesWhatFitsToTheKernel) {
+  if (!can_serve()) {
+    GTEST_SKIP() << "programs are served by userfaultfd messages, which this machine refuses";
+  }
+  const auto leaves = [&](const std::string& options, const std::string& name = "read_shared") {
+    const ProgramResult result =
+        run("--verbose --page-size 64KiB " + options + " -- " + program + " " + name + " " + runs_.path("file"));
+    EXPECT_EQ(result.exit_code, 0);
+    return result.errors.find("to the kernel: it fits in memory") != std::string::npos;
+  };
+  EXPECT_TRUE(leaves("--buffer 8MiB"));
+  EXPECT_FALSE(leaves("--buffer 7MiB"));
+  EXPECT_FALSE(leaves("--buffer 8MiB --serve-all"));
+  EXPECT_FALSE(leaves("--buffer 1GiB", "write_shared")) << "what can be written may grow";
+}
+
+TEST_F(RunTest, WhatFitsAndWhatIsServedShareTheBuffer) {
+  if (!can_serve()) {
+    GTEST_SKIP() << "programs are served by userfaultfd messages, which this machine refuses";
+  }
+  // The third is small enough for the half, but not together with the first, which may come again.
+  std::ofstream(runs_.path("maps.py")) << R"(
+import mmap
+for name, size in (("first", 5), ("second", 20), ("third", 4), ("first", 5)):
+    with open(name, "wb") as file:
+        file.write(bytes([size]) * (size << 20))
+    with open(name, "rb") as file:
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        assert sum(data[::4096]) == size * size * 256
+)";
+  const ProgramResult result = runs_.served("/usr/bin/python3 maps.py", "--buffer 16MiB");
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  for (const char* part : {"2 mappings served, 24.0 MiB", "budget of 11.0 MiB", "  2: it fits in memory"}) {
+    EXPECT_NE(result.report.find(part), std::string::npos) << result.report;
+  }
 }
 
 TEST_F(RunTest, PatternsAreAsInAShell) {
@@ -126,7 +163,7 @@ TEST_F(RunTest, ReportsAndGoesOnInChildren) {
     EXPECT_NE(result.report.find(part), std::string::npos) << result.report;
   }
   EXPECT_NE(result.report.find("served"), result.report.rfind("served")) << "a report for each process";
-  const ProgramResult on_standard_error = run("--buffer 16MiB --report -- " + mapping_case());
+  const ProgramResult on_standard_error = run("--serve-all --buffer 16MiB --report -- " + mapping_case());
   EXPECT_NE(on_standard_error.errors.find("1 mappings served"), std::string::npos);
 }
 
@@ -135,8 +172,9 @@ TEST_F(RunTest, HandsOnWhatTheFileOfOptionsSays) {
     GTEST_SKIP() << "programs are served by userfaultfd messages, which this machine refuses";
   }
   std::ofstream(runs_.path("options.yaml")) << "buffer_size: 24MiB\n";
-  const ProgramResult result = runs_.plain("env TIERMAP_CONFIG=" + runs_.path("options.yaml") + " " +
-                                           TIERMAP_BINARY_FOLDER + "/tiermap run --report -- " + mapping_case());
+  const ProgramResult result =
+      runs_.plain("env TIERMAP_CONFIG=" + runs_.path("options.yaml") + " " + TIERMAP_BINARY_FOLDER +
+                  "/tiermap run --serve-all --report -- " + mapping_case());
   EXPECT_NE(result.errors.find("budget of 24.0 MiB"), std::string::npos) << result.errors;
 }
 

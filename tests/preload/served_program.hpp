@@ -41,7 +41,7 @@ class ProgramRuns {
     std::remove(report().c_str());
     return std::string(TIERMAP_BINARY_FOLDER) + "/tiermap run --report=" + report() + " " + options;
   }
-  static constexpr const char* default_options = "--buffer 16MiB --minimum-size 64KiB --match '**'";
+  static constexpr const char* default_options = "--serve-all --buffer 16MiB --minimum-size 64KiB --match '**'";
 
  private:
   std::string report() const { return path("report"); }

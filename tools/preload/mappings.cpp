@@ -53,6 +53,15 @@ std::string path_of(int descriptor) {
   return length < 0 ? link : std::string(target, static_cast<std::size_t>(length));
 }
 
+/// 0 if the options cannot be read: who starts the engine says why.
+std::uint64_t buffer_bytes() noexcept {
+  try {
+    return resolve(CacheOptions{}).budget_bytes;
+  } catch (const std::exception&) {
+    return 0;
+  }
+}
+
 bool is_fixed(const MapRequest& request) noexcept {
   return (request.flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) != 0;
 }
@@ -95,7 +104,10 @@ void* Mappings::map(const MapRequest& request) {
     const std::string path = path_of(request.descriptor);
     const char* reason = nullptr;
     if (chooses(settings_, path, (request.flags & type_mask) == MAP_PRIVATE)) {
-      reason = why_not(request, status);
+      reason = why_not(request);
+      if (reason == nullptr && fits(request, status)) {
+        reason = "it fits in memory: the kernel is as good there as any (--serve-all serves it)";
+      }
       if (reason == nullptr) {
         if (const std::optional<void*> served = try_serve(request, status, path)) {
           return *served;
@@ -127,7 +139,7 @@ void* Mappings::map_by_kernel(const MapRequest& request, const struct stat* stat
   return memory;
 }
 
-const char* Mappings::why_not(const MapRequest& request, const struct stat& status) const {
+const char* Mappings::why_not(const MapRequest& request) const {
   if (const char* reason = refuse_all_.load()) {
     return reason;
   }
@@ -156,8 +168,23 @@ const char* Mappings::why_not(const MapRequest& request, const struct stat& stat
   if (settings_.read_only && writes && !is_private) {
     return "it can be written, and only what is read is to be served";
   }
-  static_cast<void>(status);
   return nullptr;
+}
+
+// A mapping that can be written may be made as large as the program likes, and so may the file behind a descriptor that
+// can; of other files no more than there is can come into memory.
+bool Mappings::fits(const MapRequest& request, const struct stat& status) {
+  if (settings_.serve_all || (request.protection & PROT_WRITE) != 0) {
+    return false;
+  }
+  if (!fitting_.has_value()) {
+    fitting_.emplace(buffer_bytes());
+  }
+  std::uint64_t bytes = request.length;
+  if ((::fcntl(request.descriptor, F_GETFL) & O_ACCMODE) == O_RDONLY) {
+    bytes = std::min(bytes, static_cast<std::uint64_t>(std::max<off_t>(status.st_size - request.offset, 0)));
+  }
+  return fitting_->admit(FileIdentity::of(status), bytes);
 }
 
 // With the other mappings of the same file, and with what cannot be seen of it.
@@ -194,6 +221,9 @@ bool Mappings::start_cache() {
     const OwnDescriptors::Watch watch(own_descriptors_);
     CacheOptions options;
     options.fault_mode = FaultMode::notify;
+    if (fitting_.has_value()) {
+      options.budget_bytes = fitting_->close();
+    }
     cache_ = new Cache(options);
     cache_refused_ = false;
   } catch (const std::exception& error) {

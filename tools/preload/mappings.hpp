@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "platform/signals_blocked.hpp"
+#include "preload/fitting_files.hpp"
 #include "preload/mapped_file_store.hpp"
 #include "preload/outcome.hpp"
 #include "preload/own_descriptors.hpp"
@@ -133,7 +134,8 @@ class Mappings {
 
   void* map_by_kernel(const MapRequest& request, const struct stat* status);
   std::optional<void*> try_serve(const MapRequest& request, const struct stat& status, const std::string& path);
-  const char* why_not(const MapRequest& request, const struct stat& status) const;
+  const char* why_not(const MapRequest& request) const;
+  bool fits(const MapRequest& request, const struct stat& status);
   const char* why_not_shared(const MapRequest& request, FileIdentity file);
   bool start_cache();
   std::unique_ptr<Mapping> make_mapping(const MapRequest& request, const struct stat& status, const std::string& path,
@@ -163,6 +165,7 @@ class Mappings {
   std::atomic<std::size_t> retired_count_{0};
   std::atomic<bool> record_locks_{false};
   OwnDescriptors own_descriptors_;
+  std::optional<FittingFiles> fitting_;  ///< Made when first asked.
   std::atomic<const char*> refuse_all_{nullptr};
   Cache* cache_ = nullptr;  ///< Made for the first mapping, and never destroyed.
   bool cache_refused_ = false;

@@ -44,6 +44,7 @@ Settings read_settings() {
     }
   }
   settings.read_only = !value_of(read_only_variable).empty();
+  settings.serve_all = !value_of(serve_all_variable).empty();
   settings.verbose = !value_of(verbose_variable).empty();
   settings.report = value_of(report_variable);
   return settings;

@@ -13,6 +13,7 @@ inline constexpr const char* match_variable = "TIERMAP_RUN_MATCH";
 inline constexpr const char* exclude_variable = "TIERMAP_RUN_EXCLUDE";
 inline constexpr const char* minimum_size_variable = "TIERMAP_RUN_MINIMUM_SIZE";
 inline constexpr const char* read_only_variable = "TIERMAP_RUN_READ_ONLY";
+inline constexpr const char* serve_all_variable = "TIERMAP_RUN_SERVE_ALL";
 inline constexpr const char* verbose_variable = "TIERMAP_RUN_VERBOSE";
 /// A path to append to, or "-" for standard error.
 inline constexpr const char* report_variable = "TIERMAP_RUN_REPORT";
@@ -22,6 +23,7 @@ struct Settings {
   std::vector<std::string> exclude;
   std::uint64_t minimum_bytes = 1 << 20;
   bool read_only = false;  ///< Shared mappings that can be written are the kernel's.
+  bool serve_all = false;  ///< Also what fits in memory.
   bool verbose = false;
   std::string report;  ///< Empty: none.
 };

@@ -1,0 +1,51 @@
+// What is left to the kernel because it fits: where nothing has to be given up, nobody is faster than the kernel, whose
+// page cache may have the data already.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "preload/served_ranges.hpp"
+
+namespace tiermap::preload {
+
+/// Files whose mappings are only read, each with the most that was mapped of it at once; together no more than half of
+/// the buffer. What they take, the engine's budget is less by: a program never has more than it was allowed. A file
+/// stays in the account when it is unmapped, as its pages stay in memory. Under the lock of Mappings.
+class FittingFiles {
+ public:
+  /// Nothing fits in a buffer of 0 bytes.
+  explicit FittingFiles(std::uint64_t buffer_bytes) noexcept : buffer_bytes_(buffer_bytes) {}
+
+  /// Whether a mapping of so many bytes of the file is the kernel's; it is in the account then.
+  bool admit(FileIdentity file, std::uint64_t bytes) {
+    const auto known = files_.find({file.device, file.inode});
+    const std::uint64_t before = known == files_.end() ? 0 : known->second;
+    const std::uint64_t more = bytes - std::min(bytes, before);
+    if (more > 0) {
+      if (closed_ || bytes_ + more > buffer_bytes_ / 2) {
+        return false;
+      }
+      files_[{file.device, file.inode}] = bytes;
+      bytes_ += more;
+    }
+    return known != files_.end() || more > 0;
+  }
+  /// The engine starts: from here on nothing more fits beside it. Returns what is left of the buffer for it, nothing if
+  /// that is all.
+  std::optional<std::uint64_t> close() noexcept {
+    closed_ = true;
+    return bytes_ == 0 ? std::nullopt : std::optional(buffer_bytes_ - bytes_);
+  }
+
+ private:
+  std::uint64_t buffer_bytes_;
+  std::uint64_t bytes_ = 0;
+  bool closed_ = false;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> files_;
+};
+
+}  // namespace tiermap::preload
