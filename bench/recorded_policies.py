@@ -22,7 +22,7 @@ BOUNDS = ("optimum", "true lru")
 
 @dataclasses.dataclass(frozen=True)
 class Recording:
-    """A program whose accesses are recorded; `before` makes what it reads."""
+    """A program whose accesses are recorded; the commands of `before` make what it reads, unrecorded."""
     name: str
     command: tuple
     page_size: str
@@ -34,7 +34,7 @@ def _search(structure):
     file = f"search-{structure}"
     made = ("tiermap-search", "--structure", structure, "--bytes", "32MiB", "--file", file, "--keep", "--lookups", "1")
     return Recording(f"search-{structure}", ("tiermap-search", "--in", file, "--lookups", "20000"), "4KiB", "256KiB",
-                     made)
+                     (made,))
 
 
 RECORDINGS = (
@@ -47,7 +47,9 @@ RECORDINGS = (
     _search("unordered"),
     Recording("kmer-classify", ("tiermap-kmer", "--database", "kmers", "--reads", "genomes/reads.fastq", "--prefetch",
                                 "off"), "4KiB", "256KiB",
-              ("tiermap-kmer", "--generate", "genomes", "--bytes", "32MiB")),
+              (("tiermap-kmer", "--generate", "genomes", "--bytes", "32MiB"),
+               ("tiermap-kmer", "--database", "kmers", "--build-only", "--genomes", "genomes/genomes.fasta",
+                "--taxonomy", "genomes/taxonomy.tsv", "--sequence-taxa", "genomes/sequence-taxa.tsv", "--no-verify"))),
     Recording("median", ("tiermap-median", "--bytes", "64MiB", "--vectors", "5000"), "64KiB", "4MiB"),
     Recording("ycsb-a", ("tiermap-ycsb", "--workload", "a", "--bytes", "16MiB", "--durability", "none"), "4KiB",
               "512KiB"),
@@ -62,20 +64,11 @@ def record(recording, binaries, scratch):
     trace = scratch / "run.trace"
     for file in scratch.glob("run.trace*"):
         file.unlink()
-    if recording.before:
-        made = run_json([binaries / recording.before[0], *recording.before[1:], "--json"], cwd=scratch,
-                        environment={"TMPDIR": str(scratch)})
+    for program, *arguments in recording.before:
+        made = run_json([binaries / program, *arguments, "--json"], cwd=scratch, environment={"TMPDIR": str(scratch)})
         if made.get("failed"):
             return None, made["failed"]
     command = [*recording.command, "--page-size", recording.page_size, "--budget", recording.budget, "--threads", "2"]
-    if recording.name.startswith("kmer"):
-        # The database is built first, so that only its use is recorded.
-        built = run_json([binaries / "tiermap-kmer", "--database", "kmers", "--build-only", "--genomes",
-                          "genomes/genomes.fasta", "--taxonomy", "genomes/taxonomy.tsv", "--sequence-taxa",
-                          "genomes/sequence-taxa.tsv", "--no-verify", "--json"], cwd=scratch,
-                         environment={"TMPDIR": str(scratch)})
-        if built.get("failed"):
-            return None, built["failed"]
     ran = run_json([binaries / command[0], *command[1:], "--json"], cwd=scratch,
                    environment={"TMPDIR": str(scratch), "TIERMAP_TRACE": str(trace), "TIERMAP_READ_AHEAD": "0"})
     if ran.get("failed"):
