@@ -56,8 +56,8 @@ def scratch_folder(parent, needed_bytes):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def drop_page_cache(*paths):
-    """Writes out and forgets what the kernel holds of the files; as root, of everything."""
+def drop_file_cache(*paths):
+    """Writes out and forgets what the kernel holds of the files, and of those in the folders."""
     for path in paths:
         for file in ([path] if pathlib.Path(path).is_file() else pathlib.Path(path).rglob("*")):
             if not pathlib.Path(file).is_file():
@@ -68,6 +68,11 @@ def drop_page_cache(*paths):
                 os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
             finally:
                 os.close(descriptor)
+
+
+def drop_page_cache(*paths):
+    """Writes out and forgets what the kernel holds of the files; as root, of everything."""
+    drop_file_cache(*paths)
     if os.geteuid() == 0 and os.environ.get("TIERMAP_BENCH_DROP_CACHES", "1") == "1":
         try:
             os.sync()

@@ -7,25 +7,21 @@ compared: a side that is wrong has no time.
 """
 import argparse
 import hashlib
-import os
 import pathlib
 import random
 import shutil
 import statistics
 import subprocess
-import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from memory_limit import MemoryLimit  # noqa: E402
-
-MEBIBYTE = 1 << 20
+from measurement import MIB, drop_file_cache, remove
+from memory_limit import MemoryLimit
 
 
 def make_random(path, size, repeats):
     """Random bytes, of which a share comes again from far behind: what a long-range compressor looks for."""
     generator = random.Random(11)
-    piece = MEBIBYTE
+    piece = MIB
     with open(path, "wb+") as file:
         for number in range(size // piece):
             if number > 8 and generator.random() < repeats:
@@ -71,7 +67,7 @@ LOOKUPS = ("PRAGMA mmap_size=100000000000; WITH RECURSIVE n(i, k) AS (SELECT 1, 
 class Case:
     """A command over data, Tiermap's options for it, what it writes, and the memory that it needs for itself."""
 
-    def __init__(self, name, make, command, options=(), output=None, own_bytes=64 * MEBIBYTE):
+    def __init__(self, name, make, command, options=(), output=None, own_bytes=64 * MIB):
         self.name, self.make, self.command, self.options = name, make, command, list(options)
         self.output, self.own_bytes = output, own_bytes
 
@@ -81,7 +77,7 @@ def cases(folder, size, scale):
     return [
         Case("lrzip", lambda: make_random(data, size, 0.3),
              ["lrzip", "-q", "-n", "-f", "-p", "1", *scale["lrzip"], "-o", folder / "out.lrz", data],
-             ["--page-size", "1MiB"], output=folder / "out.lrz", own_bytes=200 * MEBIBYTE),
+             ["--page-size", "1MiB"], output=folder / "out.lrz", own_bytes=200 * MIB),
         Case("sqlite3 look-ups", lambda: make_database(data, rows), ["sqlite3", data, LOOKUPS.format(rows=rows)],
              ["--page-size", "4KiB"]),
         Case("sqlite3 scan", lambda: make_database(data, rows),
@@ -95,25 +91,12 @@ def cases(folder, size, scale):
     ]
 
 
-def remove(path):
-    shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
-
-
-def cool(folder):
-    """Writes the files out, and has the page cache forget them."""
-    for path in folder.rglob("*"):
-        if path.is_file():
-            with open(path, "rb") as file:
-                os.fsync(file.fileno())
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-
-
 def digest(result, output):
     """Of what it wrote, or else of what it printed: some print times."""
     hashed = hashlib.sha256(b"" if output is not None else result)
     if output is not None:
         with open(output, "rb") as file:
-            while block := file.read(MEBIBYTE):
+            while block := file.read(MIB):
                 hashed.update(block)
     return hashed.hexdigest()
 
@@ -122,7 +105,7 @@ def run_once(case, command, limit_bytes, folder):
     """Seconds, and the digest of what came of it."""
     if case.output is not None:
         remove(case.output)
-    cool(folder)
+    drop_file_cache(folder)
     with MemoryLimit(limit_bytes) as limit:
         started = time.monotonic()
         process = limit.start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -159,9 +142,9 @@ def main():
     parser.add_argument("--ratio", type=float, default=4, help="data to memory; 0.5 and less: all fits")
     parser.add_argument("names", nargs="*", metavar="CASE")
     options = parser.parse_args()
-    size = options.size * MEBIBYTE
+    size = options.size * MIB
     limit = int(size / options.ratio)
-    scale = {"lrzip": ["-m", str(max(1, limit // (100 * MEBIBYTE))), "-w", "10"]}
+    scale = {"lrzip": ["-m", str(max(1, limit // (100 * MIB))), "-w", "10"]}
     print("| program | as it is, s | tiermap run, s | times as fast |\n|---|---|---|---|")
     for case in cases(options.folder, size, scale):
         if options.names and case.name not in options.names:
@@ -169,7 +152,7 @@ def main():
         shutil.rmtree(options.folder, ignore_errors=True)
         options.folder.mkdir(parents=True)
         # What the program needs for itself stays free.
-        buffer = max(limit - case.own_bytes, 32 * MEBIBYTE)
+        buffer = max(limit - case.own_bytes, 32 * MIB)
         try:
             case.make()
             medians = measure(case, options.binaries / "tiermap", limit, buffer, options.runs, options.folder)
