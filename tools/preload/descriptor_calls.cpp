@@ -114,13 +114,7 @@ TIERMAP_EXPORTED int open(const char* path, int flags, ...) {
   va_end(more);
   return open_at(AT_FDCWD, path, flags, mode);
 }
-TIERMAP_EXPORTED int open64(const char* path, int flags, ...) {
-  va_list more;
-  va_start(more, flags);
-  const mode_t mode = takes_mode(flags) ? va_arg(more, mode_t) : 0;
-  va_end(more);
-  return open_at(AT_FDCWD, path, flags, mode);
-}
+TIERMAP_EXPORTED int open64(const char* path, int flags, ...) __attribute__((alias("open")));
 TIERMAP_EXPORTED int openat(int directory, const char* path, int flags, ...) {
   va_list more;
   va_start(more, flags);
@@ -128,33 +122,21 @@ TIERMAP_EXPORTED int openat(int directory, const char* path, int flags, ...) {
   va_end(more);
   return open_at(directory, path, flags, mode);
 }
-TIERMAP_EXPORTED int openat64(int directory, const char* path, int flags, ...) {
-  va_list more;
-  va_start(more, flags);
-  const mode_t mode = takes_mode(flags) ? va_arg(more, mode_t) : 0;
-  va_end(more);
-  return open_at(directory, path, flags, mode);
-}
+TIERMAP_EXPORTED int openat64(int directory, const char* path, int flags, ...) __attribute__((alias("openat")));
 TIERMAP_EXPORTED int creat(const char* path, mode_t mode) {
   return open_at(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, mode);
 }
-TIERMAP_EXPORTED int creat64(const char* path, mode_t mode) {
-  return creat(path, mode);
-}
+TIERMAP_EXPORTED int creat64(const char* path, mode_t mode) __attribute__((alias("creat")));
 // What the compiler makes of calls without a mode.
 // NOLINTBEGIN(bugprone-reserved-identifier): the C library and the linker chose these names.
 TIERMAP_EXPORTED int __open_2(const char* path, int flags) {
   return open_at(AT_FDCWD, path, flags, 0);
 }
-TIERMAP_EXPORTED int __open64_2(const char* path, int flags) {
-  return open_at(AT_FDCWD, path, flags, 0);
-}
+TIERMAP_EXPORTED int __open64_2(const char* path, int flags) __attribute__((alias("__open_2")));
 TIERMAP_EXPORTED int __openat_2(int directory, const char* path, int flags) {
   return open_at(directory, path, flags, 0);
 }
-TIERMAP_EXPORTED int __openat64_2(int directory, const char* path, int flags) {
-  return open_at(directory, path, flags, 0);
-}
+TIERMAP_EXPORTED int __openat64_2(int directory, const char* path, int flags) __attribute__((alias("__openat_2")));
 // NOLINTEND(bugprone-reserved-identifier)
 
 TIERMAP_EXPORTED int close(int descriptor) {
@@ -198,13 +180,7 @@ TIERMAP_EXPORTED int fcntl(int descriptor, int command, ...) {
   va_end(more);
   return control(descriptor, command, argument);
 }
-TIERMAP_EXPORTED int fcntl64(int descriptor, int command, ...) {
-  va_list more;
-  va_start(more, command);
-  void* argument = va_arg(more, void*);
-  va_end(more);
-  return control(descriptor, command, argument);
-}
+TIERMAP_EXPORTED int fcntl64(int descriptor, int command, ...) __attribute__((alias("fcntl")));
 TIERMAP_EXPORTED int lockf(int descriptor, int command, off_t length) {
   if (Mappings* mappings = mappings_for_caller()) {
     mappings->note_record_lock();
@@ -212,9 +188,7 @@ TIERMAP_EXPORTED int lockf(int descriptor, int command, off_t length) {
   const auto call = [&] { return next_calls().lockf(descriptor, command, length); };
   return command == F_TEST ? call() : around_lock(descriptor, command == F_ULOCK, call);
 }
-TIERMAP_EXPORTED int lockf64(int descriptor, int command, off_t length) {
-  return lockf(descriptor, command, length);
-}
+TIERMAP_EXPORTED int lockf64(int descriptor, int command, off_t length) __attribute__((alias("lockf")));
 TIERMAP_EXPORTED int flock(int descriptor, int operation) noexcept {
   return around_lock(descriptor, (operation & LOCK_UN) != 0,
                      [&] { return static_cast<int>(::syscall(SYS_flock, descriptor, operation)); });

@@ -16,9 +16,8 @@ extern "C" {
 void* __wrap_mmap(void* address, size_t length, int protection, int flags, int descriptor, off_t offset) {
   return kernel::map(address, length, protection, flags, descriptor, offset);
 }
-void* __wrap_mmap64(void* address, size_t length, int protection, int flags, int descriptor, off_t offset) {
-  return kernel::map(address, length, protection, flags, descriptor, offset);
-}
+void* __wrap_mmap64(void* address, size_t length, int protection, int flags, int descriptor, off_t offset)
+    __attribute__((alias("__wrap_mmap")));
 int __wrap_munmap(void* address, size_t length) {
   return kernel::unmap(address, length);
 }
@@ -46,15 +45,12 @@ ssize_t __wrap_writev(int descriptor, const iovec* vectors, int count) {
 ssize_t __wrap_pread(int descriptor, void* buffer, size_t bytes, off_t offset) {
   return ::syscall(SYS_pread64, descriptor, buffer, bytes, offset);
 }
-ssize_t __wrap_pread64(int descriptor, void* buffer, size_t bytes, off_t offset) {
-  return ::syscall(SYS_pread64, descriptor, buffer, bytes, offset);
-}
+ssize_t __wrap_pread64(int descriptor, void* buffer, size_t bytes, off_t offset) __attribute__((alias("__wrap_pread")));
 ssize_t __wrap_pwrite(int descriptor, const void* buffer, size_t bytes, off_t offset) {
   return ::syscall(SYS_pwrite64, descriptor, buffer, bytes, offset);
 }
-ssize_t __wrap_pwrite64(int descriptor, const void* buffer, size_t bytes, off_t offset) {
-  return ::syscall(SYS_pwrite64, descriptor, buffer, bytes, offset);
-}
+ssize_t __wrap_pwrite64(int descriptor, const void* buffer, size_t bytes, off_t offset)
+    __attribute__((alias("__wrap_pwrite")));
 ssize_t __wrap_preadv(int descriptor, const iovec* vectors, int count, off_t offset) {
   return ::syscall(SYS_preadv, descriptor, vectors, count, offset, 0);
 }
@@ -64,9 +60,7 @@ ssize_t __wrap_pwritev(int descriptor, const iovec* vectors, int count, off_t of
 int __wrap_ftruncate(int descriptor, off_t length) {
   return static_cast<int>(::syscall(SYS_ftruncate, descriptor, length));
 }
-int __wrap_ftruncate64(int descriptor, off_t length) {
-  return static_cast<int>(::syscall(SYS_ftruncate, descriptor, length));
-}
+int __wrap_ftruncate64(int descriptor, off_t length) __attribute__((alias("__wrap_ftruncate")));
 int __wrap_fallocate(int descriptor, int mode, off_t offset, off_t length) {
   return static_cast<int>(::syscall(SYS_fallocate, descriptor, mode, offset, length));
 }

@@ -90,9 +90,8 @@ TIERMAP_EXPORTED ssize_t pread(int descriptor, void* buffer, size_t bytes, off_t
   return next_calls().pread == nullptr ? ::syscall(SYS_pread64, descriptor, buffer, bytes, offset)
                                        : next_calls().pread(descriptor, buffer, bytes, offset);
 }
-TIERMAP_EXPORTED ssize_t pread64(int descriptor, void* buffer, size_t bytes, off_t offset) {
-  return pread(descriptor, buffer, bytes, offset);
-}
+TIERMAP_EXPORTED ssize_t pread64(int descriptor, void* buffer, size_t bytes, off_t offset)
+    __attribute__((alias("pread")));
 TIERMAP_EXPORTED ssize_t readv(int descriptor, const iovec* vectors, int count) {
   before_read(descriptor, -1, bytes_of(vectors, count));
   return next_calls().readv == nullptr ? ::syscall(SYS_readv, descriptor, vectors, count)
@@ -102,16 +101,14 @@ TIERMAP_EXPORTED ssize_t preadv(int descriptor, const iovec* vectors, int count,
   before_read(descriptor, offset, bytes_of(vectors, count));
   return next_calls().preadv(descriptor, vectors, count, offset);
 }
-TIERMAP_EXPORTED ssize_t preadv64(int descriptor, const iovec* vectors, int count, off_t offset) {
-  return preadv(descriptor, vectors, count, offset);
-}
+TIERMAP_EXPORTED ssize_t preadv64(int descriptor, const iovec* vectors, int count, off_t offset)
+    __attribute__((alias("preadv")));
 TIERMAP_EXPORTED ssize_t preadv2(int descriptor, const iovec* vectors, int count, off_t offset, int flags) {
   before_read(descriptor, offset, bytes_of(vectors, count));
   return next_calls().preadv2(descriptor, vectors, count, offset, flags);
 }
-TIERMAP_EXPORTED ssize_t preadv64v2(int descriptor, const iovec* vectors, int count, off_t offset, int flags) {
-  return preadv2(descriptor, vectors, count, offset, flags);
-}
+TIERMAP_EXPORTED ssize_t preadv64v2(int descriptor, const iovec* vectors, int count, off_t offset, int flags)
+    __attribute__((alias("preadv2")));
 // NOLINTBEGIN(bugprone-reserved-identifier): the C library and the linker chose these names.
 // What the compiler makes of reads into buffers whose size it knows; a read that is too large ends the program there.
 extern "C" [[noreturn]] void __chk_fail();
@@ -121,9 +118,8 @@ TIERMAP_EXPORTED ssize_t __read_chk(int descriptor, void* buffer, size_t bytes, 
 TIERMAP_EXPORTED ssize_t __pread_chk(int descriptor, void* buffer, size_t bytes, off_t offset, size_t room) {
   return bytes > room ? (__chk_fail(), -1) : pread(descriptor, buffer, bytes, offset);
 }
-TIERMAP_EXPORTED ssize_t __pread64_chk(int descriptor, void* buffer, size_t bytes, off_t offset, size_t room) {
-  return bytes > room ? (__chk_fail(), -1) : pread(descriptor, buffer, bytes, offset);
-}
+TIERMAP_EXPORTED ssize_t __pread64_chk(int descriptor, void* buffer, size_t bytes, off_t offset, size_t room)
+    __attribute__((alias("__pread_chk")));
 // NOLINTEND(bugprone-reserved-identifier)
 
 // --- Writing.
@@ -142,9 +138,8 @@ TIERMAP_EXPORTED ssize_t pwrite(int descriptor, const void* buffer, size_t bytes
   return write_one(descriptor, buffer, bytes, offset,
                    [&](const void* source) { return next_calls().pwrite(descriptor, source, bytes, offset); });
 }
-TIERMAP_EXPORTED ssize_t pwrite64(int descriptor, const void* buffer, size_t bytes, off_t offset) {
-  return pwrite(descriptor, buffer, bytes, offset);
-}
+TIERMAP_EXPORTED ssize_t pwrite64(int descriptor, const void* buffer, size_t bytes, off_t offset)
+    __attribute__((alias("pwrite")));
 TIERMAP_EXPORTED ssize_t writev(int descriptor, const iovec* vectors, int count) {
   if (next_calls().writev == nullptr) {
     return ::syscall(SYS_writev, descriptor, vectors, count);
@@ -156,17 +151,15 @@ TIERMAP_EXPORTED ssize_t pwritev(int descriptor, const iovec* vectors, int count
   return write_many(descriptor, vectors, count, std::max<off_t>(offset, 0),
                     [&](const iovec* source) { return next_calls().pwritev(descriptor, source, count, offset); });
 }
-TIERMAP_EXPORTED ssize_t pwritev64(int descriptor, const iovec* vectors, int count, off_t offset) {
-  return pwritev(descriptor, vectors, count, offset);
-}
+TIERMAP_EXPORTED ssize_t pwritev64(int descriptor, const iovec* vectors, int count, off_t offset)
+    __attribute__((alias("pwritev")));
 TIERMAP_EXPORTED ssize_t pwritev2(int descriptor, const iovec* vectors, int count, off_t offset, int flags) {
   return write_many(descriptor, vectors, count, offset, [&](const iovec* source) {
     return next_calls().pwritev2(descriptor, source, count, offset, flags);
   });
 }
-TIERMAP_EXPORTED ssize_t pwritev64v2(int descriptor, const iovec* vectors, int count, off_t offset, int flags) {
-  return pwritev2(descriptor, vectors, count, offset, flags);
-}
+TIERMAP_EXPORTED ssize_t pwritev64v2(int descriptor, const iovec* vectors, int count, off_t offset, int flags)
+    __attribute__((alias("pwritev2")));
 
 // --- From file to file.
 
@@ -180,9 +173,8 @@ TIERMAP_EXPORTED ssize_t sendfile(int out, int in, off_t* offset, size_t bytes) 
   before_read(in, offset == nullptr ? -1 : *offset, bytes);
   return around_change(out, -1, bytes, [&] { return next_calls().sendfile(out, in, offset, bytes); });
 }
-TIERMAP_EXPORTED ssize_t sendfile64(int out, int in, off64_t* offset, size_t bytes) noexcept {
-  return sendfile(out, in, offset, bytes);
-}
+TIERMAP_EXPORTED ssize_t sendfile64(int out, int in, off64_t* offset, size_t bytes) noexcept
+    __attribute__((alias("sendfile")));
 TIERMAP_EXPORTED ssize_t splice(int in, off64_t* in_offset, int out, off64_t* out_offset, size_t bytes,
                                 unsigned flags) {
   before_read(in, in_offset == nullptr ? -1 : *in_offset, bytes);
@@ -196,9 +188,7 @@ TIERMAP_EXPORTED int ftruncate(int descriptor, off_t length) noexcept {
   return around_change(descriptor, std::max<off_t>(length, 0), length < 0 ? 0 : INT64_MAX,
                        [&] { return static_cast<int>(::syscall(SYS_ftruncate, descriptor, length)); });
 }
-TIERMAP_EXPORTED int ftruncate64(int descriptor, off_t length) noexcept {
-  return ftruncate(descriptor, length);
-}
+TIERMAP_EXPORTED int ftruncate64(int descriptor, off_t length) noexcept __attribute__((alias("ftruncate")));
 TIERMAP_EXPORTED int truncate(const char* path, off_t length) noexcept {
   const auto call = [&] { return static_cast<int>(::syscall(SYS_truncate, path, length)); };
   if (served_mappings() == nullptr) {
@@ -214,25 +204,21 @@ TIERMAP_EXPORTED int truncate(const char* path, off_t length) noexcept {
   errno = error;
   return result;
 }
-TIERMAP_EXPORTED int truncate64(const char* path, off_t length) noexcept {
-  return truncate(path, length);
-}
+TIERMAP_EXPORTED int truncate64(const char* path, off_t length) noexcept __attribute__((alias("truncate")));
 TIERMAP_EXPORTED int fallocate(int descriptor, int mode, off_t offset, off_t length) {
   const bool moves = (mode & (FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE)) != 0;
   return around_change(descriptor, std::max<off_t>(offset, 0),
                        moves ? INT64_MAX : static_cast<std::uint64_t>(std::max<off_t>(length, 0)),
                        [&] { return static_cast<int>(::syscall(SYS_fallocate, descriptor, mode, offset, length)); });
 }
-TIERMAP_EXPORTED int fallocate64(int descriptor, int mode, off_t offset, off_t length) {
-  return fallocate(descriptor, mode, offset, length);
-}
+TIERMAP_EXPORTED int fallocate64(int descriptor, int mode, off_t offset, off_t length)
+    __attribute__((alias("fallocate")));
 TIERMAP_EXPORTED int posix_fallocate(int descriptor, off_t offset, off_t length) {
   return around_change(descriptor, std::max<off_t>(offset, 0), static_cast<std::uint64_t>(std::max<off_t>(length, 0)),
                        [&] { return next_calls().posix_fallocate(descriptor, offset, length); });
 }
-TIERMAP_EXPORTED int posix_fallocate64(int descriptor, off_t offset, off_t length) {
-  return posix_fallocate(descriptor, offset, length);
-}
+TIERMAP_EXPORTED int posix_fallocate64(int descriptor, off_t offset, off_t length)
+    __attribute__((alias("posix_fallocate")));
 
 // --- Durability: of what was stored into the mapping too.
 

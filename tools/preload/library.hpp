@@ -49,5 +49,6 @@ inline Mappings* served_mappings() noexcept {
 
 }  // namespace tiermap::preload
 
-/// A function that takes the place of the C library's.
+/// A function that takes the place of the C library's. The names with 64 are aliases of those without.
 #define TIERMAP_EXPORTED extern "C" __attribute__((visibility("default")))
+static_assert(sizeof(off_t) == sizeof(off64_t));

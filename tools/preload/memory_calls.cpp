@@ -23,15 +23,6 @@ std::byte* bytes_at(const void* address) noexcept {
   return static_cast<std::byte*>(const_cast<void*>(address));
 }
 
-void* map(void* address, size_t length, int protection, int flags, int descriptor, off_t offset) {
-  Mappings* mappings = mappings_for_caller();
-  const bool over_served = (flags & MAP_FIXED) != 0 && served(address, length) != nullptr;
-  if (mappings == nullptr || length == 0 || ((flags & MAP_ANONYMOUS) != 0 && !over_served)) {
-    return kernel::map(address, length, protection, flags, descriptor, offset);
-  }
-  return mappings->map({address, length, protection, flags, descriptor, offset});
-}
-
 /// Locked memory stays the kernel's: it knows the limits, and the budget does not.
 void give_back_locked(const void* address, size_t length) {
   if (Mappings* mappings = served(address, length)) {
@@ -43,12 +34,15 @@ void give_back_locked(const void* address, size_t length) {
 
 TIERMAP_EXPORTED void* mmap(void* address, size_t length, int protection, int flags, int descriptor,
                             off_t offset) noexcept {
-  return map(address, length, protection, flags, descriptor, offset);
+  Mappings* mappings = mappings_for_caller();
+  const bool over_served = (flags & MAP_FIXED) != 0 && served(address, length) != nullptr;
+  if (mappings == nullptr || length == 0 || ((flags & MAP_ANONYMOUS) != 0 && !over_served)) {
+    return kernel::map(address, length, protection, flags, descriptor, offset);
+  }
+  return mappings->map({address, length, protection, flags, descriptor, offset});
 }
 TIERMAP_EXPORTED void* mmap64(void* address, size_t length, int protection, int flags, int descriptor,
-                              off_t offset) noexcept {
-  return map(address, length, protection, flags, descriptor, offset);
-}
+                              off_t offset) noexcept __attribute__((alias("mmap")));
 
 TIERMAP_EXPORTED int munmap(void* address, size_t length) noexcept {
   Mappings* mappings = served(address, length);

@@ -64,9 +64,7 @@ TIERMAP_EXPORTED FILE* fopen(const char* path, const char* mode) {
   static const auto next = reinterpret_cast<decltype(&::fopen)>(::dlsym(RTLD_NEXT, "fopen"));
   return opened(next(path, mode));
 }
-TIERMAP_EXPORTED FILE* fopen64(const char* path, const char* mode) {
-  return fopen(path, mode);
-}
+TIERMAP_EXPORTED FILE* fopen64(const char* path, const char* mode) __attribute__((alias("fopen")));
 TIERMAP_EXPORTED FILE* fdopen(int descriptor, const char* mode) noexcept {
   static const auto next = reinterpret_cast<decltype(&::fdopen)>(::dlsym(RTLD_NEXT, "fdopen"));
   return opened(next(descriptor, mode));
@@ -76,9 +74,7 @@ TIERMAP_EXPORTED FILE* freopen(const char* path, const char* mode, FILE* stream)
   static const auto next = reinterpret_cast<decltype(&::freopen)>(::dlsym(RTLD_NEXT, "freopen"));
   return opened(around_end(stream, [&] { return next(path, mode, stream); }));
 }
-TIERMAP_EXPORTED FILE* freopen64(const char* path, const char* mode, FILE* stream) {
-  return freopen(path, mode, stream);
-}
+TIERMAP_EXPORTED FILE* freopen64(const char* path, const char* mode, FILE* stream) __attribute__((alias("freopen")));
 TIERMAP_EXPORTED int fclose(FILE* stream) {
   static const auto next = reinterpret_cast<decltype(&::fclose)>(::dlsym(RTLD_NEXT, "fclose"));
   return around_end(stream, [&] { return next(stream); });
