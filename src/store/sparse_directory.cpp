@@ -1,6 +1,5 @@
 #include "store/sparse_directory.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -10,6 +9,7 @@
 #include <cstdio>
 #include <string_view>
 
+#include "store/directory_entries.hpp"
 #include "store/file_open.hpp"
 #include "store/sparse_metadata.hpp"
 #include "tiermap/error.hpp"
@@ -63,36 +63,12 @@ SparseDirectory::SparseDirectory(std::string path, bool create) : path_(std::mov
   }
 }
 
-std::vector<std::string> SparseDirectory::entries() const {
-  // A descriptor of its own: reading a directory moves a position that duplicates share.
-  FileDescriptor own(::openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  DIR* const stream = own.valid() ? ::fdopendir(own.get()) : nullptr;
-  if (stream == nullptr) {
-    throw_file_error(errno, path_, "cannot be listed");
-  }
-  own.release();
-  std::vector<std::string> names;
-  errno = 0;
-  while (const struct dirent* entry = ::readdir(stream)) {
-    const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") {
-      names.emplace_back(name);
-    }
-  }
-  const int error = errno;
-  ::closedir(stream);
-  if (error != 0) {
-    throw_file_error(error, path_, "cannot be listed");
-  }
-  return names;
-}
-
 bool SparseDirectory::has_metadata() const {
   return ::faccessat(directory_.get(), sparse_metadata_name, F_OK, 0) == 0;
 }
 
 bool SparseDirectory::is_empty() const {
-  const std::vector<std::string> names = entries();
+  const std::vector<std::string> names = names_in(directory_.get(), path_);
   return std::all_of(names.begin(), names.end(),
                      [](const std::string& name) { return name == lock_name || is_temporary(name); });
 }
@@ -130,7 +106,7 @@ void SparseDirectory::lock(bool exclusive) {
 }
 
 void SparseDirectory::remove_leftovers() const {
-  for (const std::string& name : entries()) {
+  for (const std::string& name : names_in(directory_.get(), path_)) {
     const bool ours = name.starts_with(segment_prefix) || name.starts_with(sparse_metadata_name);
     if (ours && is_temporary(name)) {
       ::unlinkat(directory_.get(), name.c_str(), 0);
@@ -140,7 +116,7 @@ void SparseDirectory::remove_leftovers() const {
 
 std::vector<FoundSegment> SparseDirectory::find_segments(std::uint64_t segment_bytes) const {
   std::vector<FoundSegment> found;
-  for (const std::string& name : entries()) {
+  for (const std::string& name : names_in(directory_.get(), path_)) {
     std::uint64_t index = 0;
     if (!parse_segment_name(name, index)) {
       continue;

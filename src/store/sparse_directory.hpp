@@ -52,8 +52,6 @@ class SparseDirectory {
   void undo_creation() noexcept;
 
  private:
-  std::vector<std::string> entries() const;
-
   std::string path_;
   bool made_ = false;
   FileDescriptor directory_;

@@ -1,6 +1,5 @@
 #include "umap_interface/directory_store.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "store/directory_entries.hpp"
 #include "store/file_open.hpp"
 #include "tiermap/error.hpp"
 
@@ -38,22 +38,12 @@ std::optional<std::uint64_t> index_of(std::string_view name) {
 
 /// The numbers of the data files that are there.
 std::vector<std::uint64_t> files_in(int directory, const std::string& path) {
-  const int own = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR* const stream = own < 0 ? nullptr : ::fdopendir(own);
-  if (stream == nullptr) {
-    const int error_number = errno;
-    if (own >= 0) {
-      ::close(own);
-    }
-    throw_file_error(error_number, "sparse directory " + path, "cannot be listed");
-  }
   std::vector<std::uint64_t> found;
-  while (const dirent* entry = ::readdir(stream)) {
-    if (const auto index = index_of(entry->d_name); index.has_value()) {
+  for (const std::string& name : names_in(directory, "sparse directory " + path)) {
+    if (const auto index = index_of(name); index.has_value()) {
       found.push_back(*index);
     }
   }
-  ::closedir(stream);
   return found;
 }
 

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "kernel_mode/refusals.hpp"
 #include "umap_fixture.hpp"
 #include "umap_interface/directory_metadata.hpp"
 
@@ -250,6 +251,28 @@ TEST_F(SparseDirectoryTest, WhatIsNoDirectoryOfItsKindIsRefused) {
     Umap::SparseStore bad(path_, true);
     EXPECT_EQ(bad.get_directory_creation_status(), EINVAL) << text;
   }
+}
+
+// Files that are not listed would read as zeros.
+TEST_F(SparseDirectoryTest, OneThatCannotBeListedIsRefused) {
+  constexpr int no_filters = 77;
+  ::setenv("UMAP_LOG_LEVEL", "NONE", 1);
+  {
+    Umap::SparseStore store(page, page, path_, page);
+    char word[8] = {};
+    EXPECT_EQ(store.write_to_store(word, sizeof word, 0), 8);
+  }
+  const int status = status_of_child([&] {
+    if (!Refusals().refuse(SYS_getdents64, EIO).install()) {
+      ::_exit(no_filters);
+    }
+    Umap::SparseStore store(path_, true);
+    EXPECT_EQ(store.get_directory_creation_status(), EIO);
+  });
+  if (WIFEXITED(status) && WEXITSTATUS(status) == no_filters) {
+    GTEST_SKIP() << "no seccomp filters here";
+  }
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(SparseDirectoryTest, ReadOnlyAndTooSmallAreTold) {
