@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 
+#include "store/directory_entries.hpp"
 #include "store/file_open.hpp"
 #include "tiermap/error.hpp"
 
@@ -112,22 +112,8 @@ SparseMetadata load_sparse_metadata(int directory, const std::string& path) {
 }
 
 int store_sparse_metadata(int directory, const SparseMetadata& metadata) noexcept {
-  const Bytes bytes = encode_sparse_metadata(metadata);
-  const FileDescriptor file(::openat(directory, temporary_name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!file.valid()) {
-    return -errno;
-  }
-  const std::int64_t put = write_fully(file.get(), bytes.data(), bytes.size(), 0);
-  int result = put < 0 ? static_cast<int>(put) : (static_cast<std::size_t>(put) < bytes.size() ? -ENOSPC : 0);
-  result = result == 0 ? synchronise(file.get(), true) : result;
-  if (result == 0 && ::renameat(directory, temporary_name, directory, sparse_metadata_name) != 0) {
-    result = -errno;
-  }
-  if (result != 0) {
-    ::unlinkat(directory, temporary_name, 0);
-    return result;
-  }
-  return synchronise(directory, true);
+  const int result = replace_file(directory, sparse_metadata_name, temporary_name, encode_sparse_metadata(metadata));
+  return result == 0 ? synchronise(directory, true) : result;
 }
 
 }  // namespace tiermap

@@ -1,14 +1,14 @@
 #include "umap_interface/directory_metadata.hpp"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstdio>
+#include <span>
 
 #include "platform/page_sizes.hpp"
+#include "store/directory_entries.hpp"
 #include "store/file_open.hpp"
 #include "tiermap/error.hpp"
 
@@ -79,23 +79,11 @@ std::optional<DirectoryMetadata> load_directory_metadata(int directory, const st
 
 void save_directory_metadata(int directory, const std::string& path, const DirectoryMetadata& metadata) {
   const std::string text = std::to_string(metadata.file_bytes) + "\n" + std::to_string(metadata.capacity_bytes) + "\n";
-  FileDescriptor file(::openat(directory, new_name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!file.valid()) {
-    throw_file_error(errno, file_in(path), "cannot be written");
-  }
-  std::int64_t result = write_fully(file.get(), text.data(), text.size(), 0);
-  if (result == static_cast<std::int64_t>(text.size())) {
-    result = synchronise(file.get(), true);
-  } else if (result >= 0) {
-    result = -EIO;
-  }
-  if (result == 0 && ::renameat(directory, new_name, directory, directory_metadata_name) != 0) {
-    result = -errno;
-  }
+  const int result = replace_file(directory, directory_metadata_name, new_name, std::as_bytes(std::span(text)));
   if (result != 0) {
-    ::unlinkat(directory, new_name, 0);
-    throw_file_error(static_cast<int>(-result), file_in(path), "cannot be written");
+    throw_file_error(-result, file_in(path), "cannot be written");
   }
+  // Where a directory cannot be synchronised (some network file systems) the new name is as durable as it gets.
   synchronise(directory, true);
 }
 
