@@ -29,7 +29,8 @@ def build_with_cmake(source, prefix, folder, cmake, compilers, package, librarie
     folder.mkdir()
     (folder / "data").mkdir()
     language = "C" if source.suffix == ".c" else "CXX"
-    shutil.copy(source, folder)
+    for file in (source, source.parent / "expect.h"):
+        shutil.copy(file, folder)
     (folder / "CMakeLists.txt").write_text(PROJECT.format(
         language=language, standard=standard, package=package, source=source.name, libraries=libraries))
     compiler = f"-DCMAKE_{language}_COMPILER={compilers[language == 'CXX']}"

@@ -3,7 +3,6 @@
 // mapped, close, open again. heap_like DIRECTORY: makes a store there; ends with 0, or says what is not true.
 #include <sys/mman.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -13,13 +12,7 @@
 #include <umap/store/SparseStore.h>
 #include <umap/umap.h>
 
-#define EXPECT(condition)                                                                                       \
-  do {                                                                                                          \
-    if (!(condition)) {                                                                                         \
-      std::fprintf(stderr, "%s:%d: not true: %s (%s)\n", __FILE__, __LINE__, #condition, std::strerror(errno)); \
-      std::exit(1);                                                                                             \
-    }                                                                                                           \
-  } while (0)
+#include "expect.h"
 
 namespace {
 

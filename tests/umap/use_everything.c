@@ -9,15 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "expect.h"
 #include "umap/umap.h"
-
-#define EXPECT(condition)                                                                             \
-  do {                                                                                                \
-    if (!(condition)) {                                                                               \
-      fprintf(stderr, "%s:%d: not true: %s (%s)\n", __FILE__, __LINE__, #condition, strerror(errno)); \
-      exit(1);                                                                                        \
-    }                                                                                                 \
-  } while (0)
 
 enum { page_bytes = 16384, pages = 64 };
 

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 
 #include <atomic>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -11,17 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "expect.h"
 #include "umap/store/SparseStore.h"
 #include "umap/store/Store.hpp"
 #include "umap/umap.h"
-
-#define EXPECT(condition)                                                                                       \
-  do {                                                                                                          \
-    if (!(condition)) {                                                                                         \
-      std::fprintf(stderr, "%s:%d: not true: %s (%s)\n", __FILE__, __LINE__, #condition, std::strerror(errno)); \
-      std::exit(1);                                                                                             \
-    }                                                                                                           \
-  } while (0)
 
 namespace {
 
