@@ -43,6 +43,16 @@ FIGURES = (
     Aim("half-memory", "Breadth-first search, all on the store: times as long with half the memory", 1.23,
         "1.23 (DI-MMAP, Fig. 13)", "bfs-fully-external-memory",
         Ratio(Pick(series="tiermap self", x=25), Pick("tiermap", "tiermap self", 12.5)), at_most=True),
+    Aim("lrzip", "lrzip through `tiermap run`, memory for a quarter, against itself", 1.25, "1.25 (MCHPC, Fig. 4)",
+        "unmodified", Ratio(panel="lrzip, memory for a quarter")),
+    *(Aim(f"fits-{program.replace(' ', '-')}", f"{program} through `tiermap run`, all fits in half of the buffer, of its "
+          "speed without", 0.95, "", "unmodified", Ratio(panel=f"{program}, all fits in half"))
+      for program in ("lrzip", "sqlite3 look-ups", "sqlite3 scan", "mdb_dump", "ripgrep", "np.memmap gather")),
+    Aim("gather", "numpy.memmap's random rows: tiermap.memmap against it as it comes", 2, "", "python-gather",
+        Ratio(other=Pick("mmap", "numpy.memmap as it comes"))),
+    Aim("gather-advised", "The same, against its best advice", 1, "", "python-gather"),
+    Aim("warm-sum", "Sum of a mapped array in memory, of the speed of a plain one", 0.97, "", "python-warm",
+        Ratio(other=Pick("memory"))),
     Aim("half-memory-levels", "Breadth-first search level by level: times as long with half the memory", 1.23,
         "1.23 (DI-MMAP, Fig. 13)", "bfs-memory", Ratio(Pick(x=50), Pick("tiermap", x=25)), at_most=True),
 )

@@ -23,6 +23,7 @@ METRICS = {
     "bases_per_second": ("bases/s", "more"),
     "edges_per_second": ("edges/s", "more"),
     "transactions_per_second": ("transactions/s", "more"),
+    "rows_per_second": ("rows/s", "more"),
     "vectors_per_second": ("vectors/s", "more"),
     "teps": ("edges/s", "more"),
     "bytes_per_second": ("bytes/s", "more"),

@@ -11,6 +11,7 @@ from cases import Bench, DataProblem, OutOfTime
 from peers import with_peers
 from results import better_of, unit_of
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Another advice for mmap need not be measured to its end once it takes so many times longer than the best one.
 HOPELESS = {"quick": 2, "aims": 2, "short": 4, "full": 4}
 LEAST_TIMEOUT = {"quick": 2, "aims": 5, "short": 10, "full": 20}
@@ -300,14 +301,15 @@ class ScenarioRun:
         return True
 
     def plain(self, value):
-        """The same without the folders of this machine: programs by their names, data below SCRATCH."""
+        """The same without the folders of this machine: programs by their names, data below SCRATCH, files of the
+        project by where they are in it."""
         if isinstance(value, dict):
             return {key: self.plain(part) for key, part in value.items()}
         if isinstance(value, (list, tuple)):
             return [self.plain(part) for part in value]
         if isinstance(value, (str, pathlib.PurePath)):
             text = str(value).replace(str(self.bench.scratch), "SCRATCH")
-            return text.replace(str(self.bench.binaries) + "/", "")
+            return text.replace(str(self.bench.binaries) + "/", "").replace(f"{ROOT}/", "")
         return copy.copy(value)
 
     def clear_leftovers(self):

@@ -1,4 +1,5 @@
 """All scenarios of `make bench`, in the order in which they run and stand on the page."""
+import door_scenarios
 import engine_scenarios
 import graph_scenarios
 import lookup_scenarios
@@ -6,5 +7,6 @@ import service_scenarios
 import sort_scenarios
 
 SCENARIOS = {scenario.name: scenario for part in
-             (engine_scenarios, sort_scenarios, graph_scenarios, lookup_scenarios, service_scenarios)
+             (engine_scenarios, sort_scenarios, graph_scenarios, lookup_scenarios, service_scenarios,
+              door_scenarios)
              for scenario in part.SCENARIOS}

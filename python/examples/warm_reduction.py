@@ -5,6 +5,7 @@
 """
 
 import argparse
+import json
 import pathlib
 import statistics
 import time
@@ -31,6 +32,7 @@ def main():
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path("numbers.npy"))
     parser.add_argument("--mebibytes", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--json", action="store_true", help="print what was measured as JSON")
     options = parser.parse_args()
     values = np.random.default_rng(0).random(options.mebibytes * MIB // 8)
     np.save(options.data, values)
@@ -43,6 +45,9 @@ def main():
                 plain_times += timed(values, 1)
                 mapped_times += timed(mapped, 1)
             plain, warm = statistics.median(plain_times), statistics.median(mapped_times)
+            if options.json:
+                print(json.dumps({"plain_seconds": plain / 1000, "mapped_seconds": warm / 1000}))
+                return
             print(f"sum of {options.mebibytes} MiB: plain {plain:.2f} ms, mapped {warm:.2f} ms, "
                   f"{(warm / plain - 1) * 100:+.1f} %")
     finally:

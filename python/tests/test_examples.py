@@ -32,6 +32,8 @@ def test_workers(tmp_path):
 def test_warm_reduction(tmp_path):
     done = run(tmp_path, "warm_reduction.py", "--mebibytes", 16, "--rounds", 2)
     assert done.returncode == 0 and "plain" in done.stdout, done.stderr
+    done = run(tmp_path, "warm_reduction.py", "--mebibytes", 16, "--rounds", 2, "--json")
+    assert set(json.loads(done.stdout)) == {"plain_seconds", "mapped_seconds"}
 
 
 def test_row_gather(tmp_path):
