@@ -94,7 +94,7 @@ check-format: ## Fail if a source is not formatted
 
 tidy: ## Run clang-tidy-19 on the library and the programs
 	@scripts/setup.sh build test
-	@TIDY_FOLDERS="src tools apps" scripts/test.sh tidy
+	@TIDY_FOLDERS="build/clang/src build/clang/tools build/clang/apps" scripts/test.sh tidy
 
 install: ## Install under PREFIX (default /usr/local), below DESTDIR if set
 	@scripts/setup.sh build

@@ -19,14 +19,14 @@ namespace tiermap {
 namespace {
 
 /// Variables that mean something and are no options.
-constexpr std::array<std::string_view, 2> other_variables = {"TIERMAP_CONFIG", "TIERMAP_UPDATE_DOCS"};
+constexpr std::array<std::string_view, 2> variables_without_option = {"TIERMAP_CONFIG", "TIERMAP_UPDATE_DOCS"};
 
 /// A variable that nothing reads is often a misspelt one.
 void warn_of_unknown_variables() {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view variable = std::string_view(*entry).substr(0, std::string_view(*entry).find('='));
     const bool known = std::ranges::find(option_table(), variable, &OptionRow::environment) != option_table().end() ||
-                       std::ranges::find(other_variables, variable) != other_variables.end();
+                       std::ranges::find(variables_without_option, variable) != variables_without_option.end();
     // What `tiermap run` tells its library.
     const bool of_run = variable.starts_with("TIERMAP_RUN_");
     if (variable.starts_with("TIERMAP_") && !known && !of_run) {

@@ -77,16 +77,12 @@ std::vector<std::string> columns_of(const ReplayOptions& options) {
   return columns;
 }
 
-std::string size_text(std::uint64_t bytes) {
-  return format_size_rounded(static_cast<double>(bytes));
-}
-
 void print_text(const RecordedTrace& recorded, const std::vector<Row>& rows, const ReplayOptions& options) {
   const std::uint64_t accesses = recorded.trace.accesses();
   fmt::print("{}: {} accesses to {} pages of {} ({}) in {} region{}; recorded with {}, {}\n", recorded.trace.name,
              accesses, recorded.trace.pages, format_size(recorded.page_bytes),
-             size_text(recorded.trace.pages * recorded.page_bytes), recorded.regions, recorded.regions == 1 ? "" : "s",
-             size_text(recorded.budget_bytes), recorded.policy);
+             format_size_rounded(recorded.trace.pages * recorded.page_bytes), recorded.regions,
+             recorded.regions == 1 ? "" : "s", format_size_rounded(recorded.budget_bytes), recorded.policy);
   fmt::print("misses in percent of these accesses\n{:>10} {:>8}", "MEMORY", "PAGES");
   for (const std::string& column : columns_of(options)) {
     fmt::print(" {:>{}}", column, std::max<std::size_t>(column.size(), 8));
@@ -94,7 +90,7 @@ void print_text(const RecordedTrace& recorded, const std::vector<Row>& rows, con
   fmt::print("\n");
   bool near = false;
   for (const Row& row : rows) {
-    fmt::print("{:>10} {:>8}", size_text(row.budget_bytes), row.capacity);
+    fmt::print("{:>10} {:>8}", format_size_rounded(row.budget_bytes), row.capacity);
     std::size_t index = 0;
     for (const std::string& column : columns_of(options)) {
       fmt::print(" {:>{}.2f}", 100.0 * static_cast<double>(row.misses[index++]) / static_cast<double>(accesses),
@@ -107,7 +103,7 @@ void print_text(const RecordedTrace& recorded, const std::vector<Row>& rows, con
     fmt::print(
         "Hits in the {} that it was recorded with are not in the trace: budgets under some four times that show\n"
         "too few. Record with less memory to see them.\n",
-        size_text(recorded.budget_bytes));
+        format_size_rounded(recorded.budget_bytes));
   }
   std::fflush(stdout);
 }

@@ -21,7 +21,7 @@ constexpr std::uint64_t least_buffer_bytes = std::uint64_t{64} << 10U;
 constexpr std::uint64_t most_buffers_bytes = std::uint64_t{1} << 30U;
 
 /// Each thread's share of what may be held at once.
-std::uint64_t buffer_bytes(const MemorySystem& system, std::uint64_t genome_bytes, const ThreadTeam& team) {
+std::uint64_t run_buffer_bytes(const MemorySystem& system, std::uint64_t genome_bytes, const ThreadTeam& team) {
   const std::uint64_t all =
       std::min({system.budget_bytes() / 10 * 7, most_buffers_bytes, genome_bytes * sizeof(KeyCount)});
   return std::max(all / team.size() / 4096 * 4096, least_buffer_bytes);
@@ -38,7 +38,7 @@ class DatabaseBuild {
         progress_(progress),
         genome_bytes_(total_file_bytes(options.genomes, sequence_file)),
         feed_(options.genomes, sequence_taxa, options.k, progress),
-        runs_(options.scratch_path, most_records(), buffer_bytes(system, genome_bytes_, team)) {
+        runs_(options.scratch_path, most_records(), run_buffer_bytes(system, genome_bytes_, team)) {
     header_.k = options.k;
     header_.index = options.index;
   }

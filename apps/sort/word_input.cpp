@@ -6,14 +6,11 @@
 
 #include "command_line/choice.hpp"
 #include "parallel/random.hpp"
+#include "sort/piece.hpp"
 
 namespace tiermap {
 namespace {
 
-constexpr std::uint64_t piece_bytes = std::uint64_t{1} << 20U;
-/// Enough to keep a device busy. More would only take memory, beside a budget that may be all there is.
-constexpr std::uint32_t most_buffers = 8;
-constexpr std::uint64_t piece_words = piece_bytes / sizeof(std::uint64_t);
 constexpr std::uint64_t distinct_words = 16;
 
 }  // namespace

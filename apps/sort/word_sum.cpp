@@ -7,15 +7,10 @@
 #include <vector>
 
 #include "parallel/random.hpp"
+#include "sort/piece.hpp"
 
 namespace tiermap {
 namespace {
-
-constexpr std::uint64_t word_bytes = sizeof(std::uint64_t);
-constexpr std::uint64_t piece_bytes = std::uint64_t{1} << 20U;
-/// Enough to keep a device busy. More would only take memory, beside a budget that may be all there is.
-constexpr std::uint32_t most_buffers = 8;
-constexpr std::uint64_t piece_words = piece_bytes / word_bytes;
 
 /// What one piece tells; enough to join pieces in order.
 struct PieceCheck {
@@ -84,7 +79,7 @@ WordCheck check_words(std::span<const std::uint64_t> words, ThreadTeam& team) {
 }
 
 WordCheck check_words(Store& store, ThreadTeam& team) {
-  const std::uint64_t count = store.size_bytes() / word_bytes;
+  const std::uint64_t count = store.size_bytes() / sizeof(std::uint64_t);
   std::vector<PieceCheck> pieces((count + piece_words - 1) / piece_words);
   std::vector<AlignedBuffer> buffers;
   for (std::uint32_t member = 0; member < std::min(team.size(), most_buffers); ++member) {
@@ -99,7 +94,7 @@ WordCheck check_words(Store& store, ThreadTeam& team) {
     for (std::uint64_t index = next++; index < pieces.size(); index = next++) {
       const std::uint64_t first = index * piece_words;
       const auto words = buffer.first(std::min(piece_words, count - first));
-      read_fully(store, words.data(), words.size_bytes(), first * word_bytes);
+      read_fully(store, words.data(), words.size_bytes(), first * sizeof(std::uint64_t));
       pieces[index] = check_piece(words);
     }
   });

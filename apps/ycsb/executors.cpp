@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <system_error>
 #include <utility>
 
@@ -19,12 +18,6 @@ namespace {
 
 constexpr std::uint64_t records_in_load_transaction = 64;
 constexpr std::uint64_t report_every = 256;
-
-RecordHead head_of(std::span<const std::byte> record) {
-  RecordHead head;
-  std::memcpy(&head, record.data(), sizeof(head));
-  return head;
-}
 
 }  // namespace
 

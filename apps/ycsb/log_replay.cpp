@@ -13,7 +13,7 @@
 namespace tiermap {
 namespace {
 
-constexpr const char* remedy = "bring back a copy of pool and log that were made together";
+constexpr const char* remedy_for_log = "bring back a copy of pool and log that were made together";
 
 class LogReader {
  public:
@@ -24,21 +24,21 @@ class LogReader {
     LogHeader header;
     const LogHeader expected;
     if (log_.bytes < sizeof(header)) {
-      refuse(fmt::format("is too short to be a pool's log: {}", remedy));
+      refuse(fmt::format("is too short to be a pool's log: {}", remedy_for_log));
     }
     log_.read(0, std::as_writable_bytes(std::span(&header, 1)));
     if (std::memcmp(header.magic, expected.magic, sizeof(header.magic)) != 0) {
-      refuse(fmt::format("is no pool's log: {}", remedy));
+      refuse(fmt::format("is no pool's log: {}", remedy_for_log));
     }
     if (header.version != LogHeader::current_version) {
       refuse(fmt::format("is a log of version {}, and this program knows version {}: use the program that made it",
                          header.version, LogHeader::current_version));
     }
     if (header.checksum != header.computed_checksum()) {
-      refuse(fmt::format("has a damaged header: {}", remedy));
+      refuse(fmt::format("has a damaged header: {}", remedy_for_log));
     }
     if (header.identity != identity_) {
-      refuse(fmt::format("is the log of another pool: {}", remedy));
+      refuse(fmt::format("is the log of another pool: {}", remedy_for_log));
     }
   }
 
@@ -48,8 +48,8 @@ class LogReader {
     std::optional<std::uint64_t> number;
     while (const std::optional<FrameHead> head = head_at(offset)) {
       if (number.has_value() && head->number != *number + 1) {
-        refuse(
-            fmt::format("is damaged at byte {}: frame {} follows frame {}; {}", offset, head->number, *number, remedy));
+        refuse(fmt::format("is damaged at byte {}: frame {} follows frame {}; {}", offset, head->number, *number,
+                           remedy_for_log));
       }
       if (!read_payload(*head, offset)) {
         break;
@@ -68,7 +68,7 @@ class LogReader {
         refuse(
             fmt::format("is damaged at byte {}: a committed frame is not whole there, and others follow at byte {}; "
                         "{}",
-                        offset, later, remedy));
+                        offset, later, remedy_for_log));
       }
     }
   }
@@ -97,7 +97,7 @@ class LogReader {
     throw StoreError(EINVAL, fmt::format("{} {}", log_.name, why));
   }
   [[noreturn]] void refuse_changes(std::uint64_t offset) const {
-    refuse(fmt::format("is damaged at byte {}: it changes what is not in the pool; {}", offset, remedy));
+    refuse(fmt::format("is damaged at byte {}: it changes what is not in the pool; {}", offset, remedy_for_log));
   }
 
   std::optional<FrameHead> head_at(std::uint64_t offset) const {

@@ -15,7 +15,7 @@
 namespace tiermap {
 namespace {
 
-constexpr const char* remedy = "make one with tiermap-ycsb --file, --keep and a new name";
+constexpr const char* remedy_for_no_pool = "make one with tiermap-ycsb --file, --keep and a new name";
 
 constexpr std::uint64_t round_up_to_page(std::uint64_t bytes) {
   return (bytes + 4095) / 4096 * 4096;
@@ -63,7 +63,7 @@ PoolLayout::PoolLayout(const PoolHeader& header)
 
 PoolHeader read_pool_header(Store& store) {
   if (store.size_bytes() < PoolHeader::bytes) {
-    refuse_file(store, fmt::format("is too short to be a pool: {}", remedy));
+    refuse_file(store, fmt::format("is too short to be a pool: {}", remedy_for_no_pool));
   }
   AlignedBuffer buffer(PoolHeader::bytes);
   read_fully(store, buffer.data(), PoolHeader::bytes, 0);
@@ -71,19 +71,19 @@ PoolHeader read_pool_header(Store& store) {
   const PoolHeader expected;
   std::memcpy(&header, buffer.data(), sizeof(header));
   if (std::memcmp(header.magic, expected.magic, sizeof(header.magic)) != 0) {
-    refuse_file(store, fmt::format("is no pool, or its making was cut short: {}", remedy));
+    refuse_file(store, fmt::format("is no pool, or its making was cut short: {}", remedy_for_no_pool));
   }
   if (header.version != PoolHeader::current_version) {
     refuse_file(store, fmt::format("is a pool of version {}, and this program knows version {}: use the program that "
                                    "made it, or {}",
-                                   header.version, PoolHeader::current_version, remedy));
+                                   header.version, PoolHeader::current_version, remedy_for_no_pool));
   }
   if (!is_sound(header)) {
-    refuse_file(store, fmt::format("has a damaged header: bring back a copy of it, or {}", remedy));
+    refuse_file(store, fmt::format("has a damaged header: bring back a copy of it, or {}", remedy_for_no_pool));
   }
   if (store.size_bytes() < header.file_bytes) {
     refuse_file(store, fmt::format("is cut off: it has {} of {} bytes; bring back a copy of it, or {}",
-                                   store.size_bytes(), header.file_bytes, remedy));
+                                   store.size_bytes(), header.file_bytes, remedy_for_no_pool));
   }
   return header;
 }

@@ -13,13 +13,7 @@
 namespace tiermap {
 namespace {
 
-constexpr const char* remedy = "bring back a copy of it";
-
-RecordHead head_of(std::span<const std::byte> record) {
-  RecordHead head;
-  std::memcpy(&head, record.data(), sizeof(head));
-  return head;
-}
+constexpr const char* remedy_for_damage = "bring back a copy of it";
 
 }  // namespace
 
@@ -33,7 +27,7 @@ PoolStore::PoolStore(MappedBytes& mapped, const PoolLayout& layout, RedoLog* log
           EIO, fmt::format("the pool is damaged: partition {} has {} records and {} nodes, and room for {} "
                            "and {}: {}",
                            partition, state.records, state.added_nodes + 1, layout.partition_records(), layout.nodes(),
-                           remedy));
+                           remedy_for_damage));
     }
   }
 }
@@ -41,13 +35,13 @@ PoolStore::PoolStore(MappedBytes& mapped, const PoolLayout& layout, RedoLog* log
 std::span<std::byte> PoolStore::record_at(std::uint32_t partition, std::uint64_t number, std::uint64_t key) const {
   if (number >= states_[partition].records) {
     throw StoreError(EIO, fmt::format("the pool is damaged: an index of partition {} names record {} of {}: {}",
-                                      partition, number, states_[partition].records, remedy));
+                                      partition, number, states_[partition].records, remedy_for_damage));
   }
   const std::span<std::byte> record = pool().subspan(layout_.record_at(partition, number), record_bytes());
   if (head_of(record).key != key) {
     throw StoreError(EIO, fmt::format("the pool is damaged: record {} of partition {} has key {}, and its index says "
                                       "{}: {}",
-                                      number, partition, head_of(record).key, key, remedy));
+                                      number, partition, head_of(record).key, key, remedy_for_damage));
   }
   return record;
 }
@@ -105,8 +99,8 @@ void PoolStore::update(std::uint32_t partition, std::span<const std::byte> recor
   const RecordHead head = head_of(record);
   const std::optional<std::uint64_t> number = find(partition, head.key);
   if (!number.has_value()) {
-    throw StoreError(
-        EIO, fmt::format("the pool is damaged: key {} is not in partition {}: {}", head.key, partition, remedy));
+    throw StoreError(EIO, fmt::format("the pool is damaged: key {} is not in partition {}: {}", head.key, partition,
+                                      remedy_for_damage));
   }
   Transaction transaction(pool());
   PartitionState state = states_[partition];

@@ -21,17 +21,17 @@ std::uint64_t value_word(std::uint64_t key, std::uint64_t version, std::uint64_t
   return mix_word(key + version * 0x9e3779b97f4a7c15U + index);
 }
 
-RecordHead head_of(std::span<const std::byte> record) noexcept {
-  RecordHead head;
-  std::memcpy(&head, record.data(), sizeof(head));
-  return head;
-}
-
 std::uint64_t value_checksum(std::span<const std::byte> record, std::uint64_t key, std::uint64_t version) noexcept {
   return checksum_of(record.subspan(sizeof(RecordHead)), mix_word(key) + version);
 }
 
 }  // namespace
+
+RecordHead head_of(std::span<const std::byte> record) noexcept {
+  RecordHead head;
+  std::memcpy(&head, record.data(), sizeof(head));
+  return head;
+}
 
 RecordFormat::RecordFormat(std::uint32_t partitions, std::uint64_t value_bytes)
     : partition_bits_(static_cast<unsigned>(std::countr_zero(partitions))), value_bytes_(value_bytes) {}

@@ -14,6 +14,9 @@ struct RecordHead {
   std::uint64_t checksum = 0;  ///< Of the value, and of key and version.
 };
 
+/// Of a record that may lie at any address.
+RecordHead head_of(std::span<const std::byte> record) noexcept;
+
 /// Keys and values of a database. Its keys are divided into partitions: ranges of equal width, so that all keys of a
 /// partition are below all of the next. In a partition records are numbered from 0 as they are inserted, and a record's
 /// key is a permutation of its number: keys come in no order, none comes twice, and none has to be remembered.

@@ -10,7 +10,6 @@
 namespace tiermap {
 namespace {
 
-constexpr std::uint64_t kibi = 1024;
 constexpr std::uint64_t mebi = 1024 * kibi;
 constexpr std::uint64_t gibi = 1024 * mebi;
 constexpr std::uint64_t tebi = 1024 * gibi;

@@ -17,7 +17,6 @@ struct Unit {
   std::uint64_t bytes;
 };
 
-constexpr std::uint64_t kibi = 1024;
 constexpr std::uint64_t kilo = 1000;
 
 constexpr std::array units = {

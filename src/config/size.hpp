@@ -8,6 +8,8 @@
 
 namespace tiermap {
 
+inline constexpr std::uint64_t kibi = 1024;
+
 /// Bytes that `text` means: a decimal number, then nothing or B, KiB, MiB, GiB, TiB, PiB, KB, MB, GB, TB, PB, K, M, G,
 /// T (powers of 1024 but for the ones that end in plain B after a letter without i; case does not matter; a fraction of
 /// a byte is dropped). Throws OptionError that names `what` and the text.
@@ -26,6 +28,9 @@ std::string format_size(std::uint64_t bytes);
 
 /// For people: three significant digits, "1.21 GiB".
 std::string format_size_rounded(double bytes);
+inline std::string format_size_rounded(std::uint64_t bytes) {
+  return format_size_rounded(static_cast<double>(bytes));
+}
 
 /// `text` in quotation marks, fit for a one-line message: control characters replaced, cut off when long.
 std::string quote_value(std::string_view text);

@@ -9,7 +9,7 @@
 namespace tiermap {
 namespace {
 
-constexpr unsigned ring_depth = 64;
+constexpr unsigned writes_at_once = 64;
 constexpr std::size_t batch_pages = WriteBack::most_pages;
 /// Pages are owned while their batch is written: a batch must not take so long that faults on them notice.
 constexpr std::uint64_t batch_bytes = 8 << 20;
@@ -55,8 +55,8 @@ int write_back_range(Pager& pager, PagedRegion& region, std::uint64_t first, std
 // From the delegated constructor on the destructor ends those that run, should another one not start.
 Evictors::Evictors(Pager& pager, std::uint32_t threads) : Evictors(pager) {
   for (std::uint32_t index = 0; index < threads; ++index) {
-    threads_.push_back(start_engine_thread(
-        "tiermap-evict", [this, write_back = std::make_unique<WriteBack>(pager, ring_depth)] { run(*write_back); }));
+    threads_.push_back(start_engine_thread("tiermap-evict", [this, write_back = std::make_unique<WriteBack>(
+                                                                       pager, writes_at_once)] { run(*write_back); }));
   }
 }
 

@@ -8,7 +8,7 @@
 namespace tiermap {
 namespace {
 
-constexpr unsigned ring_depth = 64;
+constexpr unsigned reads_at_once = 64;
 
 }  // namespace
 
@@ -16,7 +16,7 @@ constexpr unsigned ring_depth = 64;
 Fillers::Fillers(Pager& pager, std::uint32_t threads) : Fillers(pager) {
   for (std::uint32_t index = 0; index < threads; ++index) {
     threads_.push_back(start_engine_thread(
-        "tiermap-fill", [this, worker = std::make_unique<FillWorker>(pager, ring_depth)] { run(*worker); }));
+        "tiermap-fill", [this, worker = std::make_unique<FillWorker>(pager, reads_at_once)] { run(*worker); }));
   }
 }
 

@@ -10,13 +10,13 @@
 #include <cstdio>
 
 #include "platform/own_descriptor.hpp"
+#include "platform/page_sizes.hpp"
 #include "platform/userfaultfd_abi.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
 namespace {
 
-constexpr std::uint64_t page = 4096;
 // Bits of a page's categories in PAGEMAP_SCAN.
 constexpr std::uint64_t scan_of_file = std::uint64_t{1} << 2;
 constexpr std::uint64_t scan_present = std::uint64_t{1} << 3;
@@ -74,7 +74,7 @@ std::uint64_t PresentPages::scan(const std::byte* memory, std::uint64_t bytes, s
     request.end = base + bytes;
     request.vec = reinterpret_cast<std::uint64_t>(regions.data());
     request.vec_len = regions.size();
-    request.max_pages = (most_bytes - found + page - 1) / page;
+    request.max_pages = (most_bytes - found + kernel_page_bytes - 1) / kernel_page_bytes;
     request.category_mask = scan_present | (written_too ? 0 : scan_of_file);
     request.return_mask = scan_present;
     const int filled = ::ioctl(file_descriptor_, PAGEMAP_SCAN, &request);
@@ -86,7 +86,7 @@ std::uint64_t PresentPages::scan(const std::byte* memory, std::uint64_t bytes, s
       append(runs, first, region.start - base, region.end - region.start);
       found += region.end - region.start;
     }
-    position = std::max<std::uint64_t>(request.walk_end - base, position + page);
+    position = std::max<std::uint64_t>(request.walk_end - base, position + kernel_page_bytes);
   }
   return std::min(position, bytes);
 }
@@ -98,21 +98,21 @@ std::uint64_t PresentPages::read_words(const std::byte* memory, std::uint64_t by
   std::array<std::uint64_t, 512> words;
   std::uint64_t found = 0;
   for (std::uint64_t position = 0; position < bytes;) {
-    const std::size_t count = std::min<std::size_t>(words.size(), (bytes - position) / page);
+    const std::size_t count = std::min<std::size_t>(words.size(), (bytes - position) / kernel_page_bytes);
     const auto place =
-        static_cast<off_t>((reinterpret_cast<std::uint64_t>(memory) + position) / page * sizeof words[0]);
+        static_cast<off_t>((reinterpret_cast<std::uint64_t>(memory) + position) / kernel_page_bytes * sizeof words[0]);
     const ssize_t got = ::pread(file_descriptor_, words.data(), count * sizeof words[0], place);
     if (got <= 0) {
       return position;
     }
     const std::size_t read = static_cast<std::size_t>(got) / sizeof words[0];
-    for (std::size_t index = 0; index < read; ++index, position += page) {
+    for (std::size_t index = 0; index < read; ++index, position += kernel_page_bytes) {
       if (found >= most_bytes) {
         return position;
       }
       if ((words[index] & wanted) == wanted) {
-        append(runs, first, position, page);
-        found += page;
+        append(runs, first, position, kernel_page_bytes);
+        found += kernel_page_bytes;
       }
     }
   }
@@ -147,7 +147,7 @@ std::uint64_t process_file_bytes() noexcept {
   if (got <= 0 || std::sscanf(text.data(), "%lu %lu %lu", &size, &resident, &shared) != 3) {
     return 0;
   }
-  return shared * page;
+  return shared * kernel_page_bytes;
 }
 
 }  // namespace tiermap

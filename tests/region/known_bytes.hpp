@@ -24,17 +24,48 @@ namespace tiermap {
 inline constexpr std::uint64_t kib = 1024;
 inline constexpr std::uint64_t mib = 1024 * kib;
 
+// Tests are compiled without optimisation, but these go over megabytes.
+#if !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC optimize("O2")
+#endif
+
 /// Never 0, so that a hole or a cleared page is told from data.
 inline std::byte known_byte(std::uint64_t offset) {
   const std::uint64_t mixed = (offset / 64 + 1) * 0x9E3779B97F4A7C15U + offset * 29;
   return static_cast<std::byte>((mixed >> 32) % 255 + 1);
 }
 
+inline void fill_known(std::byte* data, std::uint64_t bytes, std::uint64_t offset) {
+  for (std::uint64_t index = 0; index < bytes; ++index) {
+    data[index] = known_byte(offset + index);
+  }
+}
+
+/// The index of the first byte that is another; `bytes` if none is.
+inline std::uint64_t first_not_known(const std::byte* data, std::uint64_t bytes, std::uint64_t offset) {
+  std::uint64_t index = 0;
+  while (index < bytes && data[index] == known_byte(offset + index)) {
+    ++index;
+  }
+  return index;
+}
+
+inline std::uint64_t first_other_than(std::byte value, const std::byte* data, std::uint64_t bytes) {
+  std::uint64_t index = 0;
+  while (index < bytes && data[index] == value) {
+    ++index;
+  }
+  return index;
+}
+
+#if !defined(__clang__)
+#pragma GCC pop_options
+#endif
+
 inline std::vector<std::byte> known_bytes(std::uint64_t offset, std::uint64_t bytes) {
   std::vector<std::byte> result(bytes);
-  for (std::uint64_t index = 0; index < bytes; ++index) {
-    result[index] = known_byte(offset + index);
-  }
+  fill_known(result.data(), bytes, offset);
   return result;
 }
 
@@ -61,23 +92,20 @@ inline void write_known_file(const std::string& path, std::uint64_t bytes) {
 
 /// Whether `data` holds the known bytes from `offset` on; the first difference is named.
 inline ::testing::AssertionResult is_known(std::span<const std::byte> data, std::uint64_t offset) {
-  for (std::uint64_t index = 0; index < data.size(); ++index) {
-    const std::byte found = data[index];
-    if (found != known_byte(offset + index)) {
-      return ::testing::AssertionFailure()
-             << "byte " << index << " is " << static_cast<int>(found) << " and should be "
-             << static_cast<int>(known_byte(offset + index)) << ", that of offset " << offset + index;
-    }
+  const std::uint64_t index = first_not_known(data.data(), data.size(), offset);
+  if (index < data.size()) {
+    return ::testing::AssertionFailure() << "byte " << index << " is " << static_cast<int>(data[index])
+                                         << " and should be " << static_cast<int>(known_byte(offset + index))
+                                         << ", that of offset " << offset + index;
   }
   return ::testing::AssertionSuccess();
 }
 
 /// Whether every byte is `value`.
 inline ::testing::AssertionResult is_all(std::span<const std::byte> data, std::byte value) {
-  for (std::uint64_t index = 0; index < data.size(); ++index) {
-    if (data[index] != value) {
-      return ::testing::AssertionFailure() << "byte " << index << " is " << static_cast<int>(data[index]);
-    }
+  const std::uint64_t index = first_other_than(value, data.data(), data.size());
+  if (index < data.size()) {
+    return ::testing::AssertionFailure() << "byte " << index << " is " << static_cast<int>(data[index]);
   }
   return ::testing::AssertionSuccess();
 }

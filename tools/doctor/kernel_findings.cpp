@@ -10,12 +10,12 @@
 namespace tiermap {
 namespace {
 
-constexpr const char* section = "kernel";
+constexpr const char* kernel_section = "kernel";
 
 Finding examine_version() {
   utsname system{};
   ::uname(&system);
-  return {section, "version", Finding::State::good, std::string(system.sysname) + " " + system.release, ""};
+  return {kernel_section, "version", Finding::State::good, std::string(system.sysname) + " " + system.release, ""};
 }
 
 Finding examine_page_size() {
@@ -23,9 +23,10 @@ Finding examine_page_size() {
   const long bytes = ::sysconf(_SC_PAGESIZE);
   const std::string value = format_size(static_cast<std::uint64_t>(bytes));
   if (bytes == supported) {
-    return {section, "page size", Finding::State::good, value, ""};
+    return {kernel_section, "page size", Finding::State::good, value, ""};
   }
-  return {section, "page size", Finding::State::missing, value, "boot a kernel with pages of 4KiB: Tiermap needs them"};
+  return {kernel_section, "page size", Finding::State::missing, value,
+          "boot a kernel with pages of 4KiB: Tiermap needs them"};
 }
 
 std::string io_uring_remedy(int error_number) {
@@ -45,16 +46,16 @@ Finding examine_io_uring() {
   constexpr unsigned requests = 4;
   const IoRing ring(requests);
   if (ring.asynchronous()) {
-    return {section, "io_uring", Finding::State::good, "works", ""};
+    return {kernel_section, "io_uring", Finding::State::good, "works", ""};
   }
-  return {section, "io_uring", Finding::State::limited, describe_error(ring.error_number()),
+  return {kernel_section, "io_uring", Finding::State::limited, describe_error(ring.error_number()),
           io_uring_remedy(ring.error_number())};
 }
 
 Finding examine_huge_pages() {
   const std::string line = read_line("/sys/kernel/mm/transparent_hugepage/enabled");
   if (line.empty()) {
-    return {section, "huge pages", Finding::State::limited, "not in this kernel",
+    return {kernel_section, "huge pages", Finding::State::limited, "not in this kernel",
             "use a kernel with CONFIG_TRANSPARENT_HUGEPAGE: pages of 2MiB and more move faster"};
   }
   const std::size_t start = line.find('[');
@@ -62,10 +63,10 @@ Finding examine_huge_pages() {
   const std::string chosen =
       start < end && end != std::string::npos ? line.substr(start + 1, end - start - 1) : std::string("unknown");
   if (chosen == "never") {
-    return {section, "huge pages", Finding::State::limited, chosen,
+    return {kernel_section, "huge pages", Finding::State::limited, chosen,
             "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled: pages of 2MiB and more move faster"};
   }
-  return {section, "huge pages", Finding::State::good, chosen, ""};
+  return {kernel_section, "huge pages", Finding::State::good, chosen, ""};
 }
 
 }  // namespace

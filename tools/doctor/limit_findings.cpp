@@ -11,7 +11,7 @@
 namespace tiermap {
 namespace {
 
-constexpr const char* section = "limits";
+constexpr const char* limits_section = "limits";
 
 std::string format_limit(rlim_t limit, bool bytes) {
   if (limit == RLIM_INFINITY) {
@@ -29,18 +29,18 @@ Finding examine_limit(const char* name, __rlimit_resource resource, rlim_t enoug
     value += " (hard limit " + format_limit(limit.rlim_max, bytes) + ")";
   }
   if (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < enough) {
-    return {section, name, Finding::State::limited, value, remedy};
+    return {limits_section, name, Finding::State::limited, value, remedy};
   }
-  return {section, name, Finding::State::good, value, ""};
+  return {limits_section, name, Finding::State::good, value, ""};
 }
 
 Finding examine_map_count() {
   constexpr unsigned long enough = 65530;
   const std::string value = read_line("/proc/sys/vm/max_map_count");
   if (std::strtoul(value.c_str(), nullptr, 10) >= enough) {
-    return {section, "max_map_count", Finding::State::good, value, ""};
+    return {limits_section, "max_map_count", Finding::State::good, value, ""};
   }
-  return {section, "max_map_count", Finding::State::limited, value.empty() ? "unknown" : value,
+  return {limits_section, "max_map_count", Finding::State::limited, value.empty() ? "unknown" : value,
           "set sysctl vm.max_map_count=65530: programs with many regions need many mappings"};
 }
 
@@ -48,29 +48,29 @@ Finding examine_memory(const MachineMemory& memory) {
   const std::string value =
       fmt::format("{} in all, {} available", format_size_rounded(static_cast<double>(memory.total)),
                   format_size_rounded(static_cast<double>(memory.available)));
-  return {section, "memory", Finding::State::good, value, ""};
+  return {limits_section, "memory", Finding::State::good, value, ""};
 }
 
 Finding examine_cgroup(const MachineMemory& memory) {
   if (memory.cgroup_limit == MachineMemory::unlimited) {
-    return {section, "cgroup memory", Finding::State::good, "no limit", ""};
+    return {limits_section, "cgroup memory", Finding::State::good, "no limit", ""};
   }
   const std::string value =
       fmt::format("{}, of which {} is used", format_size_rounded(static_cast<double>(memory.cgroup_limit)),
                   format_size_rounded(static_cast<double>(memory.cgroup_usage)));
   if (memory.usable_bytes() < memory.cgroup_limit / 10) {
-    return {section, "cgroup memory", Finding::State::limited, value,
+    return {limits_section, "cgroup memory", Finding::State::limited, value,
             "raise the control group's limit, or end something in it: a budget of 50% is half of what is left"};
   }
-  return {section, "cgroup memory", Finding::State::good, value, ""};
+  return {limits_section, "cgroup memory", Finding::State::good, value, ""};
 }
 
 Finding examine_pressure(const MachineMemory& memory) {
   if (!memory.pressure_some_avg10) {
-    return {section, "memory pressure", Finding::State::limited, "not told",
+    return {limits_section, "memory pressure", Finding::State::limited, "not told",
             "boot with psi=1: budgets that follow the machine's free memory (TIERMAP_ADAPT) then see pressure too"};
   }
-  return {section, "memory pressure", Finding::State::good,
+  return {limits_section, "memory pressure", Finding::State::good,
           fmt::format("{:.2f}% of the last 10 seconds", *memory.pressure_some_avg10), ""};
 }
 

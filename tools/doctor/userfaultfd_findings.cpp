@@ -11,7 +11,7 @@
 namespace tiermap {
 namespace {
 
-constexpr const char* section = "userfaultfd";
+constexpr const char* userfaultfd_section = "userfaultfd";
 
 struct Feature {
   std::uint64_t bit;
@@ -34,9 +34,9 @@ constexpr std::array features = {
 
 Finding examine_feature(const Feature& feature, std::uint64_t offered) {
   if ((offered & feature.bit) != 0) {
-    return {section, std::string("feature ") + feature.name, Finding::State::good, "offered", ""};
+    return {userfaultfd_section, std::string("feature ") + feature.name, Finding::State::good, "offered", ""};
   }
-  return {section, std::string("feature ") + feature.name, Finding::State::limited, "not offered",
+  return {userfaultfd_section, std::string("feature ") + feature.name, Finding::State::limited, "not offered",
           std::string("use Linux ") + feature.since + " or later; without it, " + feature.loss};
 }
 
@@ -51,9 +51,9 @@ Finding examine_pagemap_scan() {
     ::close(pagemap);
   }
   if (error_number == 0) {
-    return {section, "PAGEMAP_SCAN", Finding::State::good, "works", ""};
+    return {userfaultfd_section, "PAGEMAP_SCAN", Finding::State::good, "works", ""};
   }
-  return {section, "PAGEMAP_SCAN", Finding::State::limited, describe_error(error_number),
+  return {userfaultfd_section, "PAGEMAP_SCAN", Finding::State::limited, describe_error(error_number),
           "use Linux 6.7 or later; without it, fault mode kernel looks up one by one which pages are in memory"};
 }
 
@@ -66,11 +66,11 @@ Findings examine_userfaultfd() {
     // One way is enough: another that is refused takes nothing away.
     const auto refused = probe.available ? Finding::State::limited : Finding::State::missing;
     const bool works = attempt.error_number == 0;
-    findings.push_back({section, attempt.way, works ? Finding::State::good : refused,
+    findings.push_back({userfaultfd_section, attempt.way, works ? Finding::State::good : refused,
                         works ? "works" : describe_error(attempt.error_number), attempt.remedy});
   }
   if (probe.user_mode_only) {
-    findings.push_back({section, system_call_faults, Finding::State::limited,
+    findings.push_back({userfaultfd_section, system_call_faults, Finding::State::limited,
                         "not served: a system call that is handed an absent page fails with EFAULT",
                         "allow /dev/userfaultfd or the system call, as said above"});
   }

@@ -12,10 +12,6 @@ namespace {
 constexpr std::size_t name_width = 28;
 constexpr double mega = 1e6;
 
-std::string size_text(std::uint64_t bytes) {
-  return format_size_rounded(static_cast<double>(bytes));
-}
-
 std::string optional_text(std::optional<double> value, const char* suffix) {
   return value ? fmt::format("{:.0f}{}", *value, suffix) : std::string("-");
 }
@@ -37,14 +33,15 @@ std::string table_line(const TopLine& line) {
   }
   std::string text = fmt::format(
       "{:{}} {:>9} {:>9} {:>9} {:>9} {:>8.0f} {:>8.0f} {:>8.0f} {:>8.0f} {:>8.1f} {:>8.1f} {:>7} {:>8} {:>8}",
-      name_text(line), name_width, line.is_cache ? size_text(line.now.budget_bytes) : "",
-      size_text(line.now.resident_bytes), size_text(line.now.mapped_bytes), size_text(line.now.dirty_bytes),
-      line.faults_per_second(), line.per_second(Counter::fills), line.per_second(Counter::rescues),
-      line.per_second(Counter::evictions), line.per_second(Counter::read_bytes) / mega,
-      line.per_second(Counter::written_bytes) / mega, optional_text(share, "%"),
-      optional_text(line.fault_microseconds(0.5), ""), optional_text(line.fault_microseconds(0.99), ""));
+      name_text(line), name_width, line.is_cache ? format_size_rounded(line.now.budget_bytes) : "",
+      format_size_rounded(line.now.resident_bytes), format_size_rounded(line.now.mapped_bytes),
+      format_size_rounded(line.now.dirty_bytes), line.faults_per_second(), line.per_second(Counter::fills),
+      line.per_second(Counter::rescues), line.per_second(Counter::evictions),
+      line.per_second(Counter::read_bytes) / mega, line.per_second(Counter::written_bytes) / mega,
+      optional_text(share, "%"), optional_text(line.fault_microseconds(0.5), ""),
+      optional_text(line.fault_microseconds(0.99), ""));
   return text + (line.is_cache ? fmt::format("  {}, {}", line.fault_mode, line.policy)
-                               : fmt::format("  {} in pages of {}", size_text(line.length_bytes),
+                               : fmt::format("  {} in pages of {}", format_size_rounded(line.length_bytes),
                                              format_size(line.page_size_bytes)));
 }
 
