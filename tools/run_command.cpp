@@ -113,6 +113,13 @@ void set_library() {
   words.push_back(nullptr);
   std::fflush(nullptr);
   ::execv(path.c_str(), words.data());
+  if (errno == ENOEXEC) {  // A script that names no interpreter is the shell's.
+    std::string shell = "/bin/sh";
+    std::string script = path;
+    words.front() = script.data();
+    words.insert(words.begin(), shell.data());
+    ::execv(shell.c_str(), words.data());
+  }
   fail(not_executable, quote_value(path) + " cannot be run: " + std::strerror(errno) + ": name a program");
 }
 

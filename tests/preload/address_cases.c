@@ -218,6 +218,44 @@ static void bad_arguments(void) {
   check("unharmed", memory[1] == known_byte(1));
 }
 
+/* What is stored through one mapping shows in every other, also in those that nobody has written to. */
+static void private_beside_shared(void) {
+  int descriptor = make_file();
+  unsigned char* before = map_file(descriptor, file_bytes, PROT_READ, MAP_PRIVATE, 0);
+  check("before", before[5] == known_byte(5));
+  unsigned char* shared = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  memset(shared, 'N', file_bytes);
+  unsigned char* after = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, 0);
+  check("a page not touched before", before[3 << 20] == 'N');
+  check("after", after[3 << 20] == 'N');
+  shared[2 << 20] = 'M';
+  check("later", after[2 << 20] == 'M' && before[2 << 20] == 'M');
+}
+
+static void made_writable(uint64_t bytes) {
+  int descriptor = make_file();
+  unsigned char* one = map_file(descriptor, bytes, PROT_READ, MAP_SHARED, 0);
+  unsigned char* other = map_file(descriptor, file_bytes, PROT_READ, MAP_SHARED, 0);
+  check("before", one[0] == known_byte(0) && other[0] == known_byte(0));
+  printf("protect: %s\n", outcome(mprotect(one, bytes, PROT_READ | PROT_WRITE)));
+  one[0] = 'Z';
+  check("seen", other[0] == 'Z');
+}
+
+/* One mapping of two is made writable: a whole one, one that is served or not by its size, and a page of it. */
+static void protect_one_of_two(void) {
+  made_writable(file_bytes);
+  made_writable(file_bytes / 4);
+  made_writable(page_bytes);
+}
+
+static void lengths_without_end(void) {
+  int descriptor = make_file();
+  map_file(descriptor, file_bytes, PROT_READ, MAP_SHARED, 0);
+  printf("all addresses: %s\n", outcome((long)mmap(NULL, SIZE_MAX, PROT_READ, MAP_SHARED, descriptor, 0)));
+  printf("nearly all: %s\n", outcome((long)mmap(NULL, SIZE_MAX - 8191, PROT_READ, MAP_SHARED, descriptor, 0)));
+}
+
 const struct test_case address_cases[] = {
     {"read_shared", read_shared},
     {"write_shared", write_shared},
@@ -234,5 +272,8 @@ const struct test_case address_cases[] = {
     {"in_memory", in_memory},
     {"private_copy", private_copy},
     {"bad_arguments", bad_arguments},
+    {"private_beside_shared", private_beside_shared},
+    {"protect_one_of_two", protect_one_of_two},
+    {"lengths_without_end", lengths_without_end},
     {NULL, NULL},
 };

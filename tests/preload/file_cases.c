@@ -229,6 +229,38 @@ static void other_process(void) {
   check("flock", flock(descriptor, LOCK_SH) == 0 && memcmp(memory + 70000, "changed", 7) == 0);
 }
 
+/* Buffers that lie in the mapping, larger than any copy of them may be, and with an end that cannot be read. */
+static void large_buffers(void) {
+  int descriptor = make_file();
+  ftruncate(descriptor, 2 * file_bytes);
+  unsigned char* memory = map_file(descriptor, 4 * file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  memory[0] = 'f';
+  memory[file_bytes + 5] = 'x';
+  printf("all: %zd\n", pwrite(descriptor, memory, file_bytes, file_bytes));
+  check("copied", memory[file_bytes] == 'f' && memory[file_bytes + 5] == known_byte(5));
+  printf("past the end of the file: %zd\n", pwrite(descriptor, memory + 2 * file_bytes - 65536, 1 << 20, 0));
+  printf("no such length: %s\n", outcome(pwrite(descriptor, memory, (size_t)1 << 47, 0)));
+  munmap(memory + 3 * file_bytes, file_bytes);
+  struct iovec vectors[] = {{memory, 70000}, {memory + 300000, 2 << 20}};
+  printf("several: %zd\n", pwritev(descriptor, vectors, 2, 1 << 20));
+  check("in order", memory[(1 << 20) + 70000] == memory[300000]);
+}
+
+/* Linux appends, whatever the offset. */
+static void append_at(void) {
+  int descriptor = make_file();
+  ftruncate(descriptor, file_bytes - 100);
+  unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  check("before", memory[file_bytes - 50] == 0);
+  int appending = open(file_path(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  printf("pwrite: %zd\n", pwrite(appending, "QQQQQQQQQQ", 10, 0));
+  check("appended", memory[file_bytes - 100] == 'Q' && memory[0] == known_byte(0));
+  struct iovec vector = {"RRRRRRRRRR", 10};
+  printf("pwritev2: %zd\n", pwritev2(descriptor, &vector, 1, 0, RWF_APPEND));
+  check("appended too", memory[file_bytes - 90] == 'R' && memory[0] == known_byte(0));
+  close(appending);
+}
+
 const struct test_case file_cases[] = {
     {"writes_are_seen", writes_are_seen},
     {"stores_are_read", stores_are_read},
@@ -240,5 +272,7 @@ const struct test_case file_cases[] = {
     {"streams", streams},
     {"record_locks", record_locks},
     {"other_process", other_process},
+    {"large_buffers", large_buffers},
+    {"append_at", append_at},
     {NULL, NULL},
 };

@@ -1,6 +1,9 @@
 /* fork(), exec(), the end of the process, descriptors and threads. */
 #include "cases.h"
 
+#undef NDEBUG
+
+#include <assert.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <stdatomic.h>
@@ -178,9 +181,53 @@ static void threads(void) {
   }
 }
 
+/* What the child inherited and what it maps itself are one memory. */
+static void fork_then_map(void) {
+  int descriptor = make_file();
+  unsigned char* inherited = map_file(descriptor, file_bytes, PROT_READ, MAP_SHARED, 0);
+  check("before", inherited[0] == known_byte(0));
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    unsigned char* own = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+    own[0] = '1';
+    int right = inherited[0] == '1';
+    mprotect(inherited, file_bytes, PROT_READ | PROT_WRITE);
+    inherited[1] = '2';
+    own[2] = '3';
+    munmap(own, file_bytes);
+    munmap(inherited, file_bytes);
+    _exit(right ? 7 : 8);
+  }
+  printf("child %d\n", wait_for(child));
+  char bytes[3];
+  check("stored", pread(descriptor, bytes, 3, 0) == 3 && memcmp(bytes, "123", 3) == 0);
+}
+
+static void assertion_keeps(void) {
+  int descriptor = make_file();
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+    memory[70000] = 'Z';
+    close(STDERR_FILENO);
+    assert(memory[70000] == 'a');
+  }
+  printf("child %d\n", wait_for(child));
+  char byte = 0;
+  check("stored", pread(descriptor, &byte, 1, 70000) == 1 && byte == 'Z');
+}
+
 const struct test_case process_cases[] = {
-    {"fork_reads", fork_reads}, {"fork_writes", fork_writes},
-    {"spawn", spawn},           {"exec_keeps", exec_keeps},
-    {"exit_keeps", exit_keeps}, {"close_everything", close_everything},
-    {"threads", threads},       {NULL, NULL},
+    {"fork_reads", fork_reads},
+    {"fork_writes", fork_writes},
+    {"spawn", spawn},
+    {"exec_keeps", exec_keeps},
+    {"exit_keeps", exit_keeps},
+    {"close_everything", close_everything},
+    {"threads", threads},
+    {"fork_then_map", fork_then_map},
+    {"assertion_keeps", assertion_keeps},
+    {NULL, NULL},
 };

@@ -73,6 +73,14 @@ TEST_F(RunTest, ProgramsThatCannotBeServed) {
   expect_refusal("-- " + runs_.path("named"), 2, "is linked statically");
 }
 
+TEST_F(RunTest, AScriptThatNamesNoInterpreterIsTheShells) {
+  std::ofstream(runs_.path("script.sh")) << "echo \"$0\" $#; exit 3\n";
+  ::chmod(runs_.path("script.sh").c_str(), 0755);
+  const ProgramResult result = run("-- " + runs_.path("script.sh") + " one two");
+  EXPECT_EQ(result.exit_code, 3) << result.errors;
+  EXPECT_EQ(result.output, runs_.path("script.sh") + " 2\n");
+}
+
 TEST_F(RunTest, ProgramsWithOtherRights) {
   std::filesystem::copy_file("/bin/true", runs_.path("other"));
   constexpr uid_t nobody = 65534;
@@ -136,6 +144,65 @@ for name, size in (("first", 5), ("second", 20), ("third", 4), ("first", 5)):
   for (const char* part : {"2 mappings served, 24.0 MiB", "budget of 11.0 MiB", "  2: it fits in memory"}) {
     EXPECT_NE(result.report.find(part), std::string::npos) << result.report;
   }
+}
+
+TEST_F(RunTest, WhatFitsIsLessBesideAnEngineThatRuns) {
+  if (!can_serve()) {
+    GTEST_SKIP() << "programs are served by userfaultfd messages, which this machine refuses";
+  }
+  // The engine starts for what can be written; then the buffer is its alone.
+  std::ofstream(runs_.path("maps.py")) << R"(
+import mmap
+for name, size, access in (("first", 4, mmap.ACCESS_WRITE), ("second", 3, mmap.ACCESS_READ)):
+    with open(name, "wb") as file:
+        file.write(bytes(size << 20))
+    with open(name, "r+b" if access == mmap.ACCESS_WRITE else "rb") as file:
+        data = mmap.mmap(file.fileno(), 0, access=access)
+        assert sum(data[::4096]) == 0
+)";
+  const ProgramResult result = runs_.served("/usr/bin/python3 maps.py", "--buffer 16MiB");
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(result.report.find("2 mappings served"), std::string::npos) << result.report;
+}
+
+TEST_F(RunTest, WindowsOfALargeFileDoNotFit) {
+  if (!can_serve()) {
+    GTEST_SKIP() << "programs are served by userfaultfd messages, which this machine refuses";
+  }
+  std::ofstream(runs_.path("windows.py")) << R"(
+import mmap
+with open("large", "wb") as file:
+    file.write(bytes(24 << 20))
+with open("large", "rb") as file:
+    windows = [mmap.mmap(file.fileno(), 2 << 20, access=mmap.ACCESS_READ, offset=at << 20) for at in range(0, 24, 2)]
+    assert sum(sum(window[::4096]) for window in windows) == 0
+)";
+  const ProgramResult result = runs_.served("/usr/bin/python3 windows.py", "--buffer 16MiB");
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(result.report.find("12 mappings served"), std::string::npos) << result.report;
+}
+
+// What was looked at before is served when it has grown, and nobody maps it any more.
+TEST_F(RunTest, AFileThatTheKernelMappedOnceCanBeServed) {
+  if (!can_serve()) {
+    GTEST_SKIP() << "programs are served by userfaultfd messages, which this machine refuses";
+  }
+  std::ofstream(runs_.path("again.py")) << R"(
+import mmap
+with open("file", "wb") as file:
+    file.write(bytes(1 << 20))
+with open("file", "r+b") as file:
+    mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ).close()
+    file.truncate(32 << 20)
+    with mmap.mmap(file.fileno(), 0) as data:
+        data[31 << 20] = 7
+with open("file", "rb") as file:
+    file.seek(31 << 20)
+    assert file.read(1) == bytes([7])
+)";
+  const ProgramResult result = runs_.served("/usr/bin/python3 again.py", "--buffer 16MiB");
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(result.report.find("1 mappings served"), std::string::npos) << result.report;
 }
 
 TEST_F(RunTest, PatternsAreAsInAShell) {

@@ -2,9 +2,10 @@
 // while something is.
 #include <errno.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 
 #include <algorithm>
-#include <optional>
+#include <cstring>
 #include <vector>
 
 #include "preload/kernel_calls.hpp"
@@ -36,44 +37,79 @@ void before_read(int descriptor, off_t offset, std::uint64_t bytes) noexcept {
   }
 }
 
-/// The program's buffers, copied where they lie in served memory: while the file is changed some of that may be held.
-class Source {
- public:
-  Source(const Mappings* mappings, const iovec* vectors, int count) : vectors_(vectors, vectors + std::max(count, 0)) {
-    for (iovec& vector : vectors_) {
-      if (mappings != nullptr && mappings->served().overlap(vector.iov_base, vector.iov_len)) {
-        const auto* start = static_cast<const std::byte*>(vector.iov_base);
-        copies_.emplace_back(start, start + vector.iov_len);
-        vector.iov_base = copies_.back().data();
+constexpr std::size_t piece_bytes = std::size_t{1} << 20U;
+
+/// Copies a piece of the program's memory, a bad address of which is an error and no signal. Returns as read() does.
+ssize_t copy_piece(const std::byte* source, std::size_t bytes, std::byte* target) noexcept {
+  const iovec from{const_cast<std::byte*>(source), bytes};
+  const iovec to{target, bytes};
+  const ssize_t copied = ::syscall(SYS_process_vm_readv, ::getpid(), &to, 1UL, &from, 1UL, 0UL);
+  if (copied < 0 && (errno == ENOSYS || errno == EPERM)) {  // Forbidden in some containers.
+    std::memcpy(target, source, bytes);
+    return static_cast<ssize_t>(bytes);
+  }
+  return copied;
+}
+
+/// Whether one of the buffers lies in served memory and all of them where a program may have memory at all.
+bool comes_from_served(const iovec* vectors, int count) noexcept {
+  constexpr std::uintptr_t end_of_addresses = std::uintptr_t{1} << 47U;
+  const Mappings* mappings = served_mappings();
+  bool found = false;
+  for (int index = 0; index < count; ++index) {
+    const auto start = reinterpret_cast<std::uintptr_t>(vectors[index].iov_base);
+    if (start > end_of_addresses || vectors[index].iov_len > end_of_addresses - start) {
+      return false;
+    }
+    found = found || mappings->served().overlap(vectors[index].iov_base, vectors[index].iov_len);
+  }
+  return found;
+}
+
+/// Writes buffers of which some lie in served memory, by copies: while the file is changed some of that may be held. In
+/// pieces, so that no more is copied than the budget can bear.
+template <typename Call>
+ssize_t write_copies(int descriptor, const iovec* vectors, int count, off_t offset, off_t changed, Call call) {
+  std::vector<std::byte> copy(piece_bytes);
+  ssize_t done = 0;
+  for (int index = 0; index < count; ++index) {
+    const auto* start = static_cast<const std::byte*>(vectors[index].iov_base);
+    for (std::size_t at = 0; at < vectors[index].iov_len;) {
+      const std::size_t wanted = std::min(vectors[index].iov_len - at, piece_bytes);
+      const ssize_t copied = copy_piece(start + at, wanted, copy.data());
+      const iovec piece{copy.data(), static_cast<std::size_t>(std::max<ssize_t>(copied, 0))};
+      const ssize_t written =
+          copied <= 0 ? -1 : around_change(descriptor, changed < 0 ? -1 : changed + done, piece.iov_len, [&] {
+            return call(&piece, 1, offset < 0 ? offset : offset + done);
+          });
+      if (written < 0) {
+        return done > 0 ? done : -1;
+      }
+      done += written;
+      at += static_cast<std::size_t>(written);
+      if (static_cast<std::size_t>(written) < wanted) {
+        return done;
       }
     }
   }
-  const iovec* vectors() const noexcept { return vectors_.data(); }
-  const void* first() const noexcept { return vectors_.front().iov_base; }
-
- private:
-  std::vector<iovec> vectors_;
-  std::vector<std::vector<std::byte>> copies_;
-};
-
-/// Writes what one buffer holds.
-template <typename Call>
-ssize_t write_one(int descriptor, const void* buffer, size_t bytes, off_t offset, Call call) {
-  if (served_mappings() == nullptr) {
-    return call(buffer);
-  }
-  const iovec vector{const_cast<void*>(buffer), bytes};
-  const Source source(served_file(descriptor, false).mappings, &vector, 1);
-  return around_change(descriptor, offset, bytes, [&] { return call(source.first()); });
+  return done;
 }
 
+/// Writes at `offset`, or where the descriptor stands if that is negative. `changed` is where the file will change, if
+/// that is elsewhere.
 template <typename Call>
-ssize_t write_many(int descriptor, const iovec* vectors, int count, off_t offset, Call call) {
+ssize_t write_buffers(int descriptor, const iovec* vectors, int count, off_t offset, off_t changed, Call call) {
   if (served_mappings() == nullptr || count <= 0) {
-    return call(vectors);
+    return call(vectors, count, offset);
   }
-  const Source source(served_file(descriptor, false).mappings, vectors, count);
-  return around_change(descriptor, offset, bytes_of(vectors, count), [&] { return call(source.vectors()); });
+  // Linux appends, whatever the offset.
+  if (changed >= 0 && (static_cast<int>(::syscall(SYS_fcntl, descriptor, F_GETFL)) & O_APPEND) != 0) {
+    changed = -1;
+  }
+  if (served_file(descriptor, false) && comes_from_served(vectors, count)) {
+    return write_copies(descriptor, vectors, count, offset, changed, call);
+  }
+  return around_change(descriptor, changed, bytes_of(vectors, count), [&] { return call(vectors, count, offset); });
 }
 
 }  // namespace
@@ -128,15 +164,19 @@ TIERMAP_EXPORTED ssize_t write(int descriptor, const void* buffer, size_t bytes)
   if (next_calls().write == nullptr) {
     return ::syscall(SYS_write, descriptor, buffer, bytes);
   }
-  return write_one(descriptor, buffer, bytes, -1,
-                   [&](const void* source) { return next_calls().write(descriptor, source, bytes); });
+  const iovec vector{const_cast<void*>(buffer), bytes};
+  return write_buffers(descriptor, &vector, 1, -1, -1, [&](const iovec* source, int, off_t) {
+    return next_calls().write(descriptor, source->iov_base, source->iov_len);
+  });
 }
 TIERMAP_EXPORTED ssize_t pwrite(int descriptor, const void* buffer, size_t bytes, off_t offset) {
   if (next_calls().pwrite == nullptr || offset < 0) {
     return ::syscall(SYS_pwrite64, descriptor, buffer, bytes, offset);
   }
-  return write_one(descriptor, buffer, bytes, offset,
-                   [&](const void* source) { return next_calls().pwrite(descriptor, source, bytes, offset); });
+  const iovec vector{const_cast<void*>(buffer), bytes};
+  return write_buffers(descriptor, &vector, 1, offset, offset, [&](const iovec* source, int, off_t at) {
+    return next_calls().pwrite(descriptor, source->iov_base, source->iov_len, at);
+  });
 }
 TIERMAP_EXPORTED ssize_t pwrite64(int descriptor, const void* buffer, size_t bytes, off_t offset)
     __attribute__((alias("pwrite")));
@@ -144,18 +184,29 @@ TIERMAP_EXPORTED ssize_t writev(int descriptor, const iovec* vectors, int count)
   if (next_calls().writev == nullptr) {
     return ::syscall(SYS_writev, descriptor, vectors, count);
   }
-  return write_many(descriptor, vectors, count, -1,
-                    [&](const iovec* source) { return next_calls().writev(descriptor, source, count); });
+  return write_buffers(descriptor, vectors, count, -1, -1, [&](const iovec* source, int sources, off_t) {
+    return next_calls().writev(descriptor, source, sources);
+  });
 }
 TIERMAP_EXPORTED ssize_t pwritev(int descriptor, const iovec* vectors, int count, off_t offset) {
-  return write_many(descriptor, vectors, count, std::max<off_t>(offset, 0),
-                    [&](const iovec* source) { return next_calls().pwritev(descriptor, source, count, offset); });
+  if (offset < 0) {
+    return next_calls().pwritev(descriptor, vectors, count, offset);
+  }
+  return write_buffers(descriptor, vectors, count, offset, offset, [&](const iovec* source, int sources, off_t at) {
+    return next_calls().pwritev(descriptor, source, sources, at);
+  });
 }
 TIERMAP_EXPORTED ssize_t pwritev64(int descriptor, const iovec* vectors, int count, off_t offset)
     __attribute__((alias("pwritev")));
 TIERMAP_EXPORTED ssize_t pwritev2(int descriptor, const iovec* vectors, int count, off_t offset, int flags) {
-  return write_many(descriptor, vectors, count, offset, [&](const iovec* source) {
-    return next_calls().pwritev2(descriptor, source, count, offset, flags);
+  off_t changed = offset;
+  if ((flags & RWF_APPEND) != 0) {
+    if (const ServedFile file = served_file(descriptor, false)) {
+      changed = static_cast<off_t>(file.bytes);
+    }
+  }
+  return write_buffers(descriptor, vectors, count, offset, changed, [&](const iovec* source, int sources, off_t at) {
+    return next_calls().pwritev2(descriptor, source, sources, at, flags);
   });
 }
 TIERMAP_EXPORTED ssize_t pwritev64v2(int descriptor, const iovec* vectors, int count, off_t offset, int flags)

@@ -12,16 +12,19 @@
 
 namespace tiermap::preload {
 
-/// Files whose mappings are only read, each with the most that was mapped of it at once; together no more than half of
-/// the buffer. What they take, the engine's budget is less by: a program never has more than it was allowed. A file
-/// stays in the account when it is unmapped, as its pages stay in memory. Under the lock of Mappings.
+/// Files whose mappings are only read, each as a whole, whatever parts of it are mapped; together no more than half of
+/// the buffer. What they take, the engine's budget is less by. A file stays in the account when it is unmapped, as its
+/// pages stay in memory. Under the lock of Mappings.
 class FittingFiles {
  public:
   /// Nothing fits in a buffer of 0 bytes.
   explicit FittingFiles(std::uint64_t buffer_bytes) noexcept : buffer_bytes_(buffer_bytes) {}
 
-  /// Whether a mapping of so many bytes of the file is the kernel's; it is in the account then.
+  /// Whether mappings of the file, which has so many bytes, are the kernel's; it is in the account then.
   bool admit(FileIdentity file, std::uint64_t bytes) {
+    if (bytes > buffer_bytes_ / 2) {
+      return false;
+    }
     const auto known = files_.find({file.device, file.inode});
     const std::uint64_t before = known == files_.end() ? 0 : known->second;
     const std::uint64_t more = bytes - std::min(bytes, before);

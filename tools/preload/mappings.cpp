@@ -14,6 +14,7 @@
 #include "platform/userfaultfd.hpp"
 #include "preload/kernel_calls.hpp"
 #include "preload/locking.hpp"
+#include "preload/mapped_by_kernel.hpp"
 #include "tiermap/error.hpp"
 
 #ifndef MAP_SHARED_VALIDATE
@@ -26,6 +27,7 @@
 namespace tiermap::preload {
 namespace {
 
+constexpr const char* mapped_twice = "the kernel maps the file as well, and one of the mappings can be written";
 constexpr int type_mask = MAP_SHARED | MAP_PRIVATE;
 constexpr int understood_flags = MAP_SHARED | MAP_PRIVATE | MAP_SHARED_VALIDATE | MAP_FIXED | MAP_FIXED_NOREPLACE |
                                  MAP_POPULATE | MAP_NONBLOCK | MAP_NORESERVE | MAP_DENYWRITE | MAP_EXECUTABLE |
@@ -60,6 +62,10 @@ std::uint64_t buffer_bytes() noexcept {
   } catch (const std::exception&) {
     return 0;
   }
+}
+
+int access_mode(int descriptor) noexcept {
+  return ::fcntl(descriptor, F_GETFL) & O_ACCMODE;
 }
 
 bool is_fixed(const MapRequest& request) noexcept {
@@ -97,7 +103,8 @@ void* Mappings::map(const MapRequest& request) {
       served_.overlap(request.address, kernel::round_up(request.length))) {
     clear_range(static_cast<std::byte*>(request.address), kernel::round_up(request.length));
   }
-  if (!is_file || request.length < settings_.minimum_bytes) {
+  // A length that is rounded up to nothing is for the kernel to refuse.
+  if (!is_file || request.length < settings_.minimum_bytes || kernel::round_up(request.length) == 0) {
     return map_by_kernel(request, is_file ? &status : nullptr);
   }
   try {
@@ -121,20 +128,24 @@ void* Mappings::map(const MapRequest& request) {
   return map_by_kernel(request, &status);
 }
 
-// A shared mapping by the kernel and a region of the same file are two copies of its bytes: while one of them can be
-// written, both must be the kernel's.
+// A mapping by the kernel and a region of the same file are two copies of its bytes: while one of them can be written,
+// both must be the kernel's. A mapping that is only read is made writable behind our back where its descriptor allows
+// that; a private one shows what others write as long as it has not been written to itself.
+void Mappings::note_kernel_mapping(FileIdentity file, bool may_write) {
+  FileHistory& history = histories_[{file.device, file.inode}];
+  history.kernel_maps = true;
+  history.kernel_writes = history.kernel_writes || may_write;
+  if (served_.hold(file, !may_write)) {
+    convert_file(file, mapped_twice, !may_write);
+  }
+}
+
 void* Mappings::map_by_kernel(const MapRequest& request, const struct stat* status) {
   void* const memory = kernel::map(request.address, request.length, request.protection, request.flags,
                                    request.descriptor, request.offset);
-  if (memory != MAP_FAILED && status != nullptr && (request.flags & type_mask) != MAP_PRIVATE) {
-    const FileIdentity file = FileIdentity::of(*status);
-    const bool writes = (request.protection & PROT_WRITE) != 0;
-    FileHistory& history = histories_[{file.device, file.inode}];
-    history.kernel_maps = true;
-    history.kernel_writes = history.kernel_writes || writes;
-    if (served_.hold(file, !writes)) {
-      convert_file(file, "the kernel maps the file as well, and one of the mappings can be written", !writes);
-    }
+  if (memory != MAP_FAILED && status != nullptr) {
+    const bool is_shared = (request.flags & type_mask) != MAP_PRIVATE;
+    note_kernel_mapping(FileIdentity::of(*status), is_shared && access_mode(request.descriptor) == O_RDWR);
   }
   return memory;
 }
@@ -171,20 +182,25 @@ const char* Mappings::why_not(const MapRequest& request) const {
   return nullptr;
 }
 
-// A mapping that can be written may be made as large as the program likes, and so may the file behind a descriptor that
-// can; of other files no more than there is can come into memory.
+FittingFiles& Mappings::fitting() {
+  if (!fitting_.has_value()) {
+    fitting_.emplace(settings_.serve_all ? 0 : buffer_bytes());
+  }
+  return *fitting_;
+}
+
+// A mapping that can be written, and the file behind a descriptor that can, may be made as large as the program likes;
+// of other files no more can come into memory than there is.
 bool Mappings::fits(const MapRequest& request, const struct stat& status) {
-  if (settings_.serve_all || (request.protection & PROT_WRITE) != 0) {
+  const auto offset = static_cast<std::uint64_t>(request.offset);
+  if (settings_.serve_all || (request.protection & PROT_WRITE) != 0 || request.length > INT64_MAX - offset) {
     return false;
   }
-  if (!fitting_.has_value()) {
-    fitting_.emplace(buffer_bytes());
+  auto bytes = static_cast<std::uint64_t>(status.st_size);
+  if (access_mode(request.descriptor) != O_RDONLY) {
+    bytes = std::max(bytes, offset + request.length);
   }
-  std::uint64_t bytes = request.length;
-  if ((::fcntl(request.descriptor, F_GETFL) & O_ACCMODE) == O_RDONLY) {
-    bytes = std::min(bytes, static_cast<std::uint64_t>(std::max<off_t>(status.st_size - request.offset, 0)));
-  }
-  return fitting_->admit(FileIdentity::of(status), bytes);
+  return fitting().admit(FileIdentity::of(status), bytes);
 }
 
 // With the other mappings of the same file, and with what cannot be seen of it.
@@ -192,9 +208,12 @@ const char* Mappings::why_not_shared(const MapRequest& request, FileIdentity fil
   const bool writes = (request.protection & PROT_WRITE) != 0 && (request.flags & type_mask) != MAP_PRIVATE;
   const auto known = histories_.find({file.device, file.inode});
   if (known != histories_.end()) {
-    const FileHistory& history = known->second;
+    FileHistory& history = known->second;
     if (history.kernel_writes || (history.kernel_maps && writes)) {
-      return "the kernel maps the file as well, and one of the mappings can be written";
+      if (mapped_by_kernel(file)) {
+        return mapped_twice;
+      }
+      history.kernel_maps = history.kernel_writes = false;
     }
     if (history.writing_streams > 0 || (history.streams > 0 && writes)) {
       return "a stream of stdio is open on the file";
@@ -221,9 +240,7 @@ bool Mappings::start_cache() {
     const OwnDescriptors::Watch watch(own_descriptors_);
     CacheOptions options;
     options.fault_mode = FaultMode::notify;
-    if (fitting_.has_value()) {
-      options.budget_bytes = fitting_->close();
-    }
+    options.budget_bytes = fitting().close();
     cache_ = new Cache(options);
     cache_refused_ = false;
   } catch (const std::exception& error) {
@@ -236,6 +253,10 @@ std::optional<void*> Mappings::try_serve(const MapRequest& request, const struct
                                          const std::string& path) {
   if (const char* reason = why_not_shared(request, FileIdentity::of(status)); reason != nullptr) {
     outcome_.left_to_kernel(path, reason);
+    return std::nullopt;
+  }
+  if (served_.full()) {
+    outcome_.left_to_kernel(path, "1,024 mappings are served already");
     return std::nullopt;
   }
   if (!start_cache()) {
@@ -309,9 +330,6 @@ std::unique_ptr<Mapping> Mappings::make_mapping(const MapRequest& request, const
   mapping->path = path;
   mapping->changed = status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec;
   mapping->slot = served_.add(mapping->start, mapping->bytes, mapping->file, mapping->shared_and_writable());
-  if (mapping->slot == ServedRanges::none) {
-    throw Error(ENOMEM, "1,024 mappings are served already");
-  }
   own_descriptors_.add(mapping->store->descriptor());
   own_descriptors_.add(mapping->store->direct_descriptor());
   return mapping;

@@ -126,12 +126,14 @@ class Mappings {
  private:
   using Each = std::function<void(Mapping&)>;
   struct FileHistory {
-    bool kernel_maps = false;    ///< The kernel has, or had, a shared mapping of it.
-    bool kernel_writes = false;  ///< One of those could be written.
+    bool kernel_maps = false;    ///< The kernel has a mapping of it, or had when we looked last.
+    bool kernel_writes = false;  ///< One of those is shared, and can be written or made so.
     int streams = 0;             ///< Of stdio, open now.
     int writing_streams = 0;     ///< Those of them that may write.
   };
 
+  FittingFiles& fitting();
+  void note_kernel_mapping(FileIdentity file, bool may_write);
   void* map_by_kernel(const MapRequest& request, const struct stat* status);
   std::optional<void*> try_serve(const MapRequest& request, const struct stat& status, const std::string& path);
   const char* why_not(const MapRequest& request) const;

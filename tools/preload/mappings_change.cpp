@@ -29,7 +29,7 @@ bool is_aligned(const void* address) noexcept {
 
 }  // namespace
 
-// Those that overlap the range. `each` may remove the mapping it is given.
+// Those that overlap the range. `each` may remove the mapping that it is given, and others.
 void Mappings::for_each(const std::byte* address, std::size_t length, const Each& each) {
   std::vector<Mapping*> found;
   for (const auto& mapping : mappings_) {
@@ -38,7 +38,9 @@ void Mappings::for_each(const std::byte* address, std::size_t length, const Each
     }
   }
   for (Mapping* mapping : found) {
-    each(*mapping);
+    if (std::ranges::any_of(mappings_, [&](const auto& other) { return other.get() == mapping; })) {
+      each(*mapping);
+    }
   }
 }
 
@@ -157,13 +159,11 @@ bool Mappings::convert(Mapping& mapping, const char* reason) noexcept {
     if (!mapping.in_children) {
       kernel::advise(mapping.start, mapping.bytes, MADV_DONTFORK);
     }
-    if (!mapping.is_private()) {
-      FileHistory& history = histories_[{mapping.file.device, mapping.file.inode}];
-      history.kernel_maps = true;
-      history.kernel_writes = history.kernel_writes || mapping.shared_and_writable();
-    }
     outcome_.given_back(mapping.path, reason);
+    const FileIdentity file = mapping.file;
+    const bool may_write = mapping.store->writable();
     forget(mapping);
+    note_kernel_mapping(file, may_write);
     return true;
   } catch (const std::exception& error) {
     Outcome::complain(error.what());

@@ -35,15 +35,11 @@ void Mappings::before_fork() noexcept {
   lock_.lock();
   fork_quiet_.emplace();
   fork_inside_.emplace();
-  std::vector<Mapping*> written;
-  for (const auto& mapping : mappings_) {
-    if (mapping->shared_and_writable() || mapping->overlay != nullptr) {
-      written.push_back(mapping.get());
+  for_each(nullptr, SIZE_MAX, [&](Mapping& mapping) {
+    if (mapping.shared_and_writable() || mapping.overlay != nullptr) {
+      convert(mapping, "the program forked, and can write to it");
     }
-  }
-  for (Mapping* mapping : written) {
-    convert(*mapping, "the program forked, and can write to it");
-  }
+  });
 }
 
 void Mappings::after_fork_in_parent() noexcept {
@@ -60,6 +56,9 @@ void Mappings::after_fork_in_child() noexcept {
       kernel::map(mapping->start, mapping->bytes, request.protection,
                   (request.flags & (MAP_SHARED | MAP_PRIVATE)) | MAP_FIXED | MAP_NORESERVE,
                   mapping->store->descriptor(), request.offset);
+      FileHistory& history = histories_[{mapping->file.device, mapping->file.inode}];
+      history.kernel_maps = true;
+      history.kernel_writes = history.kernel_writes || mapping->store->writable();
     }
     ::syscall(SYS_close, mapping->store->direct_descriptor());
     ::syscall(SYS_close, mapping->store->descriptor());
@@ -74,6 +73,8 @@ void Mappings::after_fork_in_child() noexcept {
   own_descriptors_.close_found();
   served_.clear();
   cache_ = nullptr;
+  fitting_.reset();
+  outcome_.begin_anew();
   owner_ = ::getpid();
   ended_ = false;
   fork_inside_.reset();

@@ -27,6 +27,14 @@ std::string list_of(const std::map<std::string, std::uint64_t>& counts) {
 
 }  // namespace
 
+void Outcome::begin_anew() noexcept {
+  const std::lock_guard held(mutex_);
+  left_.clear();
+  given_.clear();
+  served_mappings_ = 0;
+  served_bytes_ = 0;
+}
+
 void Outcome::complain(const std::string& text) {
   write_text(STDERR_FILENO, "tiermap: " + text + "\n");
 }

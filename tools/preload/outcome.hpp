@@ -21,6 +21,8 @@ class Outcome {
   void left_to_kernel(const std::string& path, const std::string& reason);
   /// One that was served until now.
   void given_back(const std::string& path, const std::string& reason);
+  /// In a child, which has done nothing yet.
+  void begin_anew() noexcept;
   /// Where data may be lost: said without being asked.
   static void complain(const std::string& text);
 

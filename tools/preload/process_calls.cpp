@@ -52,6 +52,23 @@ TIERMAP_EXPORTED void abort() noexcept {
   __builtin_unreachable();
 }
 
+// The C library ends the program by an abort() of its own here.
+// NOLINTBEGIN(bugprone-reserved-identifier): the C library chose these names.
+TIERMAP_EXPORTED void __assert_fail(const char* assertion, const char* file, unsigned line,
+                                    const char* function) noexcept {
+  at_end();
+  static auto* const call = next<void(const char*, const char*, unsigned, const char*)>("__assert_fail");
+  call(assertion, file, line, function);
+  __builtin_unreachable();
+}
+TIERMAP_EXPORTED void __assert_perror_fail(int error, const char* file, unsigned line, const char* function) noexcept {
+  at_end();
+  static auto* const call = next<void(int, const char*, unsigned, const char*)>("__assert_perror_fail");
+  call(error, file, line, function);
+  __builtin_unreachable();
+}
+// NOLINTEND(bugprone-reserved-identifier)
+
 TIERMAP_EXPORTED int execve(const char* path, char* const arguments[], char* const environment[]) noexcept {
   at_end();
   return static_cast<int>(::syscall(SYS_execve, path, arguments, environment));

@@ -25,7 +25,7 @@ class ServedRanges {
   static constexpr std::size_t most = 1024;
   static constexpr std::size_t none = most;
 
-  /// Returns the slot, or `none` if all are taken.
+  /// Returns the slot, or `none` if all are taken: full() tells before.
   std::size_t add(const void* start, std::size_t bytes, FileIdentity file, bool writable) noexcept {
     for (std::size_t slot = 0; slot < most; ++slot) {
       if (slots_[slot].start.load(std::memory_order_relaxed) == 0) {
@@ -58,6 +58,7 @@ class ServedRanges {
     count_.store(0, std::memory_order_release);
   }
 
+  bool full() const noexcept { return count_.load(std::memory_order_relaxed) == most; }
   bool empty() const noexcept { return count_.load(std::memory_order_acquire) == 0; }
 
   bool overlap(const void* address, std::size_t bytes) const noexcept {
