@@ -84,11 +84,27 @@ RegionOptions region_options(bool writable, bool private_copy, std::uint64_t off
   return options;
 }
 
+constexpr std::uint64_t kernel_page_bytes = 4096;
+
+/// The largest page of which whole ones end where the region's address space did. In fault mode kernel, regions take
+/// whole pages; the parent's may have ended before, and what lies behind it is the child's too.
+std::uint64_t page_size_that_fits(const Region& region) {
+  const std::uint64_t held = (region.size() + kernel_page_bytes - 1) / kernel_page_bytes * kernel_page_bytes;
+  std::uint64_t page = region.page_size_bytes();
+  while (page > kernel_page_bytes && held % page != 0) {
+    page /= 2;
+  }
+  return page;
+}
+
 /// In a forked child: the same bytes at the same address, served by a cache of the child's own.
 void map_again(MappedRegion& self, CacheHandle& cache, StoreHandle& store) {
   RegionOptions options = self.options;
   options.address = self.region.data();
   options.length = self.region.size();
+  if (cache.cache->fault_mode() == FaultMode::kernel) {
+    options.page_size_bytes = page_size_that_fits(self.region);
+  }
   self.region = cache.cache->map(store.store, options);
   self.owner = ::getpid();
 }

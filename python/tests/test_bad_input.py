@@ -110,6 +110,32 @@ def test_header_with_objects(tmp_path):
         tiermap.map(tmp_path / "objects.npy")
 
 
+def test_header_with_elements_of_no_bytes(tmp_path):
+    np.save(tmp_path / "nothing.npy", np.zeros(5, "V0"))
+    with pytest.raises(ValueError, match="no bytes"):
+        tiermap.map(tmp_path / "nothing.npy")
+
+
+@pytest.mark.parametrize("arguments, said", [
+    (dict(page_size=3), "power of two"), (dict(page_size="128MiB"), "power of two"), (dict(page_size="x"), "x"),
+    (dict(advice="no"), "choose from normal"), (dict(advice="cold"), "choose from normal"),
+    (dict(start="x"), "choose fork or spawn"), (dict(read_ahead=-1), "negative"),
+])
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+def test_values_that_cannot_be_where_a_mapping_is_shared(numbers, arguments, said, mode):
+    array = tiermap.map(numbers[0], np.int64, mode="r+")
+    with pytest.raises(ValueError, match=said):
+        tiermap.map(numbers[0], np.int64, mode=mode, **arguments)
+    assert array[5] == numbers[1][5]
+
+
+@pytest.mark.parametrize("arguments", [dict(page_size=5000), dict(advice="often"), dict(start="x")])
+def test_values_that_cannot_be_replace_nothing(numbers, arguments):
+    with pytest.raises(ValueError):
+        tiermap.map(numbers[0], np.int64, 10, mode="w", overwrite=True, **arguments)
+    assert np.array_equal(np.fromfile(numbers[0], np.int64), numbers[1])
+
+
 def test_what_is_not_mapped(numbers):
     for call in (tiermap.drop, tiermap.sync, tiermap.pin, tiermap.stats, tiermap.prefetch):
         with pytest.raises(TypeError, match="not mapped"):

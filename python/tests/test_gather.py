@@ -37,6 +37,14 @@ def test_indexes_that_are_wrong(rows):
         array.take([1, 2, 3, 5000], axis=0)
 
 
+def test_to_take_booleans_are_numbers(rows):
+    path, values = rows
+    array = tiermap.map(path, budget="1MiB")
+    for chosen in (np.arange(len(values)) % 3 == 0, [True, False, True, True], np.array([False])):
+        for axis in (0, 1, None):
+            assert np.array_equal(array.take(chosen, axis=axis), values.take(chosen, axis=axis))
+
+
 def test_other_indexes_are_numpys(rows):
     path, values = rows
     array = tiermap.map(path, budget="1MiB")

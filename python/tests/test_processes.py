@@ -99,6 +99,75 @@ def test_a_forked_child_sees_what_was_written_before(numbers):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+def test_what_was_written_just_before_is_seen_by_children_pickles_and_the_file(numbers, program):
+    """Statistics come later than the write: here they come never."""
+    ended = program("""
+        import os, pickle, sys
+        import numpy as np
+        import tiermap
+        from tiermap._mapping import Mapping
+        Mapping.dirty_bytes = property(lambda mapping: 0)
+        array = tiermap.map(sys.argv[1], "int64", mode="r+", budget="1MiB")
+        array[3] = -3
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if array[3] == -3 else 1)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        array[4] = -4
+        pickle.dumps(array)
+        print(np.fromfile(sys.argv[1], "int64")[4])
+        array[5] = -5
+        """, numbers[0])
+    assert ended.output == "0\n-4\n", ended
+    assert np.fromfile(numbers[0], np.int64)[3:6].tolist() == [-3, -4, -5]
+
+
+@pytest.mark.parametrize("size", [4096, 65536, (1 << 20) + 12345])
+def test_a_forked_child_has_writable_arrays_of_any_size(tmp_path, program, size):
+    """Also where other memory begins right behind them."""
+    np.zeros(size, np.uint8).tofile(tmp_path / "data.bin")
+    ended = program("""
+        import ctypes, os, sys
+        import tiermap
+        array = tiermap.map(sys.argv[1], mode="r+", page_size="256KiB", budget="32MiB")
+        libc = ctypes.CDLL(None)
+        libc.mmap.restype = ctypes.c_void_p
+        behind = array._mapping.address + (array.size + 4095) // 4096 * 4096
+        NONE, PRIVATE_ANONYMOUS_NOREPLACE = 0, 0x100022
+        libc.mmap(ctypes.c_void_p(behind), ctypes.c_size_t(4096), NONE, PRIVATE_ANONYMOUS_NOREPLACE, -1,
+                  ctypes.c_long(0))
+        array[10] = 7
+        child = os.fork()
+        if child == 0:
+            array[-1] = 9
+            grandchild = os.fork()
+            if grandchild == 0:
+                os._exit(array[10] + array[-1])
+            os._exit(os.waitstatus_to_exitcode(os.waitpid(grandchild, 0)[1]))
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        array.drop()
+        print(array[10], array[-1])
+        """, tmp_path / "data.bin")
+    assert ended.output == "16\n7 9\n" and ended.errors == "", ended
+
+
+def test_memory_that_lies_where_an_array_was_stays_in_a_forked_child(numbers, program):
+    """The place cannot be held, so it is not given up either."""
+    ended = program("""
+        import os, sys
+        import tiermap
+        from tiermap import _core
+        array = tiermap.map(sys.argv[1], budget="1MiB")
+        _core.give_up_addresses = lambda *_: os._exit(1)
+        _core.hold_addresses = lambda *_: False
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        """, numbers[0])
+    assert ended.output == "0\n" and "something else lies where it was" in ended.errors, ended
+
+
 @pytest.mark.parametrize("context", [FORK, SPAWN], ids=["fork", "spawn"])
 def test_workers_write_parts_of_one_array(tmp_path, context):
     array = tiermap.map(tmp_path / "out.bin", np.int64, 8 * 4096, mode="w", budget="1MiB")

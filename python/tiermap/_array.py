@@ -73,7 +73,9 @@ class Array(np.ndarray):
         """``numpy.ndarray.take``; along the first axis, rows are fetched many at a time."""
         along_rows = axis == 0 or axis is None and self.ndim == 1
         if self._mapping is not None and out is None and mode == "raise" and along_rows:
-            rows = _gather.rows_meant(self, np.asarray(indices))
+            picked = np.asarray(indices)
+            # To take(), booleans are the numbers 0 and 1.
+            rows = None if picked.dtype == np.bool_ else _gather.rows_meant(self, picked)
             if rows is not None:
                 return _gather.take(self, self._mapping, rows)
         return plain_unless_mapped(np.asarray(self).take(indices, axis, out, mode))
@@ -82,8 +84,7 @@ class Array(np.ndarray):
         mapping = self._mapping
         if mapping is None or mapping.recipe.private_copy or not mapping.recipe.reopens:
             return self.view(np.ndarray).__reduce_ex__(protocol)
-        if mapping.writes_to_store and mapping.dirty_bytes > 0:
-            mapping.sync_range(0, mapping.size)
+        mapping.sync_range(0, mapping.size)
         start = _operations.address(self) - mapping.address + mapping.recipe.offset
         return (from_pickle, (type(self), mapping, start, self.shape, self.strides, self.dtype, self.flags.writeable,
                               self._origin))

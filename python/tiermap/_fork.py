@@ -17,13 +17,15 @@ def say(text: str) -> None:
 
 
 def before() -> None:
-    """The child reads what the stores have: let that be all that was written here."""
+    """The child reads what the stores have: let that be all that was written here.
+
+    Whether something is dirty is for sync() to say: statistics may be behind the thread that has just written.
+    """
     if _forking_for_a_store.is_announced():
         return
     for mapping in _mapping.live_mappings():
         try:
-            if mapping.writes_to_store and mapping.dirty_bytes > 0:
-                mapping.sync_range(0, mapping.size)
+            mapping.sync_range(0, mapping.size)
         except (OSError, ValueError) as error:
             say(f"{mapping!r} could not be written before fork(), the child sees older data: {error}")
 
@@ -35,10 +37,13 @@ def after_in_child() -> None:
         return
     _cache.after_fork_in_child()
     _mapping.after_fork_in_child()
-    mappings = _mapping.live_mappings()
+    mappings = []
     # First of all: a new engine's memory could come to lie just there.
-    for mapping in mappings:
-        _core.hold_addresses(mapping.address, _mapping.held_bytes(mapping))
+    for mapping in _mapping.live_mappings():
+        if mapping.hold_place():
+            mappings.append(mapping)
+        else:
+            say(f"{mapping!r} cannot be used in the forked child: {_mapping.PLACE_TAKEN}")
     if not start_caches():
         return
     for mapping in mappings:
@@ -85,8 +90,7 @@ def write_all() -> List[str]:
     complaints = []
     for mapping in _mapping.live_mappings():
         try:
-            if mapping.writes_to_store and mapping.dirty_bytes > 0:
-                mapping.sync_range(0, mapping.size)
+            mapping.sync_range(0, mapping.size)
         except (OSError, ValueError) as error:
             complaints.append(f"data of {mapping!r} is lost: {error}")
             say(complaints[-1])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import math
 import os
 import sys
+from dataclasses import replace
 from typing import Any, Optional, Tuple, Union
 
 import numpy as np
@@ -16,10 +18,12 @@ from tiermap._cache import Cache, default_cache
 from tiermap._location import is_npy, key_of, path_of, reopens, source_of
 from tiermap._mapping import Mapping, Recipe
 from tiermap._operations import shape_of
-from tiermap._page_size import MIB, Size, choose_page_size, parse_size
+from tiermap._page_size import MIB, Size, choose_page_size, parse_page_size, parse_size
 
 MODES = {"r": "r", "readonly": "r", "r+": "r+", "readwrite": "r+", "w": "w+", "w+": "w+", "write": "w+", "c": "c",
          "copyonwrite": "c"}
+#: What can be said of an array of which nothing is in memory yet.
+ADVICE = ("normal", "sequential", "random", "will_need")
 #: Regions begin at a multiple of this.
 BLOCK = 4096
 #: What cache=False takes where no budget is given.
@@ -35,6 +39,10 @@ class Layout:
         self.order = order
         self.start = start
         self.bytes = math.prod(shape) * dtype.itemsize
+
+    @property
+    def end(self) -> int:
+        return self.start + self.bytes
 
     @property
     def region_offset(self) -> int:
@@ -109,7 +117,8 @@ def map(where: Any, dtype: Any = None, shape: Any = None, mode: str = "r", budge
 
     Notes
     -----
-    What is mapped for writing twice in one process is one mapping: both see what either writes.
+    What is mapped for writing twice in one process is one mapping: both see what either writes. Its cache, page size,
+    read-ahead and advice are those of the first; what a later array asks for is checked, and not applied.
     """
     array: Array = map_as(Array, where, dtype, shape, mode, budget, page_size, offset=offset, order=order,
                           format=format, cache=cache, read_ahead=read_ahead, advice=advice, overwrite=overwrite,
@@ -128,6 +137,7 @@ def map_as(kind: type, where: Any, dtype: Any, shape: Any, mode: str, budget: Op
         raise ValueError(f"order {order!r} is unknown: choose C or F")
     if format not in ("auto", "npy", "raw"):
         raise ValueError(f"format {format!r} is unknown: choose auto, npy or raw")
+    check_options(page_size, read_ahead, advice, start)
     offset = parse_size(offset, "offset")
     source = source_of(where)
     with_header = format == "npy" or format == "auto" and is_npy(source)
@@ -142,22 +152,36 @@ def map_as(kind: type, where: Any, dtype: Any, shape: Any, mode: str, budget: Op
         _dask.tell_dask(kind)
     made = False
     try:
-        if mode == "w+":
-            store, layout, made = create(source, asked, wanted, offset, order, with_header, overwrite, start)
-        else:
-            store = open_existing(source, mode, page_size, start)
-            layout = layout_of(store, source, asked, wanted, offset, order, with_header, mode, extend)
-        origin = Origin(source, layout.start, mode)
-        if layout.bytes == 0:
-            return empty(kind, layout, mode)
-        mapping = region_for(serving, asked_for, store, source, layout, mode, page_size, read_ahead, advice, start)
-        return attach(kind, mapping, layout.shape, layout.dtype, layout.start, order=layout.order,
-                      writable=mode != "r", origin=origin)
+        # Nobody is to map it between its emptying and its mapping.
+        with _mapping.finding() if mode == "w+" else contextlib.nullcontext():
+            if mode == "w+":
+                store, layout, made = create(source, asked, wanted, offset, order, with_header, overwrite, start)
+            else:
+                store = open_existing(source, mode, page_size, start)
+                layout = layout_of(store, source, asked, wanted, offset, order, with_header, mode, extend)
+            origin = Origin(source, layout.start, mode)
+            if layout.bytes == 0:
+                return empty(kind, layout, mode)
+            mapping = region_for(serving, asked_for, store, source, layout, mode, page_size, read_ahead, advice, start)
+            return attach(kind, mapping, layout.shape, layout.dtype, layout.start, order=layout.order,
+                          writable=mode != "r", origin=origin)
     except BaseException:
         path = path_of(source)
         if made and path is not None:
             os.unlink(path)  # Nothing is left of a mapping that could not be.
         raise
+
+
+def check_options(page_size: Union[Size, None], read_ahead: Optional[Size], advice: str, start: str) -> None:
+    """Said before anything is touched, and also of an array that shares a mapping and needs no options."""
+    if page_size not in ("auto", None):
+        parse_page_size(page_size)
+    if read_ahead is not None:
+        parse_size(read_ahead, "read ahead")
+    if advice not in ADVICE:
+        raise ValueError(f"advice {advice!r} is unknown: choose from {', '.join(ADVICE)}")
+    if start not in ("fork", "spawn"):
+        raise ValueError(f"start {start!r} is unknown: choose fork or spawn")
 
 
 def cache_for(cache: Union[Cache, bool, None], budget: Optional[Size]) -> Tuple[Cache, bool]:
@@ -199,20 +223,22 @@ def create(source: Any, dtype: Optional[np.dtype], shape: Optional[Tuple[int, ..
     total = layout.start + layout.bytes
     if not isinstance(source, str):
         raise ValueError(f"mode w+ makes a store, and {name_of(source)} is one: map it with mode='r+'")
-    made = True
     try:
         store = _core.open_store(source, "create", total)
     except FileExistsError:
         if not overwrite:
             raise FileExistsError(errno.EEXIST, f"{source} exists: map it with mode='r+', or give overwrite=True to "
                                                 "replace it") from None
-        made = False
         store = _core.open_store(source, "write")
-        store.resize(0)
-        store.resize(total)
+        with _mapping.replacing(source, total):
+            store.resize(0)
+            store.resize(total)
+            if header:
+                store.write(0, header)
+        return store, layout, False
     if header:
         store.write(0, header)
-    return store, layout, made
+    return store, layout, True
 
 
 def open_existing(source: Any, mode: str, page_size: Union[Size, None], start: str) -> _core.Store:
@@ -238,13 +264,9 @@ def layout_of(store: _core.Store, source: Any, dtype: Optional[np.dtype], shape:
         if shape is None:
             shape = (whole_elements(store.size, offset, made, name),)
         layout = Layout(made, shape, order, offset)
-    end = layout.start + layout.bytes
-    if end > store.size:
-        if extend and mode == "r+" and store.growable:
-            store.resize(end)
-        else:
-            raise ValueError(f"{name} has {store.size} bytes, and {layout.dtype} of shape {layout.shape} from byte "
-                             f"{layout.start} on takes {end}: map less, or make the file longer")
+    if layout.end > store.size and not (extend and mode == "r+" and store.growable):
+        raise ValueError(f"{name} has {store.size} bytes, and {layout.dtype} of shape {layout.shape} from byte "
+                         f"{layout.start} on takes {layout.end}: map less, or make the file longer")
     return layout
 
 
@@ -260,7 +282,7 @@ def whole_elements(size: int, offset: int, dtype: np.dtype, name: str) -> int:
 
 def region_for(cache: Cache, asked_for: bool, store: _core.Store, source: Any, layout: Layout, mode: str,
                page_size: Union[Size, None], read_ahead: Optional[Size], advice: str, start: str) -> Mapping:
-    """The mapping of this process that has these bytes, or a new one."""
+    """The mapping of this process that has these bytes, or a new one; what the store lacks is added to it."""
     writable, private_copy = mode != "r", mode == "c"
     key = key_of(source)
     pages: Optional[int]
@@ -268,7 +290,7 @@ def region_for(cache: Cache, asked_for: bool, store: _core.Store, source: Any, l
         pages = choose_page_size(layout.region_bytes, layout.row_bytes, cache.budget,
                                  sequential=advice == "sequential")
     else:
-        pages = None if page_size is None else parse_size(page_size, "page size")
+        pages = None if page_size is None else parse_page_size(page_size)
     recipe = Recipe(source=source, key=key, writable=writable, private_copy=private_copy, offset=layout.region_offset,
                     length=layout.region_bytes, page_size=pages,
                     read_ahead=None if read_ahead is None else parse_size(read_ahead, "read ahead"), advice=advice,
@@ -278,7 +300,28 @@ def region_for(cache: Cache, asked_for: bool, store: _core.Store, source: Any, l
             known = _mapping.find(key, recipe.offset, recipe.length, writable, cache if asked_for else None)
             if known is not None:
                 return known
-        return Mapping(cache, store, recipe)
+        size = store.size
+        if recipe.writes_to_store and isinstance(source, str):
+            recipe = to_write(recipe, max(size, layout.end), cache)
+        if layout.end > size:
+            store.resize(layout.end)
+        try:
+            mapping = Mapping(cache, store, recipe)
+        except BaseException:
+            if layout.end > size:
+                store.resize(size)
+            raise
+    if advice == "will_need" and recipe.advice != advice:
+        mapping.advise(advice, layout.region_offset - recipe.offset, layout.region_bytes)
+    return mapping
+
+
+def to_write(recipe: Recipe, size: int, cache: Cache) -> Recipe:
+    """A recipe made to map all that has to be one mapping; advice to fetch remains for the caller then."""
+    offset, length = _mapping.extent_to_write(recipe, size, cache.fault_mode == "kernel")
+    if recipe.advice == "will_need" and length > recipe.length:
+        recipe = replace(recipe, advice="normal")
+    return replace(recipe, offset=offset, length=length)
 
 
 def empty(kind: type, layout: Layout, mode: str) -> Any:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import threading
 import weakref
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from tiermap import _core, _python_store
 from tiermap._cache import Cache
@@ -13,6 +15,8 @@ from tiermap._location import key_of, path_of
 
 #: sync() and prefetch() go forward by this much where someone wants to be told.
 PIECE = 64 << 20
+
+PLACE_TAKEN = "something else lies where it was"
 
 Progress = Callable[[int, int], object]
 Key = Tuple[Any, ...]
@@ -65,6 +69,7 @@ class Mapping(_core.Region):
                          read_ahead=recipe.read_ahead, advice=recipe.advice)
         self.cache = cache
         self.recipe = recipe
+        self.among_processes = among_processes
         self.store: Optional[_core.ChannelStore] = store if isinstance(store, _core.ChannelStore) else None
         with _lock:
             _live.add(self)
@@ -78,9 +83,23 @@ class Mapping(_core.Region):
         """Whether what is written to it is to reach the store."""
         return self.recipe.writes_to_store
 
+    @property
+    def through_kernel(self) -> bool:
+        """Whether its memory is the kernel's page cache: then it has no copy that could differ from another's."""
+        return self.among_processes or self.cache.fault_mode == "kernel"
+
+    @property
+    def end(self) -> int:
+        """The byte of the store behind its last."""
+        return self.recipe.offset + self.size
+
     def covers(self, offset: int, length: int) -> bool:
         """Whether these bytes of the store are in it."""
-        return self.recipe.offset <= offset and offset + length <= self.recipe.offset + self.size
+        return self.recipe.offset <= offset and offset + length <= self.end
+
+    def overlaps(self, offset: int, length: int) -> bool:
+        """Whether some of these bytes of the store are in it."""
+        return self.recipe.offset < offset + length and offset < self.end
 
     def sync_range(self, offset: int, count: int, progress: Optional[Progress] = None, done_before: int = 0,
                    total: Optional[int] = None) -> None:
@@ -99,8 +118,13 @@ class Mapping(_core.Region):
         """In it, an OSError says what a store written in Python raised."""
         return _python_store.Telling(self.store)
 
+    def hold_place(self) -> bool:
+        """In a forked child: keeps others out of where it was. False if something else lies there already."""
+        return _core.hold_addresses(self.address, held_bytes(self))
+
     def map_in_child(self) -> None:
-        """In a forked child: the same bytes at the same address. Raises what opening and mapping raise."""
+        """In a forked child: the same bytes at the same address, which hold_place() kept. Raises what opening and
+        mapping raise."""
         if self.writes_to_store and path_of(self.recipe.source) is None:
             raise ValueError("only plain files are written by several processes")
         engine = self.cache.engine_among_processes() if self.writes_to_store else self.cache._core
@@ -108,10 +132,12 @@ class Mapping(_core.Region):
         _core.give_up_addresses(self.address, held_bytes(self))
         try:
             self.map_again(engine, store)
-        except BaseException:
-            _core.hold_addresses(self.address, held_bytes(self))
+        except (OSError, ValueError) as error:
+            if not self.hold_place():
+                raise OSError(f"{error}; {PLACE_TAKEN}") from error
             raise
         self.store = store if isinstance(store, _core.ChannelStore) else None
+        self.among_processes = self.writes_to_store
 
     def __reduce__(self) -> Any:
         return (mapping_of, (self.recipe, self.cache))
@@ -129,7 +155,7 @@ def pieces(offset: int, count: int) -> List[Tuple[int, int]]:
 
 
 def held_bytes(mapping: Mapping) -> int:
-    """The address space of a region: whole kernel pages."""
+    """The address space of a region in any engine: whole pages of the kernel. map_again() asks for no more."""
     return (mapping.size + 4095) // 4096 * 4096
 
 
@@ -144,14 +170,65 @@ def find(key: Key, offset: int, length: int, writable: bool, cache: Optional[Cac
     Two copies of written bytes would go apart. So a region that is written serves everyone; one that is only read
     serves readers who have not asked for another cache.
     """
-    with _lock:
-        candidates = list(_by_key.get(key, ()))
-    for mapping in candidates:
-        if mapping.recipe.private_copy or not mapping.covers(offset, length):
+    # Writers first: what a reader from before has may be older.
+    for mapping in sorted(shared_mappings(key), key=lambda known: not known.recipe.writable):
+        if not mapping.covers(offset, length):
             continue
         if mapping.recipe.writable or not writable and (cache is None or mapping.cache is cache):
             return mapping
     return None
+
+
+def shared_mappings(key: Key) -> List[Mapping]:
+    """The mappings of these bytes in this process, private copies left out."""
+    with _lock:
+        return [mapping for mapping in _by_key.get(key, ()) if not mapping.recipe.private_copy]
+
+
+def extent_to_write(recipe: Recipe, size: int, through_kernel: bool) -> Tuple[int, int]:
+    """Offset and length of what to map for writing, where find() has found nothing: all of a file of that size.
+
+    Whoever maps more of it later is then served by the same mapping. Where a part is mapped already, from before the
+    file grew, it is what was asked for alone.
+
+    Raises
+    ------
+    OSError
+        EBUSY, if some of it is mapped for writing already: two copies of a page would undo one another's changes.
+    """
+    asked = (recipe.offset, recipe.length)
+    others = [other for other in shared_mappings(recipe.key)
+              if other.writes_to_store and not (through_kernel and other.through_kernel)]
+    for extent in [asked] if path_of(recipe.source) is None else [(0, size), asked]:
+        if not any(other.overlaps(*extent) for other in others):
+            return extent
+    mapped = next(other for other in others if other.overlaps(*asked))
+    raise OSError(errno.EBUSY, f"{recipe.source} is mapped for writing from byte {mapped.recipe.offset} to "
+                               f"{mapped.end}, and {asked[0]} to {sum(asked)} is asked for: delete those arrays first, "
+                               "or map all of it at once")
+
+
+@contextlib.contextmanager
+def replacing(source: Any, size: int) -> Iterator[None]:
+    """While a store gets new contents of that size: what its live mappings have of the old ones goes unwritten.
+
+    Raises
+    ------
+    OSError
+        EBUSY, if one that writes would not fit the new contents.
+    """
+    live = [mapping for mapping in shared_mappings(key_of(source)) if not mapping.through_kernel]
+    for mapping in live:
+        fits = path_of(source) is not None and mapping.recipe.offset == 0 and mapping.size == size
+        if mapping.writes_to_store and not fits:
+            raise OSError(errno.EBUSY, f"{source} is mapped for writing from byte {mapping.recipe.offset} to "
+                                       f"{mapping.end}, and is to be replaced by {size} bytes: delete those arrays "
+                                       "first")
+    for mapping in live:
+        mapping.discard(0, mapping.size)
+    yield
+    for mapping in live:  # What was fetched meanwhile.
+        mapping.discard(0, mapping.size)
 
 
 def mapping_of(recipe: Recipe, cache: Cache) -> Mapping:
@@ -163,6 +240,9 @@ def mapping_of(recipe: Recipe, cache: Cache) -> Mapping:
             return known
         if recipe.writes_to_store and path_of(recipe.source) is None:
             recipe = replace(recipe, writable=False)  # Several writers of these could undo one another's work.
+        if recipe.writes_to_store:
+            offset, length = extent_to_write(recipe, recipe.offset + recipe.length, through_kernel=True)
+            recipe = replace(recipe, offset=offset, length=length)
         return Mapping(cache, recipe.open(), recipe, among_processes=recipe.writes_to_store)
 
 

@@ -54,6 +54,8 @@ def read_header(read: Callable[[int, int], bytes], name: str) -> Header:
         raise ValueError(f"{name} has a damaged .npy header (shape {shape}): write it anew")
     if dtype.hasobject:
         raise ValueError(f"{name} holds Python objects, which cannot be mapped: load it with numpy.load")
+    if dtype.itemsize == 0:
+        raise ValueError(f"{name} holds {dtype}, elements of no bytes, which cannot be mapped: load it with numpy.load")
     return Header(dtype, shape, fortran_order, prefix + length)
 
 

@@ -90,6 +90,20 @@ def parse_size(value: Size, what: str) -> int:
     return number
 
 
+def parse_page_size(value: Size) -> int:
+    """A page size that a region can have.
+
+    Raises
+    ------
+    ValueError
+        With the value and the remedy.
+    """
+    size = parse_size(value, "page size")
+    if size & (size - 1) != 0 or not LEAST <= size <= MOST:
+        raise ValueError(f"page size {size} is not a power of two from 4KiB to 64MiB: choose one of those, or 'auto'")
+    return size
+
+
 def parse_budget(value: Optional[Size]) -> Optional[int]:
     """Bytes of a budget, which may also be a share of the available memory: ``"50%"``."""
     if value is None:
