@@ -14,7 +14,7 @@ export CMAKE_C_COMPILER_LAUNCHER ?= ccache
 export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
-.PHONY: help setup build demo test test-quick test-python test-asan test-tsan fuzz bench bench-short bench-aims \
+.PHONY: help setup build demo test test-quick test-python test-asan test-tsan fuzz soak bench bench-short bench-aims \
         bench-quick bench-policies format check-format tidy install package clean
 
 help: ## List the targets
@@ -55,6 +55,10 @@ test-tsan: ## Tests under ThreadSanitizer
 fuzz: ## Run every fuzz target for FUZZ_SECONDS (default 60) each
 	@scripts/setup.sh build test
 	@FUZZ_SECONDS=$${FUZZ_SECONDS:-60} scripts/test.sh fuzz
+
+soak: ## Random tests, kills and power losses with new seeds, for TIERMAP_SOAK_SECONDS (default 600) each: hours
+	@scripts/setup.sh build test
+	@scripts/test.sh soak
 
 # PEER='name=command' adds a system to either: see bench/README.md.
 BENCH = $(PYTHON) bench/run.py --bin build/release/bin $(if $(PEER),--peer '$(PEER)')

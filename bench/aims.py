@@ -53,6 +53,17 @@ FIGURES = (
     Aim("gather-advised", "The same, against its best advice", 1, "", "python-gather"),
     Aim("warm-sum", "Sum of a mapped array in memory, of the speed of a plain one", 0.97, "", "python-warm",
         Ratio(other=Pick("memory"))),
+    # No more than malloc's, and under Metall's 1.2, 0.8 and 0.2 of it.
+    *(Aim(f"heap-{step}", f"The persistent heap without checkpoints, {step}: processor time against malloc's", least,
+          f"{metall} (Metall)", "heap-allocation", Ratio(Pick(series="tiermap::Heap"), Pick("memory"), step))
+      for step, least, metall in (("allocate", 1, "0.83"), ("churn", 1.25, "1.25"), ("free", 5, "5"))),
+    Aim("heap-space", "A graph in the heap's containers: its files, times the bytes that these ask for", 1.25, "",
+        "heap-space",
+        Ratio(Pick("asked"), Pick(series="on the disk")), at_most=True),
+    Aim("heap-graph", "The same graph built, all in memory, against malloc", 0.95, "0.8 (Metall on mmap)",
+        "heap-graph", Ratio(other=Pick("memory"), panel="all fits, until built")),
+    Aim("heap-graph-quarter", "The same without checkpoints, memory for a quarter, against the same heap on mmap", 5,
+        "5 to 12 (UMap, Fig. 8)", "heap-graph", Ratio(panel="memory for a quarter")),
     Aim("half-memory-levels", "Breadth-first search level by level: times as long with half the memory", 1.23,
         "1.23 (DI-MMAP, Fig. 13)", "bfs-memory", Ratio(Pick(x=50), Pick("tiermap", x=25)), at_most=True),
 )

@@ -1,6 +1,7 @@
 """Scenarios of programs that were not made for Tiermap: packaged ones through `tiermap run`, and scripts of numpy's."""
 import dataclasses
 import pathlib
+import subprocess
 import sys
 
 from cases import Case, Scenario, have, overhead
@@ -9,6 +10,7 @@ from measurement import MIB, option_bytes
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # With numpy and the wheel: made by scripts/test_python.sh.
 NUMPY_PYTHON = ROOT / "build/python/environment/bin/python"
+GENERATE = ROOT / "tests/preload/programs/generates_text.py"
 ADVICE = (("numpy.memmap as it comes", "None"), ("numpy.memmap, MADV_RANDOM", "MADV_RANDOM"),
           ("numpy.memmap, MADV_SEQUENTIAL", "MADV_SEQUENTIAL"))
 
@@ -35,6 +37,11 @@ class Program:
     writes: str = ""
     exit_code: int = 0
     own_bytes: int = 32 * MIB
+    module: str = ""
+
+
+def can_import(module):
+    return subprocess.run([NUMPY_PYTHON, "-c", f"import {module}"], check=False, capture_output=True).returncode == 0
 
 
 def programs(size, limit):
@@ -55,11 +62,15 @@ def programs(size, limit):
     )
 
 
-def program_cases(bench, program, panel, size, limit, buffer):
-    """The program as it is, and through `tiermap run`, in the same limit."""
+def data_of(bench, program, size):
+    """Where the program's data is, and how large it became."""
     data = bench.scratch / f"shared-{program.data}-{size // MIB}"
+    return data, bench.make(data, sys.executable, ROOT / "bench/program_data.py", program.data, data, size)
+
+
+def program_cases(bench, program, panel, data, size, limit, buffer):
+    """The program as it is, and through `tiermap run`, in the same limit."""
     output = bench.scratch / "output"
-    bench.make(data, sys.executable, ROOT / "bench/program_data.py", program.data, data, size)
     places = {"DATA": data, "OUTPUT": output}
     plain = [places.get(word, word) for word in program.command]
     timed = [sys.executable, ROOT / "bench/timed_program.py", "--exit-code", program.exit_code,
@@ -72,20 +83,38 @@ def program_cases(bench, program, panel, size, limit, buffer):
             Case("tiermap run", "tiermap", [*timed, *served, *plain], **about)]
 
 
-def unmodified(bench):
+def cases_of(bench, programs_of_it, size):
     """Data four times the memory for it; data that fits with little to spare, where Tiermap serves; and data that is
     half of the buffer, where it leaves files to the kernel."""
-    size = bench.choose(128 * MIB, 512 * MIB, 1024 * MIB)
     cases = []
-    for program in programs(size, size // 4):
+    for program in programs_of_it:
         if not have(program.needs):
             bench.skip(program.name, f"{program.needs} is not installed")
             continue
-        beside = program.own_bytes + overhead(size)
-        for panel, buffer in (("memory for a quarter", size // 4), ("all fits in 5/4", size // 4 * 5),
-                              ("all fits in half", size * 2)):
-            cases += program_cases(bench, program, panel, size, buffer + beside, buffer)
+        if program.module and not bench.dry and not can_import(program.module):
+            bench.skip(program.name, f"{program.module} is not there: `make test-python` fetches it")
+            continue
+        data, data_bytes = data_of(bench, program, size)
+        beside = program.own_bytes + overhead(data_bytes)
+        # Of what was made: a database is larger than its rows.
+        for panel, buffer in (("memory for a quarter", data_bytes // 4), ("all fits in 5/4", data_bytes // 4 * 5),
+                              ("all fits in half", data_bytes * 2 + MIB)):
+            cases += program_cases(bench, program, panel, data, data_bytes, buffer + beside, buffer)
     return cases
+
+
+def unmodified(bench):
+    size = bench.choose(128 * MIB, 512 * MIB, 1024 * MIB)
+    return cases_of(bench, programs(size, size // 4), size)
+
+
+def language_model(bench):
+    """Each word goes over all weights."""
+    if not has_numpy(bench):
+        return []
+    model = Program("a language model", str(NUMPY_PYTHON), "weights", (NUMPY_PYTHON, GENERATE, "DATA", "4"),
+                    own_bytes=160 * MIB, module="ctransformers")
+    return cases_of(bench, (model,), bench.choose(128 * MIB, 512 * MIB, 1024 * MIB))
 
 
 def has_numpy(bench):
@@ -134,6 +163,10 @@ SCENARIOS = (
              "Packaged programs as they are, and through `tiermap run`, from a cold page cache, in the same memory "
              "limit: the buffer, and what the program needs beside it. What came of both is compared.",
              ("tiermap",), unmodified, weight=1.5),
+    Scenario("language-model", "A language model that cannot be changed",
+             "A program on llama.cpp's library as ctransformers packages it, which maps a model of random weights and "
+             "generates four words, each from all of them; otherwise as the programs above.",
+             ("tiermap",), language_model, weight=0.5),
     Scenario("python-gather", "Python: random rows",
              "`python/examples/row_gather.py`: batches of 256 random rows of 4 KiB, picked from an array four times "
              "larger than the memory for it; one import line differs.", (), gather),

@@ -2,8 +2,10 @@
 """Makes what packaged programs read: program_data.py KIND PATH BYTES. The same bytes every time, but for what a database
 puts around them; prints an empty JSON object."""
 import argparse
+import math
 import pathlib
 import random
+import struct
 import subprocess
 
 from measurement import MIB
@@ -53,7 +55,76 @@ def make_pairs(path, size):
     text.unlink()
 
 
-KINDS = {"random": make_random, "repeating": make_repeating, "database": make_database, "pairs": make_pairs}
+def gguf_text(text):
+    return struct.pack("<Q", len(text.encode())) + text.encode()
+
+
+def gguf_values(values, of_numbers="I"):
+    """A list, or a single value, with its type before it."""
+    single = values if not isinstance(values, list) else values[0]
+    kind, pack = ((8, gguf_text) if isinstance(single, str) else
+                  (6, lambda number: struct.pack("<f", number)) if isinstance(single, float) else
+                  ({"I": 4, "i": 5}[of_numbers], lambda number: struct.pack("<" + of_numbers, number)))
+    if values is single:
+        return struct.pack("<I", kind) + pack(values)
+    return struct.pack("<IIQ", 9, kind, len(values)) + b"".join(map(pack, values))
+
+
+def gguf_header(width, inner, words, layers):
+    """What a file in format GGUF, version 2, says of a model of the Llama kind: its shape and its vocabulary."""
+    vocabulary = (["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)] +
+                  [f"\u2581w{word}" for word in range(words - 259)])
+    values = {
+        "general.architecture": gguf_values("llama"), "general.name": gguf_values("random weights"),
+        "general.file_type": gguf_values(1), "llama.context_length": gguf_values(512),
+        "llama.embedding_length": gguf_values(width), "llama.block_count": gguf_values(layers),
+        "llama.feed_forward_length": gguf_values(inner), "llama.attention.head_count": gguf_values(8),
+        "llama.attention.head_count_kv": gguf_values(8), "llama.rope.dimension_count": gguf_values(width // 8),
+        "llama.attention.layer_norm_rms_epsilon": gguf_values(1e-5), "tokenizer.ggml.model": gguf_values("llama"),
+        "tokenizer.ggml.tokens": gguf_values(vocabulary),
+        "tokenizer.ggml.scores": gguf_values([0.0] * 259 + [-float(word) for word in range(words - 259)]),
+        "tokenizer.ggml.token_type": gguf_values([2, 3, 3] + [6] * 256 + [1] * (words - 259), "i"),
+        "tokenizer.ggml.bos_token_id": gguf_values(1), "tokenizer.ggml.eos_token_id": gguf_values(2),
+    }
+    return len(values), b"".join(gguf_text(key) + value for key, value in values.items())
+
+
+def random_weights(generator, count):
+    """So many numbers of 16 bits, of either sign and between 2 to the power of -7 and -6."""
+    data = bytearray(2 * count)
+    data[0::2] = generator.randbytes(count)
+    data[1::2] = generator.randbytes(count).translate(bytes(byte & 0x83 | 8 << 2 for byte in range(256)))
+    return data
+
+
+def make_weights(path, size):
+    """A language model of random weights, for programs built on ggml: it says nothing, and costs what one does."""
+    generator = random.Random(17)
+    width = 1024 if size >= 128 * MIB else 256
+    inner, words = width * 43 // 16, 4096
+    layer = [(f"attn_{part}", (width, width)) for part in ("q", "k", "v", "output")]
+    layer += [("ffn_gate", (width, inner)), ("ffn_up", (width, inner)), ("ffn_down", (inner, width)),
+              ("attn_norm", (width,)), ("ffn_norm", (width,))]
+    tensors = [("token_embd", (width, words)), ("output", (width, words)), ("output_norm", (width,))]
+    layer_bytes = 2 * sum(math.prod(shape) for _, shape in layer)
+    layers = max(1, (size - 4 * width * words) // layer_bytes)
+    tensors += [(f"blk.{number}.{name}", shape) for number in range(layers) for name, shape in layer]
+    places, end = b"", 0
+    for name, shape in tensors:
+        # Vectors are floats, and ones; matrices are of 16 bits. All begin at multiples of 32.
+        places += gguf_text(name + ".weight") + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape,
+                                                            0 if len(shape) == 1 else 1, end)
+        end += math.prod(shape) * (4 if len(shape) == 1 else 2)
+    count, values = gguf_header(width, inner, words, layers)
+    with open(path, "wb") as file:
+        file.write(b"GGUF" + struct.pack("<IQQ", 2, len(tensors), count) + values + places)
+        file.write(bytes(-file.tell() % 32))
+        for _, shape in tensors:
+            file.write(struct.pack("<f", 1.0) * shape[0] if len(shape) == 1 else
+                       random_weights(generator, math.prod(shape)))
+
+
+KINDS = {"weights": make_weights, "random": make_random, "repeating": make_repeating, "database": make_database, "pairs": make_pairs}
 
 
 def main():

@@ -2,11 +2,12 @@
 import door_scenarios
 import engine_scenarios
 import graph_scenarios
+import heap_scenarios
 import lookup_scenarios
 import service_scenarios
 import sort_scenarios
 
 SCENARIOS = {scenario.name: scenario for part in
              (engine_scenarios, sort_scenarios, graph_scenarios, lookup_scenarios, service_scenarios,
-              door_scenarios)
+              door_scenarios, heap_scenarios)
              for scenario in part.SCENARIOS}

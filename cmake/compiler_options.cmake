@@ -8,6 +8,9 @@ if(TIERMAP_WARNINGS_AS_ERRORS)
 endif()
 if(TIERMAP_SANITIZERS)
   target_compile_options(tiermap_compiler_options INTERFACE -fsanitize=${TIERMAP_SANITIZERS} -fno-omit-frame-pointer)
+  # The tests' own code takes a fifth longer to compile with checks that are meant for the library.
+  target_compile_options(tiermap_compiler_options INTERFACE
+    $<$<BOOL:$<TARGET_PROPERTY:TIERMAP_IS_TEST>>:-fno-sanitize=undefined>)
   target_link_options(tiermap_compiler_options INTERFACE -fsanitize=${TIERMAP_SANITIZERS})
 endif()
 if(TIERMAP_BUILD_FUZZERS)

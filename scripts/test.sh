@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The steps of `make test`: scripts/test.sh all, or some of: format release clang tidy asan tsan fuzz. Quick ones first;
-# the first failure ends it. The last lines say what ran and name what was skipped, with the reason.
+# the first failure ends it. The last lines say what ran and name what was skipped, with the reason. `soak` is a step of
+# its own, that `all` does not have.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 readonly all_steps=(format release python clang tidy asan tsan fuzz)
@@ -63,9 +64,9 @@ step_python() {
   return "$status"
 }
 
-# The other compiler, and the shared library: nothing but the library and the programs that link it.
+# The other compiler, and the shared library: nothing but the libraries and the programs that link them.
 step_clang() {
-  scripts/build.sh clang tiermap umap
+  scripts/build.sh clang tiermap umap tiermap_preload
   run_tests clang -L '^install$'
 }
 
@@ -92,14 +93,17 @@ step_tidy() {
 
 # The command, the documents' code and all but small runs of the programs are in the release step alone: under a sanitizer
 # they would take most of the time and show little that the library's own tests do not.
-readonly asan_tests=(store config observe policy cache fault region peers adapt kernel_mode exactness system_calls crash
-  c small_runs umap)
+readonly asan_tests=(store config observe policy cache fault region heap checkpoint peers adapt kernel_mode exactness system_calls
+  crash c small_runs umap)
 # Where threads meet. Not the programs: to build all of them once more takes longer than this step may.
-readonly tsan_tests=(store cache fault region adapt kernel_mode exactness system_calls)
+readonly tsan_tests=(store cache fault region heap adapt kernel_mode exactness system_calls)
 
 # Of what sanitizers see nothing that they do not see elsewhere: other page sizes than 4 KiB, 64 KiB and 2 MiB, and the
 # engines that always move or always copy pages, as the automatic ones do with large and with small ones.
 readonly not_sanitized='_(16|512|4096|8192)K[_ ]|^(region|system_calls):.*_(move|copy)( |$)'
+
+# Of the heap, what has one thread of its own: the engine's threads below it are seen in the other folders.
+readonly of_one_thread='^heap:.*Heap(Kill|Model|PowerLoss|DiskFull|Update|Check|Salvage)'
 
 # run_sanitizer PRESET FOLDER...: builds and runs the tests of these folders.
 run_sanitizer() {
@@ -108,7 +112,9 @@ run_sanitizer() {
   local pattern
   pattern="^($(IFS='|'; echo "$*"))$"
   scripts/build.sh "$preset" "${@/#/test-}"
-  run_tests "$preset" -L "$pattern" -E "$not_sanitized"
+  local excluded=$not_sanitized
+  [[ $preset != tsan ]] || excluded+="|$of_one_thread"
+  run_tests "$preset" -L "$pattern" -E "$excluded"
 }
 
 step_asan() {
@@ -139,6 +145,41 @@ step_fuzz() {
     count=$((count + 1))
   done
   summary+=("fuzz: $count targets, $seconds seconds each, no findings")
+}
+
+# Random tests, whose seeds are new each time: folder and filter. Those that count rounds go on for TIERMAP_SOAK_SECONDS
+# each; the others are done again and again for as long together.
+readonly soak_tests=(
+  "heap HeapModel.random*:*HeapKill.*:HeapPowerLoss.*"
+  "checkpoint *Kill.*:PowerLoss.*:*follows_the_model*"
+  "exactness *Property.*"
+  "crash *Crash.*"
+  "store SparseCrash.kill*"
+)
+
+step_soak() {
+  local seconds=${TIERMAP_SOAK_SECONDS:-600}
+  local test folder started runs
+  local -a targets=("${soak_tests[@]%% *}")
+  scripts/build.sh release "${targets[@]/#/test-}"
+  for test in "${soak_tests[@]}"; do
+    folder=${test%% *}
+    local log=$PWD/build/soak-$folder.log
+    started=$SECONDS
+    runs=0
+    : >"$log"
+    while [[ $runs -eq 0 ]] || ((SECONDS - started < seconds)); do
+      if ! TIERMAP_SOAK_SECONDS=$seconds "build/release/bin/test-$folder" --gtest_filter="${test#* }" \
+        >>"$log" 2>&1; then
+        grep -A 30 -E 'Failure$' "$log" || tail -40 "$log"
+        echo "soak: test-$folder: the whole output is in build/soak-$folder.log" >&2
+        return 1
+      fi
+      runs=$((runs + 1))
+    done
+    grep -E '^[0-9]+ kills' "$log" || true
+    summary+=("soak: test-$folder ${test#* }: $((SECONDS - started)) s, no failure")
+  done
 }
 
 steps=("$@")

@@ -30,9 +30,15 @@ export CMAKE_BUILD_PARALLEL_LEVEL=${JOBS:-$(nproc)}
 "$work/environment/bin/pip" wheel -q --no-build-isolation --no-deps -w "$work/wheels" . >"$work/wheel.log" 2>&1 ||
   { cat "$work/wheel.log" >&2; exit 1; }
 wheel=$(ls "$work"/wheels/tiermap-*.whl)
+# The program that writes the heaps which the tests read. It is of the wheel's build, in the folder of the wheel's tag.
+tag=$(basename "$wheel" .whl)
+tag=${tag#tiermap-*-}
+cmake --build "$work/$tag" --target tiermap_heap_writer >"$work/heap-writer.log" 2>&1 ||
+  { cat "$work/heap-writer.log" >&2; exit 1; }
+export TIERMAP_HEAP_WRITER=$work/$tag/bin/tiermap_heap_writer
 install "$work/environment" --no-deps "$wheel" || { cat "$fetched" >&2; exit 1; }
 # Each for itself: tests of a library that cannot be had are skipped by its name.
-for library in 'dask[array]' joblib scikit-learn pandas pyarrow; do
+for library in 'dask[array]' joblib scikit-learn pandas pyarrow ctransformers ray; do
   install "$work/environment" "$library" || echo "skipped: pip cannot fetch $library"
 done
 "$python" -m venv "$work/environment-numpy-1"
@@ -45,6 +51,6 @@ status=0
 "$work/environment/bin/python" -m pytest -q --junit-xml "$work/report.xml" "$@" ../../python/tests || status=$?
 if $old; then
   "$work/environment-numpy-1/bin/python" -m pytest -q --junit-xml "$work/report-numpy-1.26.xml" \
-    ../../python/tests/test_map.py ../../python/tests/test_memmap.py ../../python/tests/test_gather.py || status=$?
+    ../../python/tests/test_{map,memmap,gather,heap}.py || status=$?
 fi
 exit "$status"

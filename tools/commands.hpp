@@ -13,6 +13,7 @@ struct ExitCode {
 
 CLI::App* add_config_command(CLI::App& program);
 CLI::App* add_doctor_command(CLI::App& program);
+CLI::App* add_heap_command(CLI::App& program);
 CLI::App* add_replay_command(CLI::App& program);
 CLI::App* add_run_command(CLI::App& program);
 CLI::App* add_top_command(CLI::App& program);

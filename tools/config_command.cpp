@@ -40,7 +40,7 @@ void warn_of_unknown_variables() {
 /// A share of memory is shown with what it means now.
 std::string shown_value(const OptionReport& report) {
   if (report.number && report.value.ends_with('%') && report.name == "buffer_size") {
-    return fmt::format("{} = {}", report.value, format_size_rounded(static_cast<double>(*report.number)));
+    return fmt::format("{} = {}", report.value, format_size_rounded(*report.number));
   }
   return report.value;
 }

@@ -52,13 +52,26 @@ void print_options() {
   }
 }
 
-void print_command(const CLI::App& command) {
-  std::string usage = "tiermap " + command.get_name();
+/// " PATH" for one word that has to be there, " [WORD...]" for what else is positional.
+std::string positional(const CLI::Option& option) {
+  const std::string name = option.get_name(true, false);
+  return option.get_required() && option.get_items_expected_max() == 1 ? " " + name : " [" + name + "...]";
+}
+
+void print_command(const CLI::App& command, const std::string& before) {
+  const auto all = [](const CLI::App*) { return true; };
+  if (const auto subcommands = command.get_subcommands(all); !subcommands.empty()) {
+    for (const CLI::App* subcommand : subcommands) {
+      print_command(*subcommand, before + command.get_name() + " ");
+    }
+    return;
+  }
+  std::string usage = before + command.get_name();
   std::string options;
   for (const CLI::Option* option : command.get_options()) {
     const std::string name = option->get_positional() ? option->get_name(true, false) : option->get_name(false, true);
     const std::string type = option->get_positional() ? "" : option->get_type_name();
-    usage += option->get_positional() ? " [" + name + "...]" : "";
+    usage += option->get_positional() ? positional(*option) : "";
     options += fmt::format("| `{}{}` | {} |\n", name, type.empty() ? "" : " " + type, option->get_description());
   }
   fmt::print("\n### `{}`\n\n{}\n\n| argument | meaning |\n|---|---|\n{}", usage, command.get_description(), options);
@@ -77,7 +90,7 @@ CLI::App* add_reference_command(CLI::App& program) {
         "variable or the file of options is wrong, which one line on standard error says. `tiermap --help` lists the "
         "commands, and `tiermap --version` prints the version.\n");
     for (const CLI::App* subcommand : program.get_subcommands([](const CLI::App*) { return true; })) {
-      print_command(*subcommand);
+      print_command(*subcommand, "tiermap ");
     }
   });
   return command;

@@ -9,10 +9,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "commands.hpp"
+#include "config/option_table.hpp"
 #include "config/resolve.hpp"
 #include "config/size.hpp"
 #include "preload/settings.hpp"
@@ -29,10 +31,10 @@ constexpr int not_executable = 126;
 
 struct RunOptions {
   std::vector<std::string> command;
-  std::string buffer;
-  std::string page_size;
-  std::string policy;
-  std::string read_ahead;
+  std::optional<std::string> buffer;
+  std::optional<std::string> page_size;
+  std::optional<std::string> policy;
+  std::optional<std::string> read_ahead;
   std::vector<std::string> match;
   std::vector<std::string> exclude;
   std::string minimum_size;
@@ -68,12 +70,20 @@ std::string joined(const std::vector<std::string>& lines) {
   return fmt::format("{}", fmt::join(lines, "\n"));
 }
 
+/// An option of every cache, under the name that the command line gives it.
+void set_engine_option(OptionId id, const char* flag, const std::optional<std::string>& value) {
+  if (value) {
+    parse_option(option_row(id), *value, flag);
+    set_variable(option_row(id).environment.data(), *value);
+  }
+}
+
 /// Options that the library reads. What is wrong with them is said here, not in the program's memory.
 void set_options(const RunOptions& options) {
-  set_variable("TIERMAP_BUFFER_SIZE", options.buffer);
-  set_variable("TIERMAP_PAGE_SIZE", options.page_size);
-  set_variable("TIERMAP_POLICY", options.policy);
-  set_variable("TIERMAP_READ_AHEAD", options.read_ahead);
+  set_engine_option(OptionId::buffer_size, "--buffer", options.buffer);
+  set_engine_option(OptionId::page_size, "--page-size", options.page_size);
+  set_engine_option(OptionId::policy, "--policy", options.policy);
+  set_engine_option(OptionId::read_ahead, "--read-ahead", options.read_ahead);
   for (const OptionReport& report : report_options()) {
     if (report.origin.starts_with("file ")) {
       set_variable(report.environment.c_str(), report.value);
@@ -85,7 +95,8 @@ void set_options(const RunOptions& options) {
   set_variable(preload::minimum_size_variable, options.minimum_size);
   set_variable(preload::match_variable, joined(options.match));
   set_variable(preload::exclude_variable, joined(options.exclude));
-  set_variable(preload::report_variable, options.report);
+  set_variable(preload::report_variable, options.report == "true" ? "-" : options.report);
+  set_variable(preload::process_variable, std::to_string(::getpid()));
   set_variable(preload::verbose_variable, options.verbose ? "1" : "");
   set_variable(preload::read_only_variable, options.read_only ? "1" : "");
   set_variable(preload::serve_all_variable, options.serve_all ? "1" : "");
@@ -182,13 +193,9 @@ CLI::App* add_run_command(CLI::App& program) {
   command->add_option("--policy", options->policy, "TIERMAP_POLICY.")->type_name("NAME");
   command->add_option("--read-ahead", options->read_ahead, "TIERMAP_READ_AHEAD.")->type_name("SIZE");
   add_choices(*command, *options);
-  command
-      ->add_option_function<std::string>(
-          "--report", [options](const std::string& file) { options->report = file.empty() ? "-" : file; },
-          "At its end, say what the program did, on standard error or appended to FILE (--report=FILE).")
-      ->type_name("FILE")
-      ->expected(0, 1)
-      ->allow_extra_args(false);
+  // A flag, so that the word behind it is the program; without a value its text is "true".
+  command->add_flag("--report", options->report,
+                    "At its end, say what the program did, on standard error or appended to FILE (--report=FILE).");
   command->add_flag("--verbose", options->verbose, "Say which mappings are served, and why others are not.");
   command->add_flag("--anyway", options->anyway, "Run a program that cannot be served, without Tiermap.");
   command->callback([options] { run(*options); });

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "commands.hpp"
 #include "config/size.hpp"
@@ -26,14 +28,58 @@ std::string one_line(std::string text) {
   return text;
 }
 
-/// The word that was to be a subcommand and is none; empty if there is no such word.
+/// The words that were to be a subcommand and are none; empty if there are no such words.
 std::string unknown_command(const CLI::App& program, int argc, char** argv) {
-  const std::string word = argc < 2 ? "" : argv[1];
-  if (word == "-h" || word == "--help" || word == "--version") {
-    return "";
+  const CLI::App* command = &program;
+  std::string words;
+  for (int index = 1; index < argc && command->get_require_subcommand_min() != 0; ++index) {
+    const std::string word = argv[index];
+    if (word == "-h" || word == "--help" || word == "--version") {
+      return "";
+    }
+    words += (words.empty() ? "" : " ") + word;
+    const auto known = command->get_subcommands([&](const CLI::App* one) { return one->get_name() == word; });
+    if (known.empty()) {
+      return words;
+    }
+    command = known.front();
   }
-  const auto known = program.get_subcommands([&](const CLI::App* command) { return command->get_name() == word; });
-  return known.empty() ? word : "";
+  return "";
+}
+
+/// The subcommand that was chosen, below all those around it; the program itself if none was.
+const CLI::App& chosen_command(const CLI::App& program) {
+  const std::vector<CLI::App*> chosen = program.get_subcommands();
+  return chosen.empty() ? program : chosen_command(*chosen.front());
+}
+
+/// As it is called: "tiermap heap ls".
+std::string words_of(const CLI::App& command) {
+  const CLI::App* const around = command.get_parent();
+  return (around != nullptr ? words_of(*around) + " " : std::string()) + command.get_name();
+}
+
+/// The first word before `--` that looks like an option and is none of the subcommand's; empty if there is none. The
+/// command line's library names what it could not place afterwards instead: a misspelt option's value.
+std::string unknown_option(const CLI::App& command, int argc, char** argv) {
+  for (int i = 2; i < argc && std::string_view(argv[i]) != "--" && command.get_parent() != nullptr; ++i) {
+    const std::string word = argv[i];
+    const std::string name = word.substr(0, word.find('='));
+    if (name.size() > 1 && name.front() == '-' && command.get_option_no_throw(name) == nullptr) {
+      return name;
+    }
+  }
+  return "";
+}
+
+std::string explain(const CLI::ParseError& error, const CLI::App& program, int argc, char** argv) {
+  const CLI::App& command = chosen_command(program);
+  const std::string option = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)
+                                 ? unknown_option(command, argc, argv)
+                                 : std::string();
+  return (option.empty() ? one_line(error.what()) : "unknown option " + quote_value(option)) + ": run '" +
+         words_of(command) + " --help'" +
+         (!option.empty() && command.get_name() == "run" ? "; what is the program's own stands behind --" : "");
 }
 
 /// One line on standard error, if anybody can read it.
@@ -48,6 +94,7 @@ int run(int argc, char** argv) {
   program.set_version_flag("--version", std::string("tiermap ") + TIERMAP_VERSION);
   add_config_command(program);
   add_doctor_command(program);
+  add_heap_command(program);
   add_replay_command(program);
   add_run_command(program);
   add_top_command(program);
@@ -64,7 +111,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& help) {
     return program.exit(help);
   } catch (const CLI::ParseError& error) {
-    complain(one_line(error.what()) + ": run 'tiermap --help'");
+    complain(explain(error, program, argc, argv));
     return exit_bad_input;
   } catch (const ExitCode& exit) {
     return exit.code;

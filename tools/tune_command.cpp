@@ -50,8 +50,7 @@ void print_result(const SearchResult& result) {
   }
   if (result.last.statistics[Counter::evictions] > 0) {
     fmt::print("# not tried: TIERMAP_BUFFER_SIZE, which is yours to give ({} now): {} pages were given up for others\n",
-               format_size_rounded(static_cast<double>(result.last.budget_bytes)),
-               result.last.statistics[Counter::evictions]);
+               format_size_rounded(result.last.budget_bytes), result.last.statistics[Counter::evictions]);
   }
 }
 

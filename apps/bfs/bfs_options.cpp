@@ -34,6 +34,7 @@ void declare(CLI::App& app, BfsOptions& bfs) {
                  "Levels go through the file always up (ascending, default) or alternately up and down (alternate)");
   app.add_option("--lookahead", bfs.lookahead, "How much to prefetch ahead (default: budget / 4, 1MiB to 64MiB)");
   app.add_option("--graph", bfs.graph, "The graph file: kept if it is made, searched as it is if it is there");
+  app.add_option("--heap", bfs.heap, "Search the graph in this persistent heap, which tiermap-ingest --heap has made");
   app.add_flag("--build-only", bfs.build_only, "Make the --graph file and stop");
   app.add_flag("--warm", bfs.warm, "One search before those that are timed");
   app.add_flag("--check-in-memory", bfs.check_in_memory, "Compare every level with a plain search in memory");
@@ -140,6 +141,24 @@ void check_options(const WorkloadOptions& options, const BfsOptions& bfs) {
   if (makes_one && backing_exists(options.file)) {
     throw OptionError(fmt::format("{} exists: name a new file, or leave out --scale and --input to search it as it is",
                                   options.file));
+  }
+}
+
+void check_heap_options(const WorkloadOptions& options, const BfsOptions& bfs) {
+  check_numbers(bfs);
+  if (options.system == System::memory) {
+    throw OptionError("--heap is searched where it lies: choose --system tiermap or mmap");
+  }
+  if (!options.file.empty() || !bfs.graph.empty() || !bfs.scale.empty() || !bfs.input.empty() || bfs.build_only) {
+    throw OptionError(
+        "--heap is a graph that tiermap-ingest has made: leave out --graph, --file, --scale, --input and "
+        "--build-only");
+  }
+  if (parse_traversal(bfs.traversal) || parse_state(bfs.state) || bfs.warm || bfs.check_in_memory ||
+      parse_direction(bfs.direction) != Direction::top_down) {
+    throw OptionError(
+        "--heap is searched level by level, top-down: leave out --traversal, --state, --direction, "
+        "--warm and --check-in-memory");
   }
 }
 

@@ -27,6 +27,7 @@ struct BfsOptions {
   std::string scan = "ascending";
   std::string lookahead;
   std::string graph;
+  std::string heap;
   bool build_only = false;
   bool warm = false;
   bool check_in_memory = false;
@@ -55,5 +56,7 @@ WorkloadOptions with_graph(WorkloadOptions options, const BfsOptions& bfs);
 bool is_given_a_graph(const WorkloadOptions& options, const BfsOptions& bfs);
 /// What can be known to be wrong before a graph is looked at or made.
 void check_options(const WorkloadOptions& options, const BfsOptions& bfs);
+/// The same where the graph is in a heap: what is of files, of edges both ways and of queues is refused.
+void check_heap_options(const WorkloadOptions& options, const BfsOptions& bfs);
 
 }  // namespace tiermap

@@ -2,17 +2,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "bfs/bfs_options.hpp"
 #include "bfs/csr_builder.hpp"
 #include "bfs/csr_file.hpp"
+#include "bfs/heap_search.hpp"
 #include "bfs/memory_need.hpp"
+#include "bfs/roots.hpp"
 #include "bfs/search_state.hpp"
 #include "bfs/traversal.hpp"
 #include "bfs/tree_check.hpp"
@@ -23,7 +23,6 @@
 #include "config/size.hpp"
 #include "edges/edge_source.hpp"
 #include "observe/progress.hpp"
-#include "parallel/random.hpp"
 #include "parallel/thread_team.hpp"
 #include "tiermap/error.hpp"
 
@@ -32,6 +31,9 @@ namespace {
 
 constexpr const char* program_name = "tiermap-bfs";
 constexpr std::uint64_t default_page_size = std::uint64_t{2} << 20U;
+/// Containers are looked up at random.
+constexpr std::uint64_t heap_page_size = 4096;
+
 std::unique_ptr<EdgeSource> make_source(const WorkloadOptions& options, const BfsOptions& bfs) {
   if (!bfs.input.empty()) {
     return make_text_source(bfs.input, !bfs.directed);
@@ -49,51 +51,6 @@ bool has_neighbours(Store& store, const CsrHeader& header, std::uint64_t vertex)
   read_fully(store, buffer.data(), std::min(2 * page, header.file_bytes - begin), begin);
   const auto offsets = buffer.as_span<std::uint64_t>().subspan((at - begin) / sizeof(std::uint64_t), 2);
   return offsets[0] != offsets[1];
-}
-
-/// Where each search begins: as told, or vertices with neighbours, drawn at random.
-std::vector<Vertex> choose_roots(Store& store, const CsrHeader& header, const WorkloadOptions& options,
-                                 const BfsOptions& bfs) {
-  if (header.arcs == 0) {
-    throw OptionError("the graph has no edge that joins two vertices: nothing to search, give another");
-  }
-  std::vector<Vertex> roots = parse_roots(bfs, header.vertices);
-  if (!roots.empty()) {
-    return roots;
-  }
-  const std::uint64_t wanted = std::min<std::uint64_t>(parse_root_count(bfs), header.vertices);
-  // Each is a read: of a graph with few vertices that have neighbours, fewer than wanted will do.
-  const std::uint64_t most_draws = 1000 + 64 * wanted;
-  std::set<Vertex> drawn;
-  for (std::uint64_t draw = 0; draw < most_draws && roots.size() < wanted; ++draw) {
-    const auto vertex = static_cast<Vertex>(random_word(options.seed ^ 0x726f6f74U, draw) % header.vertices);
-    if (drawn.insert(vertex).second && has_neighbours(store, header, vertex)) {
-      roots.push_back(vertex);
-    }
-  }
-  for (Vertex vertex = 0; roots.empty() && vertex < header.vertices; ++vertex) {
-    if (has_neighbours(store, header, vertex)) {
-      roots.push_back(vertex);
-    }
-  }
-  return roots;
-}
-
-std::uint64_t arcs_reached_by(const CsrGraph& graph, const Traversal& traversal, ThreadTeam& team) {
-  constexpr std::uint64_t block = 1U << 16U;
-  std::atomic<std::uint64_t> arcs{0};
-  team.for_each((graph.vertices() + block - 1) / block, [&](std::uint64_t index) {
-    std::uint64_t sum = 0;
-    const std::uint64_t end = std::min(graph.vertices(), (index + 1) * block);
-    for (std::uint64_t vertex = index * block; vertex < end; ++vertex) {
-      if (traversal.parents[vertex] != no_vertex) {
-        const auto [begin_arc, end_arc] = graph.arcs_of(vertex);
-        sum += end_arc - begin_arc;
-      }
-    }
-    arcs += sum;
-  });
-  return arcs;
 }
 
 /// What all searches together came to.
@@ -139,7 +96,9 @@ class BfsRun {
     if (bfs_.build_only) {
       return report_build(graph_file, header, building);
     }
-    const std::vector<Vertex> roots = choose_roots(*graph_file.store(), header, options_, bfs_);
+    const std::vector<Vertex> roots =
+        choose_roots(bfs_, options_.seed, header.vertices, header.arcs,
+                     [&](Vertex vertex) { return has_neighbours(*graph_file.store(), header, vertex); });
     graph_file.make_cold();
     const StopWatch loading;
     const std::unique_ptr<MappedBytes> mapped = system_->map(graph_file, Access::read_only);
@@ -357,7 +316,13 @@ int main(int argc, char** argv) {
                            tiermap::default_page_size);
   tiermap::BfsOptions bfs;
   tiermap::declare(program.app(), bfs);
+  program.choose_default_page_size(
+      [&bfs] { return bfs.heap.empty() ? tiermap::default_page_size : tiermap::heap_page_size; });
   return program.run(argc, argv, [&](const tiermap::WorkloadOptions& options) {
+    if (!bfs.heap.empty()) {
+      tiermap::check_heap_options(options, bfs);
+      return tiermap::search_heap(options, bfs);
+    }
     return tiermap::BfsRun(tiermap::with_graph(options, bfs), bfs).run();
   });
 }

@@ -28,10 +28,6 @@ std::uint64_t bytes_for_pages(const MemoryNeed& need, const WorkloadOptions& opt
   return 0;
 }
 
-std::string readable(std::uint64_t bytes) {
-  return format_size_rounded(static_cast<double>(bytes));
-}
-
 }  // namespace
 
 std::uint64_t search_state_bytes(const SearchNeed& need) noexcept {
@@ -62,9 +58,10 @@ void check_memory(const MemoryNeed& need, const WorkloadOptions& options, const 
   std::string remedies = "number them without gaps, or choose a smaller graph";
   remedies += options.system == System::tiermap ? ", a smaller --budget" : "";
   remedies += options.verify ? " or --no-verify" : "";
-  throw OptionError(fmt::format("{} vertices need {} of memory beside {} for pages, and {} is left: {}", need.vertices,
-                                readable(beside), readable(pages), readable(usable), remedies),
-                    ENOMEM);
+  throw OptionError(
+      fmt::format("{} vertices need {} of memory beside {} for pages, and {} is left: {}", need.vertices,
+                  format_size_rounded(beside), format_size_rounded(pages), format_size_rounded(usable), remedies),
+      ENOMEM);
 }
 
 }  // namespace tiermap

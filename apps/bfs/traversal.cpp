@@ -35,9 +35,25 @@ class VertexSet {
   std::vector<std::uint64_t> words_;
 };
 
+/// Of a graph that lies in order in a file.
+template <typename Word>
+RangeAnnouncer announcer_of(const CsrGraph& graph, const TraversalOptions& options, bool backwards, const Word& word) {
+  return RangeAnnouncer(graph, options.lookahead_bytes, options.page_size_bytes, backwards, word);
+}
+
+/// Where the lists of a graph in containers are, only looking them up tells.
+struct NothingToAnnounce {
+  void reached(std::uint64_t) const {}
+};
+template <typename Word>
+NothingToAnnounce announcer_of(const HeapGraph&, const TraversalOptions&, bool, const Word&) {
+  return {};
+}
+
+template <typename Graph>
 class Search {
  public:
-  Search(const CsrGraph& graph, ThreadTeam& team, const TraversalOptions& options, std::span<Vertex> parents)
+  Search(const Graph& graph, ThreadTeam& team, const TraversalOptions& options, std::span<Vertex> parents)
       : graph_(graph),
         team_(team),
         options_(options),
@@ -96,8 +112,8 @@ class Search {
   }
 
   std::uint64_t step_top_down() {
-    RangeAnnouncer announcer(graph_, options_.lookahead_bytes, options_.page_size_bytes, backwards_,
-                             [this](std::uint64_t index) { return frontier_.word(index); });
+    auto announcer =
+        announcer_of(graph_, options_, backwards_, [this](std::uint64_t index) { return frontier_.word(index); });
     return step(announcer, [this](std::uint64_t index, std::uint64_t& looked_at) {
       std::uint64_t reached = 0;
       for (std::uint64_t bits = frontier_.word(index); bits != 0; bits &= bits - 1) {
@@ -118,7 +134,7 @@ class Search {
       }
       return bits;
     };
-    RangeAnnouncer announcer(graph_, options_.lookahead_bytes, options_.page_size_bytes, backwards_, unreached);
+    auto announcer = announcer_of(graph_, options_, backwards_, unreached);
     return step(announcer, [&](std::uint64_t index, std::uint64_t& looked_at) {
       std::uint64_t reached = 0;
       for (std::uint64_t bits = unreached(index); bits != 0; bits &= bits - 1) {
@@ -129,8 +145,8 @@ class Search {
   }
 
   /// Every word of 64 vertices, once, by all threads, chunk after chunk in this level's direction.
-  template <typename Word>
-  std::uint64_t step(RangeAnnouncer& announcer, const Word& word) {
+  template <typename Announcer, typename Word>
+  std::uint64_t step(Announcer& announcer, const Word& word) {
     std::atomic<std::uint64_t> reached{0};
     std::atomic<std::uint64_t> looked_at{0};
     for_each_chunk([&](std::uint64_t place, std::uint64_t first, std::uint64_t end) {
@@ -192,7 +208,7 @@ class Search {
 
   void check(Vertex neighbour, Vertex vertex) const {
     if (neighbour >= graph_.vertices()) {
-      CsrGraph::refuse(vertex);
+      Graph::refuse(vertex);
     }
   }
 
@@ -200,7 +216,7 @@ class Search {
     return index * 64 + static_cast<std::uint64_t>(std::countr_zero(bits));
   }
 
-  const CsrGraph& graph_;
+  const Graph& graph_;
   ThreadTeam& team_;
   const TraversalOptions& options_;
   const std::span<Vertex> parents_;
@@ -216,7 +232,12 @@ class Search {
 
 Traversal traverse(const CsrGraph& graph, Vertex root, ThreadTeam& team, const TraversalOptions& options,
                    std::span<Vertex> parents) {
-  return Search(graph, team, options, parents).run(root);
+  return Search<CsrGraph>(graph, team, options, parents).run(root);
+}
+
+Traversal traverse(const HeapGraph& graph, Vertex root, ThreadTeam& team, const TraversalOptions& options,
+                   std::span<Vertex> parents) {
+  return Search<HeapGraph>(graph, team, options, parents).run(root);
 }
 
 std::uint64_t traversal_state_bytes(std::uint64_t vertices) noexcept {

@@ -5,6 +5,8 @@
 // because the next vertices are known, the program can say well ahead which ranges it will read.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "bfs/csr_file.hpp"
+#include "bfs/heap_graph.hpp"
 #include "parallel/thread_team.hpp"
 
 namespace tiermap {
@@ -43,6 +46,28 @@ struct Traversal {
 /// damaged.
 Traversal traverse(const CsrGraph& graph, Vertex root, ThreadTeam& team, const TraversalOptions& options,
                    std::span<Vertex> parents);
+/// The same where the graph lies in a heap: nothing is asked for ahead of the reading.
+Traversal traverse(const HeapGraph& graph, Vertex root, ThreadTeam& team, const TraversalOptions& options,
+                   std::span<Vertex> parents);
+
+/// How many arcs leave the vertices that a search reached: of an undirected graph, twice the edges.
+template <typename Graph>
+std::uint64_t arcs_reached_by(const Graph& graph, const Traversal& traversal, ThreadTeam& team) {
+  constexpr std::uint64_t group = 1U << 16U;
+  std::atomic<std::uint64_t> arcs{0};
+  team.for_each((graph.vertices() + group - 1) / group, [&](std::uint64_t index) {
+    std::uint64_t sum = 0;
+    const std::uint64_t end = std::min(graph.vertices(), (index + 1) * group);
+    for (std::uint64_t vertex = index * group; vertex < end; ++vertex) {
+      if (traversal.parents[vertex] != no_vertex) {
+        const auto [begin_arc, end_arc] = graph.arcs_of(vertex);
+        sum += end_arc - begin_arc;
+      }
+    }
+    arcs += sum;
+  });
+  return arcs;
+}
 
 /// Memory that traverse() takes beside the graph.
 std::uint64_t traversal_state_bytes(std::uint64_t vertices) noexcept;

@@ -54,8 +54,7 @@ void check_room_for(const std::string& path, std::uint64_t bytes) {
   const std::uint64_t free_bytes = std::uint64_t{room.f_bavail} * room.f_frsize;
   if (free_bytes < bytes) {
     throw OptionError(fmt::format("{} has room for {}, not for {}: choose another --file or fewer --bytes", folder,
-                                  format_size_rounded(static_cast<double>(free_bytes)),
-                                  format_size_rounded(static_cast<double>(bytes))),
+                                  format_size_rounded(free_bytes), format_size_rounded(bytes)),
                       ENOSPC);
   }
 }

@@ -77,6 +77,15 @@ void catch_bus_errors() {
   ::sigaction(SIGBUS, &action, nullptr);
 }
 
+/// Other threads go on until the process has ended: what they put into a folder between its being emptied and being
+/// removed would keep it. Under another name they do not find it.
+void remove_while_it_is_filled(const std::string& path) {
+  std::error_code error;
+  const std::string aside = path + ".interrupted";
+  std::filesystem::rename(path, aside, error);
+  std::filesystem::remove_all(error ? path : aside, error);
+}
+
 }  // namespace
 
 std::unique_lock<std::mutex> hold_interruptions() {
@@ -94,6 +103,23 @@ void remove_if_interrupted(const std::string& path) {
 void keep_if_interrupted(const std::string& path) noexcept {
   const std::unique_lock held = hold_interruptions();
   made_paths().paths.erase(path);
+}
+
+MadePath::MadePath(std::string path) : path_(std::move(path)) {
+  remove_if_interrupted(path_);
+}
+
+MadePath::~MadePath() {
+  if (!path_.empty()) {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+    keep();
+  }
+}
+
+void MadePath::keep() noexcept {
+  keep_if_interrupted(path_);
+  path_.clear();
 }
 
 void remove_scratch_on_interruption(const char* program) {
@@ -114,8 +140,7 @@ void remove_scratch_on_interruption(const char* program) {
     MadePaths& made = made_paths();
     made.mutex.lock();  // Never unlocked: nothing may be made from here on.
     for (const std::string& path : made.paths) {
-      std::error_code ignored;
-      std::filesystem::remove_all(path, ignored);
+      remove_while_it_is_filled(path);
     }
     ::_exit(received == memory_failed_signal() ? 1 : 128 + received);
   }).detach();

@@ -28,6 +28,24 @@ auto make_uninterrupted(const std::string& path, Make&& make) {
   return made;
 }
 
+/// A file or folder that a program makes: gone with this, also when the process is interrupted, unless it is kept.
+class MadePath {
+ public:
+  MadePath() = default;
+  /// Of what is made there by now, or about to be.
+  explicit MadePath(std::string path);
+  ~MadePath();
+  MadePath(MadePath&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  MadePath& operator=(MadePath&& other) noexcept {
+    std::swap(path_, other.path_);
+    return *this;
+  }
+  void keep() noexcept;
+
+ private:
+  std::string path_;
+};
+
 /// From its first call on SIGINT, SIGTERM and SIGHUP end the process with 128 plus the signal's number, after removing
 /// what Backings made and remove_if_interrupted() was told of. SIGBUS, which says that mapped data cannot be read or
 /// written, does the same with exit code 1 and one line on standard error that begins with `program`. To be called

@@ -180,6 +180,7 @@ class TiermapSystem final : public MemorySystem {
   std::unique_ptr<MappedBytes> map(const Backing& backing, Access access) override {
     return std::make_unique<RegionBytes>(cache_.map(backing.store(), region_options(access)));
   }
+  Cache* cache() override { return &cache_; }
   std::uint64_t budget_bytes() const override { return cache_.budget_bytes(); }
   std::uint64_t page_size_bytes() const override { return page_size_bytes_; }
   std::string description() const override { return cache_.fault_mode_reason(); }

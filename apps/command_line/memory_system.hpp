@@ -10,6 +10,7 @@
 
 #include "command_line/backing.hpp"
 #include "command_line/options.hpp"
+#include "tiermap/cache.hpp"
 #include "tiermap/region.hpp"
 #include "tiermap/statistics.hpp"
 
@@ -60,6 +61,8 @@ class MemorySystem {
   /// Throws OptionError for a store that the system cannot map, StoreError, PlatformError.
   virtual std::unique_ptr<MappedBytes> map(const Backing& backing, Access access) = 0;
 
+  /// tiermap's, for what makes regions of its own; null for the others.
+  virtual Cache* cache() { return nullptr; }
   /// DRAM that the program should reckon with.
   virtual std::uint64_t budget_bytes() const = 0;
   /// The unit in which the system moves bytes.

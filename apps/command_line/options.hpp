@@ -50,6 +50,8 @@ class SharedOptions {
   /// environment nor a configuration file chose, and the budget is not too small for it.
   void declare(CLI::App& app, std::uint64_t default_page_size);
 
+  /// Instead of the one declared; before checked().
+  void set_default_page_size(std::uint64_t bytes) { default_page_size_ = bytes; }
   /// Allows a further --system, which the program runs itself.
   void add_peer(const std::string& name) { peers_.push_back(name); }
 

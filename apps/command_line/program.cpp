@@ -106,6 +106,9 @@ int Program::run(int argc, char** argv, const std::function<Report(const Workloa
 }
 
 int Program::run_parsed(const std::function<Report(const WorkloadOptions&)>& work) {
+  if (choose_default_page_size_) {
+    shared_.set_default_page_size(choose_default_page_size_());
+  }
   const WorkloadOptions options = shared_.checked();
   const Report report = work(options);
   const bool failed = report.verified.has_value() && !*report.verified;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "command_line/options.hpp"
 #include "command_line/report.hpp"
@@ -17,6 +18,10 @@ class Program {
   Program(std::string name, const std::string& description, std::uint64_t default_page_size);
 
   CLI::App& app() noexcept { return app_; }
+  /// A default page size that other options have a say in: `choose` is called when all have been parsed.
+  void choose_default_page_size(std::function<std::uint64_t()> choose) {
+    choose_default_page_size_ = std::move(choose);
+  }
   /// Allows a further --system: WorkloadOptions::peer.
   void add_peer(const std::string& name) { shared_.add_peer(name); }
 
@@ -30,6 +35,7 @@ class Program {
   std::string name_;
   CLI::App app_;
   SharedOptions shared_;
+  std::function<std::uint64_t()> choose_default_page_size_;
 };
 
 /// Throws OptionError if an option was given as nothing. It would count as not given, and a script's empty variable

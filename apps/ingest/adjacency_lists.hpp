@@ -8,9 +8,9 @@
 #include <optional>
 #include <span>
 
+#include "graph_heap/list_sums.hpp"
 #include "ingest/adjacency_file.hpp"
 #include "ingest/block_allocator.hpp"
-#include "ingest/list_sums.hpp"
 
 namespace tiermap {
 

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <functional>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 namespace tiermap {
@@ -69,8 +68,8 @@ ListSums sum_lists(const EdgeSource& source, ThreadTeam& team, ProgressDisplay& 
   return sums;
 }
 
-std::string find_wrong_list(const AdjacencyReader& reader, const ListSums& sums, std::uint64_t vertices,
-                            ThreadTeam& team, ProgressDisplay& progress) {
+std::string find_wrong_list(const std::function<std::optional<ListSum>(Vertex)>& follow, const ListSums& sums,
+                            std::uint64_t vertices, ThreadTeam& team, ProgressDisplay& progress) {
   progress.restart("checking lists", vertices);
   std::atomic<bool> found{false};
   std::mutex mutex;
@@ -79,7 +78,7 @@ std::string find_wrong_list(const AdjacencyReader& reader, const ListSums& sums,
     const std::uint64_t end = std::min(vertices, (group + 1) * group_vertices);
     for (std::uint64_t index = group * group_vertices; index < end && !found; ++index) {
       const auto vertex = static_cast<Vertex>(index);
-      const std::string difference = explain_difference(vertex, reader.follow(vertex), sums.of(vertex));
+      const std::string difference = explain_difference(vertex, follow(vertex), sums.of(vertex));
       if (!difference.empty() && !found.exchange(true)) {
         const std::lock_guard lock(mutex);
         failure = difference;

@@ -3,12 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "edges/edge_source.hpp"
+#include "graph_heap/list_sums.hpp"
 #include "ingest/adjacency_file.hpp"
-#include "ingest/adjacency_lists.hpp"
-#include "ingest/list_sums.hpp"
 #include "observe/progress.hpp"
 #include "parallel/thread_team.hpp"
 
@@ -21,7 +22,8 @@ BlockCounts count_blocks(const EdgeSource& source, ThreadTeam& team, ProgressDis
 ListSums sum_lists(const EdgeSource& source, ThreadTeam& team, ProgressDisplay& progress);
 
 /// Follows every list, and says in one line of the first that is wrong what is wrong with it. Empty if all are right.
-std::string find_wrong_list(const AdjacencyReader& reader, const ListSums& sums, std::uint64_t vertices,
-                            ThreadTeam& team, ProgressDisplay& progress);
+/// `follow` goes through one list, or finds it damaged; it is called by several threads at once.
+std::string find_wrong_list(const std::function<std::optional<ListSum>(Vertex)>& follow, const ListSums& sums,
+                            std::uint64_t vertices, ThreadTeam& team, ProgressDisplay& progress);
 
 }  // namespace tiermap

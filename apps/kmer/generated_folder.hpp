@@ -1,4 +1,4 @@
-// The folder of a generated input, gone with this unless it is kept.
+// The folder of a generated input.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,13 +9,14 @@
 #include <system_error>
 #include <utility>
 
-#include "command_line/backing.hpp"
+#include "command_line/interruption.hpp"
 #include "config/size.hpp"
 #include "kmer/genome_generator.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
 
+/// Gone with this, also when the process is interrupted, unless it is kept.
 class GeneratedFolder {
  public:
   /// Makes the folder and writes into it. Throws StoreError, OptionError if the disk has not the room.
@@ -26,25 +27,14 @@ class GeneratedFolder {
       throw StoreError(error ? error.value() : EEXIST, fmt::format("{} cannot be made ({}): name another folder", path_,
                                                                    error ? error.message() : "it exists"));
     }
-    remove_if_interrupted(path_);
-    try {
-      const GenomeGenerator generator(options);
-      check_room(generator.fasta_bytes() + options.reads * (2 * std::uint64_t{options.read_bases} + 64));
-      generator.write(files(), progress);
-    } catch (...) {
-      remove();
-      throw;
-    }
+    made_ = MadePath(path_);
+    const GenomeGenerator generator(options);
+    check_room(generator.fasta_bytes() + options.reads * (2 * std::uint64_t{options.read_bases} + 64));
+    generator.write(files(), progress);
   }
-  ~GeneratedFolder() { remove(); }
-  GeneratedFolder(const GeneratedFolder&) = delete;
-  GeneratedFolder& operator=(const GeneratedFolder&) = delete;
 
   GeneratedFiles files() const { return GeneratedFiles::in_folder(path_); }
-  void keep() {
-    keep_if_interrupted(path_);
-    path_.clear();
-  }
+  void keep() { made_.keep(); }
 
  private:
   void check_room(std::uint64_t bytes) const {
@@ -52,18 +42,12 @@ class GeneratedFolder {
     if (free < bytes) {
       throw OptionError(
           fmt::format("{} has room for {}, and the genomes and reads need {}: choose fewer --bytes or reads", path_,
-                      format_size_rounded(static_cast<double>(free)), format_size_rounded(static_cast<double>(bytes))),
+                      format_size_rounded(free), format_size_rounded(bytes)),
           ENOSPC);
     }
   }
-  void remove() noexcept {
-    if (!path_.empty()) {
-      std::error_code ignored;
-      std::filesystem::remove_all(path_, ignored);
-      keep_if_interrupted(path_);
-    }
-  }
   std::string path_;
+  MadePath made_;
 };
 
 }  // namespace tiermap

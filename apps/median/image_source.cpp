@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <system_error>
 
-#include "command_line/interruption.hpp"
 #include "config/size.hpp"
 #include "tiermap/error.hpp"
 
@@ -19,8 +18,7 @@ void check_room(const std::string& path, std::uint64_t bytes) {
   const std::filesystem::space_info room = std::filesystem::space(parent, error);
   if (!error && room.available < bytes) {
     throw OptionError(fmt::format("{} has room for {}, not for {}: choose another --file or fewer --bytes",
-                                  parent.string(), format_size_rounded(static_cast<double>(room.available)),
-                                  format_size_rounded(static_cast<double>(bytes))),
+                                  parent.string(), format_size_rounded(room.available), format_size_rounded(bytes)),
                       ENOSPC);
   }
 }
@@ -30,7 +28,7 @@ void check_room(const std::string& path, std::uint64_t bytes) {
 ImageSource::ImageSource(std::string path, const StarField& field, ThreadTeam& team, ProgressDisplay& progress)
     : path_(std::move(path)) {
   check_room(path_, field.file_bytes());
-  made_ = make_uninterrupted(path_, [&] {
+  make_uninterrupted(path_, [&] {
     std::error_code error;
     if (!std::filesystem::create_directory(path_, error)) {
       throw OptionError(
@@ -38,31 +36,8 @@ ImageSource::ImageSource(std::string path, const StarField& field, ThreadTeam& t
     }
     return true;
   });
-  try {
-    field.write(path_, team, progress);
-  } catch (...) {
-    remove();
-    throw;
-  }
-}
-
-ImageSource::~ImageSource() {
-  remove();
-}
-
-void ImageSource::keep() noexcept {
-  if (made_) {
-    keep_if_interrupted(path_);
-    made_ = false;
-  }
-}
-
-void ImageSource::remove() noexcept {
-  if (made_) {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-    keep();
-  }
+  made_ = MadePath(path_);
+  field.write(path_, team, progress);
 }
 
 }  // namespace tiermap

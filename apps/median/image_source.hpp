@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "command_line/interruption.hpp"
 #include "median/star_field.hpp"
 
 namespace tiermap {
@@ -15,17 +16,13 @@ class ImageSource {
   explicit ImageSource(std::string path) : path_(std::move(path)) {}
   /// Makes it and fills it. Throws OptionError if the disk has not the room, StoreError.
   ImageSource(std::string path, const StarField& field, ThreadTeam& team, ProgressDisplay& progress);
-  ~ImageSource();
-  ImageSource(const ImageSource&) = delete;
-  ImageSource& operator=(const ImageSource&) = delete;
 
   const std::string& path() const noexcept { return path_; }
-  void keep() noexcept;
+  void keep() noexcept { made_.keep(); }
 
  private:
-  void remove() noexcept;
   std::string path_;
-  bool made_ = false;
+  MadePath made_;
 };
 
 }  // namespace tiermap

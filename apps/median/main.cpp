@@ -226,7 +226,6 @@ class MedianRun {
   }
 
   void check_memory() const {
-    const auto readable = [](std::uint64_t bytes) { return format_size_rounded(static_cast<double>(bytes)); };
     const std::uint64_t values = options_.threads * search_.in_flight * directory_.shape.images * sizeof(float);
     // The page cache, which is what mmap takes, gives way to what is needed.
     const std::uint64_t cube = directory_.shape.bytes();
@@ -238,7 +237,8 @@ class MedianRun {
       throw OptionError(fmt::format("the values of {} vectors in flight of each thread need {} of memory beside {} for "
                                     "pages, and {} is left: choose a smaller --budget, fewer --in-flight or another "
                                     "--system",
-                                    search_.in_flight, readable(values), readable(pages), readable(usable)),
+                                    search_.in_flight, format_size_rounded(values), format_size_rounded(pages),
+                                    format_size_rounded(usable)),
                         ENOMEM);
     }
   }

@@ -126,8 +126,7 @@ class YcsbRun {
     const std::uint64_t usable = read_machine_memory().usable_bytes();
     if (options_.system == System::memory && pool_bytes > usable) {
       throw OptionError(fmt::format("a pool of {} does not fit into {} of memory: choose another --system",
-                                    format_size_rounded(static_cast<double>(pool_bytes)),
-                                    format_size_rounded(static_cast<double>(usable))),
+                                    format_size_rounded(pool_bytes), format_size_rounded(usable)),
                         ENOMEM);
     }
   }
@@ -249,29 +248,14 @@ class YcsbRun {
   std::unique_ptr<MemorySystem> system_;
 };
 
-/// A folder for a peer's database, gone with this.
-class ScratchFolder {
- public:
-  explicit ScratchFolder(std::string path) : path_(std::move(path)) { remove_if_interrupted(path_); }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-    keep_if_interrupted(path_);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  /// Has the kernel forget its files, as a pool's.
-  void make_cold() const {
-    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
-      if (entry.is_regular_file()) {
-        Backing::open(entry.path().string(), true).make_cold();
-      }
+/// Has the kernel forget a folder's files, as a pool's.
+void make_files_cold(const std::string& folder) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.is_regular_file()) {
+      Backing::open(entry.path().string(), true).make_cold();
     }
   }
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-
- private:
-  std::string path_;
-};
+}
 
 Report YcsbRun::run_peer() {
   if (options_.keep || plan_.exists) {
@@ -285,7 +269,7 @@ Report YcsbRun::run_peer() {
   peer.budget_bytes = system_->budget_bytes();
   peer.threads = options_.threads;
   peer.durability = plan_.durability;
-  const ScratchFolder folder(peer.path);
+  const MadePath made(peer.path);
   const RecordFormat format(plan_.pool.partitions, plan_.pool.value_bytes);
   Executors executors(format, team_, progress_);
   Report report;
@@ -293,7 +277,7 @@ Report YcsbRun::run_peer() {
   std::unique_ptr<KeyValueStore> store = open_peer(options_.peer, peer);
   load(*store, executors, nullptr, report);
   store.reset();
-  folder.make_cold();
+  make_files_cold(peer.path);
   store = open_peer(options_.peer, peer);
   report.fields["prepare_seconds"] = preparing.seconds();
   Measurement measured(*system_);

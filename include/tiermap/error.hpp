@@ -1,8 +1,10 @@
 // The exceptions that Tiermap throws. Each is a std::system_error whose what() is one line: what failed, on which
-// value, and what to do.
+// value, and what to do; but for one, which is the std::bad_alloc that containers look for.
 #pragma once
 
 #include <cerrno>
+#include <new>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 
@@ -35,6 +37,17 @@ class StoreError : public Error {
 class PlatformError : public Error {
  public:
   using Error::Error;
+};
+
+/// A heap has no room for what was asked: its capacity is used up.
+class HeapFullError : public std::bad_alloc {
+ public:
+  // NOLINTNEXTLINE(bugprone-throw-keyword-missing): a member, not an exception on its way.
+  explicit HeapFullError(const std::string& message) : message_(message) {}
+  const char* what() const noexcept override { return message_.what(); }
+
+ private:
+  std::runtime_error message_;  ///< A string that can be copied without an exception.
 };
 
 }  // namespace tiermap

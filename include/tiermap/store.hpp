@@ -54,6 +54,10 @@ class Store {
   /// Changes the size; what is cut off is lost, what is added reads as zero. Returns 0 or a negative errno value.
   virtual int resize(std::uint64_t bytes);
 
+  /// Discards a range: it reads as zeros from now on, the size stays, and the room it took is given back as far as that
+  /// can be. Returns 0 or a negative errno value, -ENOTSUP if the store cannot (then write zeros).
+  virtual int punch(std::uint64_t offset, std::uint64_t bytes);
+
   /// Where [offset, offset + bytes) can be read without calling read(), or false: then read() is called. An extent may
   /// cover only the first part. Thread-safe; called from signal handlers: it must not allocate, lock or throw.
   /// Offsets and lengths of what it returns, but for the last bytes of the store, are multiples of direct_alignment().

@@ -1,4 +1,4 @@
-// All of Tiermap's C++ interface.
+// All of Tiermap's C++ interface, but for tiermap/heap.hpp, which needs Boost's headers.
 #pragma once
 
 #include "tiermap/access_source.hpp"  // IWYU pragma: export

@@ -23,6 +23,7 @@ import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 from memory_limit import LimitUnavailable, MemoryLimit  # noqa: E402
+from measurement import drop_file_cache  # noqa: E402
 
 MIB = 1 << 20
 #: The interpreter, numpy and the batch: beside the data, the same for all.
@@ -91,16 +92,9 @@ def work(options, module, advice):
     print(json.dumps({"rows_per_second": go_on(options.seconds)}))
 
 
-def drop_page_cache(path):
-    descriptor = os.open(path, os.O_RDONLY)
-    os.fsync(descriptor)
-    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    os.close(descriptor)
-
-
 def run(options, name):
     """One round of one system, under the limit."""
-    drop_page_cache(options.data)
+    drop_file_cache(options.data)
     budget = int(options.mebibytes * MIB / options.ratio)
     module, advice = SYSTEMS[name]
     command = [sys.executable, __file__, "--data", options.data, "--mebibytes", options.mebibytes, "--row-bytes",

@@ -30,5 +30,6 @@ void bind_channel_store(nanobind::module_& module);
 void bind_cache(nanobind::module_& module);
 void bind_region(nanobind::module_& module);
 void bind_address_space(nanobind::module_& module);
+void bind_heap(nanobind::module_& module);
 
 }  // namespace tiermap::python

@@ -27,4 +27,5 @@ NB_MODULE(_core, module) {
   tiermap::python::bind_cache(module);
   tiermap::python::bind_region(module);
   tiermap::python::bind_address_space(module);
+  tiermap::python::bind_heap(module);
 }

@@ -5,18 +5,22 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "bindings.hpp"
+#include "platform/page_sizes.hpp"
 #include "released_gil.hpp"
 #include "row_prefetch.hpp"
 #include "tiermap/error.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -28,10 +32,16 @@ namespace {
 using Ranges = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 using Rows = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
+/// How many regions there are, those included that nobody has any more and that are still being written.
+struct RegionCount {
+  std::atomic<std::int64_t> value{0};
+};
+
 struct MappedRegion {
   Region region;
   RegionOptions options;
   pid_t owner = ::getpid();
+  std::shared_ptr<RegionCount> count;  ///< Null if it is in none.
 
   MappedRegion(Region mapped, const RegionOptions& with) : region(std::move(mapped)), options(with) {}
   MappedRegion(const MappedRegion&) = delete;
@@ -39,6 +49,14 @@ struct MappedRegion {
 
   // Writes back what is dirty, which takes as long as the disk does: other Python threads go on meanwhile.
   ~MappedRegion() {
+    unmap();
+    if (count != nullptr) {
+      --count->value;
+    }
+  }
+
+ private:
+  void unmap() {
     if (!region || ::getpid() != owner) {
       return;
     }
@@ -84,12 +102,10 @@ RegionOptions region_options(bool writable, bool private_copy, std::uint64_t off
   return options;
 }
 
-constexpr std::uint64_t kernel_page_bytes = 4096;
-
 /// The largest page of which whole ones end where the region's address space did. In fault mode kernel, regions take
 /// whole pages; the parent's may have ended before, and what lies behind it is the child's too.
 std::uint64_t page_size_that_fits(const Region& region) {
-  const std::uint64_t held = (region.size() + kernel_page_bytes - 1) / kernel_page_bytes * kernel_page_bytes;
+  const std::uint64_t held = round_up(region.size(), kernel_page_bytes);
   std::uint64_t page = region.page_size_bytes();
   while (page > kernel_page_bytes && held % page != 0) {
     page /= 2;
@@ -165,6 +181,11 @@ void bind_region(nb::module_& module) {
       .def("wait", &wait)
       .def("wait_without_signals", &Prefetch::wait, Released())
       .def_prop_ro("done", &Prefetch::done);
+  nb::class_<RegionCount>(module, "RegionCount")
+      .def(nb::init<>())
+      .def_prop_rw(
+          "value", [](const RegionCount& self) { return self.value.load(); },
+          [](RegionCount& self, std::int64_t value) { self.value.store(value); });
   nb::class_<MappedRegion>(module, "Region", nb::type_slots(region_slots), nb::is_weak_referenceable())
       .def(
           "__init__",
@@ -189,6 +210,13 @@ void bind_region(nb::module_& module) {
       .def("statistics", [](const MappedRegion& self) { return statistics_dict(self.region.statistics()); })
       .def_prop_ro("dirty_bytes", [](const MappedRegion& self) { return self.region.statistics().dirty_bytes; })
       .def_prop_ro("resident_bytes", [](const MappedRegion& self) { return self.region.statistics().resident_bytes; })
+      .def(
+          "count_in",
+          [](MappedRegion& self, std::shared_ptr<RegionCount> count) {
+            ++count->value;
+            self.count = std::move(count);
+          },
+          nb::arg("count"))
       .def("map_again", &map_again, nb::arg("cache"), nb::arg("store"), Released())
       .def("prefetch", &prefetch, nb::arg("ranges"), Released())
       .def("prefetch_rows", &prefetch_rows, nb::arg("offset"), nb::arg("stride"), nb::arg("row_bytes"), nb::arg("rows"),

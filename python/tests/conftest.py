@@ -12,6 +12,8 @@ import pytest
 
 MIB = 1 << 20
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+#: heap_writer.cpp, built; None where the tests are run by hand and it is not named.
+HEAP_WRITER = os.environ.get("TIERMAP_HEAP_WRITER")
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +45,11 @@ def rows(tmp_path):
     values = known(4096 * 300, np.float32).reshape(4096, 300)
     np.save(path, values)
     return path, values
+
+
+def write_heap(mode, path):
+    """Runs the program that writes heaps; its exit status."""
+    return subprocess.run([HEAP_WRITER, mode, str(path)], check=False, timeout=100).returncode
 
 
 class Ended:

@@ -1,5 +1,9 @@
 """Libraries that take arrays, on a mapped one. Each is skipped by name where it is not installed."""
 
+import os
+import shutil
+import tempfile
+
 import numpy as np
 import pytest
 
@@ -64,6 +68,29 @@ def test_joblib_workers_open_it_where_they_are(rows, backend):
     means = joblib.Parallel(n_jobs=2, backend=backend, max_nbytes=1000)(
         joblib.delayed(mean_of)(array[start:start + 1024]) for start in range(0, 4096, 1024))
     assert means == [(float(np.mean(values[start:start + 1024])), "Array") for start in range(0, 4096, 1024)]
+
+
+def test_ray_workers_open_it_where_they_are(rows, monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    ray = pytest.importorskip("ray")
+    path, values = rows
+    array = tiermap.map(path, budget="1MiB")
+    # Not tmp_path: the path of a socket in there has to be short.
+    folder = tempfile.mkdtemp(prefix="ray-")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=80 << 20, _temp_dir=folder)
+    try:
+        @ray.remote
+        def mean(part):
+            return float(np.mean(part)), type(part).__name__, os.getpid()
+
+        parts = ray.get([mean.remote(array[start:start + 1024]) for start in range(0, 4096, 1024)])
+    finally:
+        ray.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
+    assert [part[:2] for part in parts] == [(float(np.mean(values[start:start + 1024])), "Array")
+                                            for start in range(0, 4096, 1024)]
+    assert os.getpid() not in [part[2] for part in parts]
 
 
 def test_mini_batch_k_means_finds_the_clusters(clusters):

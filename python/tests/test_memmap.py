@@ -3,6 +3,7 @@
 import gc
 import os
 import shutil
+import tempfile
 
 import numpy as np
 import pytest
@@ -128,3 +129,20 @@ def test_one_import_line(tmp_path, script):
     assert outputs[0] == outputs[1]
     assert (tmp_path / "numpy.bin").read_bytes() == (tmp_path / "tiermap.bin").read_bytes()
     shutil.rmtree(tmp_path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_takes_open_files_without_a_name(tmp_path, kind):
+    with tempfile.TemporaryFile() as file:
+        file.write(bytes(range(100)))
+        file.flush()
+        array = kind(file, mode="r+")
+        array[3] = 77
+        array.flush()
+        assert os.pread(file.fileno(), 5, 0) == bytes([0, 1, 2, 77, 4])
+    path = tmp_path / "gone.bin"
+    with open(path, "wb+") as file:
+        file.write(bytes(range(100)))
+        file.flush()
+        path.unlink()
+        assert kind(file, mode="r")[99] == 99

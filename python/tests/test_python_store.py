@@ -201,3 +201,34 @@ def test_a_store_that_cannot_be_pickled_says_so_to_spawn(numbers):
     store.lock = threading.Lock()
     with pytest.raises(TypeError, match="pickle"):
         tiermap.map(store, start="spawn")
+
+
+def test_threads_map_stores_at_once_while_others_fork(program):
+    """The process of one store, or any other, keeps nothing open that the end of another's start waits for."""
+    ended = program("""
+        import multiprocessing, threading, time
+        import numpy as np
+        import tiermap
+        class Ones:
+            size = 4096
+            def read_into(self, offset, buffer):
+                buffer[:] = b"\\1" * len(buffer)
+        def map_some():
+            for _ in range(5):
+                sums.append(int(tiermap.map(Ones(), cache=cache).sum()))
+        cache = tiermap.Cache("4MiB")
+        sums = []
+        context = multiprocessing.get_context("fork")
+        threads = [threading.Thread(target=map_some) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        others = [context.Process(target=time.sleep, args=(5,)) for _ in range(4)]
+        for other in others:
+            other.start()
+        for thread in threads:
+            thread.join()
+        print(sums == [4096] * 20, all(other.is_alive() for other in others))
+        for other in others:
+            other.kill()
+        """, timeout=60)
+    assert ended.output == "True True\n", ended

@@ -1,6 +1,7 @@
 """One file mapped more than once in one process: no write is lost, or it is refused."""
 
 import gc
+import threading
 import time
 
 import numpy as np
@@ -171,3 +172,23 @@ def test_a_reader_from_before_sees_what_was_written_after_flush_and_drop(numbers
     writer.flush()
     reader.drop()
     assert reader[0] == -9
+
+
+def test_mapped_again_while_it_is_being_written_back(zeros):
+    """Who maps a file whose last array has just gone sees what that held, and does not undo it."""
+    path = zeros(64 << 10)
+    rounds = 100
+
+    def count(own):
+        for _ in range(rounds):
+            array = tiermap.map(path, np.uint8, mode="r+")
+            array[own] += 1
+            del array
+
+    threads = [threading.Thread(target=count, args=(own,)) for own in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    gc.collect()
+    assert tiermap.map(path, np.uint8)[:5].tolist() == [rounds] * 4 + [0]

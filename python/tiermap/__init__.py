@@ -11,6 +11,8 @@ from tiermap import _fork as _fork
 from tiermap import _shutdown as _shutdown
 from tiermap._array import Array
 from tiermap._cache import Cache, default_cache
+from tiermap._heap import Heap, open_heap
+from tiermap._heap_values import HeapObject
 from tiermap._map import map
 from tiermap._memmap import memmap
 from tiermap._operations import advise, blocks, drop, flush, pin, prefetch, stats, sync, unpin
@@ -22,6 +24,8 @@ __version__: str = _core.version
 __all__ = [
     "Array",
     "Cache",
+    "Heap",
+    "HeapObject",
     "Statistics",
     "Store",
     "StoreFailure",
@@ -33,6 +37,7 @@ __all__ = [
     "flush",
     "map",
     "memmap",
+    "open_heap",
     "pin",
     "prefetch",
     "stats",

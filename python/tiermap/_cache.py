@@ -113,7 +113,13 @@ class Cache:
     @property
     def mappings(self) -> List[Mapping]:
         """The regions it serves now."""
-        return list(self._mappings)
+        with _lock:
+            return list(self._mappings)
+
+    def note_mapping(self, mapping: Mapping) -> None:
+        """It is served by this cache from now on."""
+        with _lock:
+            self._mappings.add(mapping)
 
     @property
     def closed(self) -> bool:
@@ -139,7 +145,7 @@ class Cache:
         OSError
             If something could not be written: it stays in memory and changed.
         """
-        mappings = [mapping for mapping in self._mappings if mapping.writes_to_store]
+        mappings = [mapping for mapping in self.mappings if mapping.writes_to_store]
         total = sum(mapping.size for mapping in mappings)
         done = 0
         for mapping in mappings:
@@ -148,7 +154,7 @@ class Cache:
 
     def drop(self) -> None:
         """Gives the memory of all its arrays back; what is dirty is written first."""
-        for mapping in self._mappings:
+        for mapping in self.mappings:
             mapping.advise("dont_need", 0, mapping.size)
 
     def close(self) -> None:
@@ -199,7 +205,7 @@ def start(options: Dict[str, Any]) -> _core.Cache:
     if core.fault_mode != "self-serving" or "asked for" in core.fault_mode_reason:
         return core
     # System calls on what is not in memory fail either way here; messages leave SIGBUS to the program.
-    reason = core.fault_mode_reason
+    reason = core.fault_mode_reason.partition("; ")[2]  # What was tried, behind what another mode would mean.
     core.release()
     warnings.warn(f"system calls that are handed pages which are not in memory fail with EFAULT here ({reason}): "
                   "arr.tofile() and the like need a copy", RuntimeWarning, stacklevel=4)

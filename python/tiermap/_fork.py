@@ -28,6 +28,12 @@ def before() -> None:
             mapping.sync_range(0, mapping.size)
         except (OSError, ValueError) as error:
             say(f"{mapping!r} could not be written before fork(), the child sees older data: {error}")
+    _forking_for_a_store.starting().acquire()
+
+
+def after_in_parent() -> None:
+    if not _forking_for_a_store.is_announced():
+        _forking_for_a_store.starting().release()
 
 
 def after_in_child() -> None:
@@ -35,6 +41,7 @@ def after_in_child() -> None:
     _core.forget_releases()
     if _forking_for_a_store.is_announced():
         return
+    _forking_for_a_store.after_fork_in_child()
     _cache.after_fork_in_child()
     _mapping.after_fork_in_child()
     mappings = []
@@ -97,4 +104,4 @@ def write_all() -> List[str]:
     return complaints
 
 
-os.register_at_fork(before=before, after_in_child=after_in_child)
+os.register_at_fork(before=before, after_in_parent=after_in_parent, after_in_child=after_in_child)

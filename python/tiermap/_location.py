@@ -1,12 +1,39 @@
-"""What names the data: a path, a URL, or a store written in Python."""
+"""What names the data: a path, a URL, a heap, or a store written in Python."""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+from dataclasses import dataclass
 from typing import Any, Optional, Tuple
 
+from tiermap import _core
+
 SCHEME = re.compile(r"^(file|sparse|concat|memory):", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class HeapPlace:
+    """A heap in one of its states: whoever opens it again finds that or nothing."""
+
+    path: str  # Absolute.
+    identity: int
+    generation: int
+
+    def open(self) -> _core.Heap:
+        """Opened anew, for reading.
+
+        Raises
+        ------
+        OSError
+            ESTALE, if it has been changed; and what else opening a heap raises.
+        """
+        heap = _core.Heap(self.path)
+        if (heap.identity, heap.generation) != (self.identity, self.generation):
+            raise OSError(errno.ESTALE, f"heap {self.path} has been changed since an array of it was sent: open it "
+                                        "with tiermap.open_heap(), or keep the array while others are to find it")
+        return heap
 
 
 def source_of(where: Any) -> Any:
@@ -50,6 +77,8 @@ def is_npy(source: Any) -> bool:
 
 def key_of(source: Any) -> Tuple[Any, ...]:
     """Equal for two names of the same bytes, as far as can be told."""
+    if isinstance(source, HeapPlace):
+        return ("heap", source)
     if not isinstance(source, str):
         return ("object", id(source))
     path = path_of(source)
@@ -66,3 +95,10 @@ def key_of(source: Any) -> Tuple[Any, ...]:
 def reopens(source: Any) -> bool:
     """Whether another process that opens it sees the same bytes."""
     return not (isinstance(source, str) and source.lower().startswith("memory:"))
+
+
+def name_of(source: Any) -> str:
+    """For messages."""
+    if isinstance(source, HeapPlace):
+        return f"heap {source.path}"
+    return source if isinstance(source, str) else type(source).__name__

@@ -15,7 +15,7 @@ import numpy as np
 from tiermap import _core, _dask, _mapping, _npy, _python_store
 from tiermap._array import Array, Origin, attach
 from tiermap._cache import Cache, default_cache
-from tiermap._location import is_npy, key_of, path_of, reopens, source_of
+from tiermap._location import is_npy, key_of, name_of, path_of, reopens, source_of
 from tiermap._mapping import Mapping, Recipe
 from tiermap._operations import shape_of
 from tiermap._page_size import MIB, Size, choose_page_size, parse_page_size, parse_size
@@ -131,7 +131,7 @@ def map_as(kind: type, where: Any, dtype: Any, shape: Any, mode: str, budget: Op
            read_ahead: Optional[Size], advice: str, overwrite: bool, start: str, extend: bool = False) -> Any:
     """map() for a class of arrays. ``extend`` lets a file grow to what the shape asks for."""
     if mode not in MODES:
-        raise ValueError(f"mode {mode!r} is unknown: choose r, r+, w+ or c")
+        raise ValueError(f"mode {mode!r} is unknown: choose r, r+, w, w+ or c")
     mode = MODES[mode]
     if order not in ("C", "F"):
         raise ValueError(f"order {order!r} is unknown: choose C or F")
@@ -206,10 +206,6 @@ def checked_dtype(dtype: Any) -> np.dtype:
     if made.itemsize == 0:
         raise ValueError(f"dtype {made} has elements of no bytes: give its size, such as S8 or U8")
     return made
-
-
-def name_of(source: Any) -> str:
-    return source if isinstance(source, str) else type(source).__name__
 
 
 def create(source: Any, dtype: Optional[np.dtype], shape: Optional[Tuple[int, ...]], offset: int, order: str,

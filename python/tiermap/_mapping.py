@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import threading
+import time
 import weakref
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from tiermap import _core, _python_store
 from tiermap._cache import Cache
-from tiermap._location import key_of, path_of
+from tiermap._location import HeapPlace, key_of, name_of, path_of
 
 #: sync() and prefetch() go forward by this much where someone wants to be told.
 PIECE = 64 << 20
@@ -25,14 +26,17 @@ _lock = threading.RLock()  # A signal handler may map too.
 _finding = threading.RLock()  # From looking for a mapping until there is one: two for one file would go apart.
 _live: "weakref.WeakSet[Mapping]" = weakref.WeakSet()
 _by_key: "Dict[Key, weakref.WeakSet[Mapping]]" = {}
+#: Those that write, and whose last array may have gone: they are being written back then, without the interpreter's lock.
+_counts: Dict[Key, _core.RegionCount] = {}
+MOST_SECONDS_TO_END = 600
 
 
 @dataclass(frozen=True)
 class Recipe:
     """All that it takes to map the same bytes again, here or elsewhere."""
 
-    source: Any  # A URL, an absolute path, or a store written in Python.
-    key: Key  # What it is the same as: device and inode of a file, else the URL.
+    source: Any  # A URL, an absolute path, a heap's place, or a store written in Python.
+    key: Key  # What it is the same as: device and inode of a file, a heap's state, else the URL.
     writable: bool
     private_copy: bool
     offset: int
@@ -50,6 +54,8 @@ class Recipe:
 
     def open(self) -> _core.Store:
         """The store, opened anew."""
+        if isinstance(self.source, HeapPlace):
+            return self.source.open().store
         if not isinstance(self.source, str):
             return _python_store.start(self.source, self.writes_to_store, self.page_size or 1 << 20, self.start)
         return _core.open_store(self.source, "write" if self.writes_to_store else "read")
@@ -75,8 +81,12 @@ class Mapping(_core.Region):
             _live.add(self)
             for gone in [key for key, known in _by_key.items() if not known] if len(_by_key) > 2 * len(_live) else []:
                 del _by_key[gone]
+                if gone in _counts and _counts[gone].value == 0:
+                    del _counts[gone]
+            if self.writes_to_store:
+                self.count_in(_counts.setdefault(recipe.key, _core.RegionCount()))
             _by_key.setdefault(recipe.key, weakref.WeakSet()).add(self)
-            cache._mappings.add(self)
+            cache.note_mapping(self)
 
     @property
     def writes_to_store(self) -> bool:
@@ -144,8 +154,7 @@ class Mapping(_core.Region):
 
     def __repr__(self) -> str:
         kind = "private copy" if self.recipe.private_copy else "writable" if self.recipe.writable else "read-only"
-        name = self.recipe.source if isinstance(self.recipe.source, str) else type(self.recipe.source).__name__
-        return (f"<tiermap mapping of {name}, {_core.format_size(self.size)}, {kind}, pages of "
+        return (f"<tiermap mapping of {name_of(self.recipe.source)}, {_core.format_size(self.size)}, {kind}, pages of "
                 f"{_core.format_size(self.page_size)}>")
 
 
@@ -170,6 +179,7 @@ def find(key: Key, offset: int, length: int, writable: bool, cache: Optional[Cac
     Two copies of written bytes would go apart. So a region that is written serves everyone; one that is only read
     serves readers who have not asked for another cache.
     """
+    await_ends(key)
     # Writers first: what a reader from before has may be older.
     for mapping in sorted(shared_mappings(key), key=lambda known: not known.recipe.writable):
         if not mapping.covers(offset, length):
@@ -177,6 +187,25 @@ def find(key: Key, offset: int, length: int, writable: bool, cache: Optional[Cac
         if mapping.recipe.writable or not writable and (cache is None or mapping.cache is cache):
             return mapping
     return None
+
+
+def await_ends(key: Key) -> None:
+    """Waits until what nobody has any more is written: whoever maps it again is to see that, and not to undo it.
+
+    Raises
+    ------
+    OSError
+        EBUSY, if that takes ten minutes.
+    """
+    deadline = time.monotonic() + MOST_SECONDS_TO_END
+    while True:
+        with _lock:
+            count = _counts.get(key)
+            if count is None or count.value <= sum(mapping.writes_to_store for mapping in list(_by_key.get(key, ()))):
+                return
+        if time.monotonic() > deadline:
+            raise OSError(errno.EBUSY, "an array of the same file that was given up is still being written: try again")
+        time.sleep(0.001)
 
 
 def shared_mappings(key: Key) -> List[Mapping]:
@@ -217,6 +246,7 @@ def replacing(source: Any, size: int) -> Iterator[None]:
     OSError
         EBUSY, if one that writes would not fit the new contents.
     """
+    await_ends(key_of(source))
     live = [mapping for mapping in shared_mappings(key_of(source)) if not mapping.through_kernel]
     for mapping in live:
         fits = path_of(source) is not None and mapping.recipe.offset == 0 and mapping.size == size
@@ -256,3 +286,5 @@ def after_fork_in_child() -> None:
     """Another thread may have held the lock when this process was forked."""
     global _lock, _finding
     _lock, _finding = threading.RLock(), threading.RLock()
+    for key, count in _counts.items():  # Who was ending one is not here.
+        count.value = sum(mapping.writes_to_store for mapping in list(_by_key.get(key, ())))

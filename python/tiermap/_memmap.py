@@ -13,6 +13,18 @@ from tiermap._map import MODES, map_as
 from tiermap._page_size import Size
 
 
+def path_of_file(file: Any) -> str:
+    """A path that leads to an open file: its name's, or, where it has none any more, its descriptor's."""
+    if isinstance(file.name, (str, bytes)):
+        path = os.path.abspath(os.fsdecode(file.name))
+        try:
+            if os.path.samestat(os.stat(path), os.fstat(file.fileno())):
+                return path
+        except OSError:
+            pass
+    return f"/proc/self/fd/{file.fileno()}"
+
+
 class memmap(Array):
     """``numpy.memmap`` under a memory budget: one import line changes a script.
 
@@ -51,7 +63,7 @@ class memmap(Array):
         if hasattr(filename, "read") and hasattr(filename, "name"):
             if hasattr(filename, "flush"):
                 filename.flush()
-            filename = os.path.abspath(filename.name)
+            filename = path_of_file(filename)
         if MODES.get(mode) == "w+" and shape is None:
             raise ValueError("shape must be given if mode == 'w+'")
         return map_as(subtype, filename, dtype, shape, mode, budget, page_size, offset=offset, order=order,

@@ -6,8 +6,10 @@ no code that wants that lock may be on the page's way: a store written in Python
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
+import signal
 import socket
 import subprocess
 import sys
@@ -82,27 +84,31 @@ def start(store: Any, writable: bool, page_size: int, how: str) -> _core.Channel
     threads = int(getattr(store, "threads", 1))
     if not 1 <= threads <= 64:
         raise ValueError(f"{name}.threads is {threads}: choose 1 to 64")
-    ends = Ends(threads, min(max(page_size, LEAST_SLOT_BYTES), MOST_SLOT_BYTES))
-    ours_control, their_control = pair()
-    report, told = os.pipe()
     process = 0
-    try:
-        begin = fork if how == "fork" else spawn
-        process = begin(store, ends, ours_control, their_control, report, told)
-        os.close(told)
-        told = -1
-        size = size_reported(name, report)
-    except BaseException:
-        ends.close_ours()
-        ours_control.close()
-        if told >= 0:
-            os.close(told)
-        if process > 0:
+    with contextlib.ExitStack() as kept:
+        with _forking_for_a_store.starting():
+            ends = Ends(threads, min(max(page_size, LEAST_SLOT_BYTES), MOST_SLOT_BYTES))
+            ours_control, their_control = pair()
+            report, told = os.pipe()
+            kept.callback(os.close, report)
+            try:
+                begin = fork if how == "fork" else spawn
+                process = begin(store, ends, ours_control, their_control, report, told)
+            except BaseException:
+                ends.close_ours()
+                ours_control.close()
+                raise
+            finally:
+                close_all([*ends.theirs, their_control])
+                os.close(told)
+        try:
+            size = size_reported(name, report)
+        except BaseException:
+            ends.close_ours()
+            ours_control.close()
+            os.kill(process, signal.SIGKILL)  # Nobody waits for what it does in open().
             os.waitpid(process, 0)
-        raise
-    finally:
-        close_all([*ends.theirs, their_control])
-        os.close(report)
+            raise
     return ends.store(ours_control.detach(), process, size, writable, name)
 
 

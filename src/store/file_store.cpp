@@ -135,6 +135,14 @@ int FileStore::resize(std::uint64_t bytes) {
   return 0;
 }
 
+int FileStore::punch(std::uint64_t offset, std::uint64_t bytes) {
+  if (!writable_) {
+    return -EROFS;
+  }
+  const std::uint64_t size = size_bytes();
+  return offset >= size || bytes == 0 ? 0 : punch_hole(file_.buffered(), offset, std::min(bytes, size - offset));
+}
+
 bool FileStore::locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& extent) const noexcept {
   if (bytes == 0 || offset > largest_file_bytes || bytes > largest_file_bytes) {
     return false;

@@ -33,6 +33,7 @@ class FileStore final : public Store {
   /// After a failure every later flush() fails alike: the kernel has dropped what it could not write.
   int flush() override;
   int resize(std::uint64_t bytes) override;
+  int punch(std::uint64_t offset, std::uint64_t bytes) override;
   bool locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& extent) const noexcept override;
   bool locate_write(std::uint64_t offset, std::uint64_t bytes, Extent& extent) noexcept override;
   std::uint32_t direct_alignment() const override { return file_.read_alignment(); }

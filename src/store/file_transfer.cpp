@@ -101,6 +101,15 @@ std::int64_t write_fully(int descriptor, const void* buffer, std::size_t bytes, 
   return static_cast<std::int64_t>(done);
 }
 
+int punch_hole(int descriptor, std::uint64_t offset, std::uint64_t bytes) noexcept {
+  int result = 0;
+  do {
+    result = ::fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                         static_cast<off_t>(bytes));
+  } while (result != 0 && errno == EINTR);
+  return result == 0 ? 0 : -errno;
+}
+
 int synchronise(int descriptor, bool whole) noexcept {
   int result = 0;
   do {

@@ -25,6 +25,10 @@ std::int64_t write_fully(int descriptor, const void* buffer, std::size_t bytes, 
 /// fdatasync(), or fsync() when `whole`; 0 or a negative errno value.
 int synchronise(int descriptor, bool whole) noexcept;
 
+/// Gives the room of a range back and leaves zeros there; the length stays. 0 or a negative errno value, -ENOTSUP where
+/// the file system has no holes.
+int punch_hole(int descriptor, std::uint64_t offset, std::uint64_t bytes) noexcept;
+
 /// Opens for direct I/O the file that `like` has open, by its `path` seen from `directory` (AT_FDCWD for none). Invalid
 /// where the file system refuses, where it wants an alignment above 4096, or when the path names another file by now.
 FileDescriptor open_direct(int directory, const std::string& path, int like, bool writable);

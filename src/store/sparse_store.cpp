@@ -293,6 +293,28 @@ int SparseStore::resize(std::uint64_t bytes) {
   return result;
 }
 
+/// A segment that is absent is zeros already.
+int SparseStore::punch(std::uint64_t offset, std::uint64_t bytes) {
+  if (!writable_) {
+    return -EROFS;
+  }
+  const std::uint64_t size = size_bytes();
+  const std::uint64_t end = offset + std::min(bytes, size - std::min(size, offset));
+  for (std::uint64_t at = offset; at < end;) {
+    const std::uint64_t within = at % segment_bytes_;
+    const std::uint64_t take = std::min(end - at, segment_bytes_ - within);
+    const std::uint64_t index = at / segment_bytes_;
+    if (const int descriptor = descriptor_of(index); descriptor >= 0) {
+      used_[static_cast<std::size_t>(index)].store(1, std::memory_order_release);
+      if (const int result = punch_hole(descriptor, within, take); result != 0) {
+        return result;
+      }
+    }
+    at += take;
+  }
+  return 0;
+}
+
 /// Gives the room of what lies past `size` back and leaves zeros. Files are emptied, not removed: a descriptor that was
 /// handed out stays good.
 int SparseStore::discard_past(std::uint64_t size) noexcept {

@@ -48,6 +48,7 @@ class SparseStore final : public Store {
   int flush() override;
   /// Raises the capacity too when `bytes` is above it; lowering the size gives the room back and keeps the capacity.
   int resize(std::uint64_t bytes) override;
+  int punch(std::uint64_t offset, std::uint64_t bytes) override;
   bool locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& extent) const noexcept override;
   bool locate_write(std::uint64_t offset, std::uint64_t bytes, Extent& extent) noexcept override;
   std::uint32_t direct_alignment() const override { return static_cast<std::uint32_t>(alignment_); }

@@ -13,6 +13,10 @@ int Store::resize(std::uint64_t) {
   return -ENOTSUP;
 }
 
+int Store::punch(std::uint64_t, std::uint64_t) {
+  return -ENOTSUP;
+}
+
 bool Store::locate_read(std::uint64_t, std::uint64_t, Extent&) const noexcept {
   return false;
 }

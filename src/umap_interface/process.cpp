@@ -121,7 +121,7 @@ void Process::make_cache(const Settings& settings) {
   if (cache_ == nullptr) {
     std::unique_ptr<Cache> made = cache_with(settings.cache_options());
     log(made->fault_mode() == FaultMode::notify ? LogLevel::info : LogLevel::warning,
-        "a buffer of " + format_size(made->budget_bytes()) + ", fault mode " + made->fault_mode_reason());
+        "a buffer of " + format_size_rounded(made->budget_bytes()) + ", fault mode " + made->fault_mode_reason());
     cache_ = std::move(made);
     const std::lock_guard held(settings_mutex_);
     in_effect_ = settings;

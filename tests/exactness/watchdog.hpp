@@ -18,7 +18,11 @@ namespace tiermap {
 class Watchdog {
  public:
   Watchdog(std::string what, std::chrono::seconds patience) : what_(std::move(what)), patience_(patience) {
+    // Returns when its thread only waits: a child that is forked while another thread allocates may never allocate
+    // itself, as the memory of AddressSanitizer is locked in it for ever.
+    std::unique_lock held(mutex_);
     thread_ = std::thread([this] { watch(); });
+    changed_.wait(held, [this] { return watching_; });
   }
   ~Watchdog() {
     {
@@ -38,6 +42,8 @@ class Watchdog {
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
     std::unique_lock held(mutex_);
+    watching_ = true;
+    changed_.notify_all();
     if (!changed_.wait_for(held, patience_, [this] { return done_; })) {
       std::fprintf(stderr, "HANG: %s: not finished after %lld s\n", what_.c_str(),
                    static_cast<long long>(patience_.count()));
@@ -49,6 +55,7 @@ class Watchdog {
   const std::chrono::seconds patience_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  bool watching_ = false;
   bool done_ = false;
   std::thread thread_;
 };

@@ -107,6 +107,29 @@ static void remap(void) {
   printf("%llx\n", (unsigned long long)file_checksum(descriptor));
 }
 
+/// As many mappings as are served at once, of which the first grows.
+static void remap_among_many(void) {
+  enum { count = 1024, window_bytes = 64 << 10 };
+  static unsigned char* windows[count];
+  int descriptor = make_file();
+  for (int index = 0; index < count; ++index) {
+    windows[index] = map_file(descriptor, window_bytes, PROT_READ, MAP_SHARED, 0);
+  }
+  // Something behind it, so that it has to move.
+  mmap(windows[0] + window_bytes, window_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  windows[0] = mremap(windows[0], window_bytes, 2 * window_bytes, MREMAP_MAYMOVE);
+  check("larger", windows[0] != MAP_FAILED && windows[0][2 * window_bytes - 1] == known_byte(2 * window_bytes - 1));
+  int unmapped = 0;
+  for (int index = 1; index < count; ++index) {
+    unmapped += munmap(windows[index], window_bytes) == 0;
+  }
+  printf("%d unmapped\n", unmapped);
+  const unsigned char changed = windows[0][9] ^ 1;
+  check("written", pwrite(descriptor, &changed, 1, 9) == 1 && windows[0][9] == changed);
+  check("unmapped", munmap(windows[0], 2 * window_bytes) == 0);
+  printf("where it was: %s\n", try_read(windows[0]));
+}
+
 static void synchronise(void) {
   int descriptor = make_file();
   unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
@@ -184,6 +207,9 @@ static void in_memory(void) {
   unsigned char there[(1 << 20) / page_bytes];
   checksum(memory, 1 << 20);
   checksum(memory, 1 << 20);
+  volatile unsigned char touched = memory[0];
+  touched = memory[200 * page_bytes];
+  (void)touched;
   int result = mincore(memory, 1 << 20, there);
   check("mincore", result == 0 && (there[0] & 1) != 0 && (there[200] & 1) != 0);
 }
@@ -265,6 +291,7 @@ const struct test_case address_cases[] = {
     {"unmap_spanning", unmap_spanning},
     {"fixed", fixed},
     {"remap", remap},
+    {"remap_among_many", remap_among_many},
     {"synchronise", synchronise},
     {"advise", advise},
     {"protect", protect},

@@ -44,5 +44,6 @@ struct test_case {
 extern const struct test_case address_cases[];
 extern const struct test_case file_cases[];
 extern const struct test_case process_cases[];
+extern const struct test_case passing_cases[];
 
 #endif

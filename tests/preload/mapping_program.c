@@ -7,7 +7,7 @@
 static const char* path;
 static sigjmp_buf escape;
 
-static const struct test_case* const all_cases[] = {address_cases, file_cases, process_cases};
+static const struct test_case* const all_cases[] = {address_cases, file_cases, process_cases, passing_cases};
 
 const char* file_path(void) {
   return path;

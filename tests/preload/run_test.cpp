@@ -29,11 +29,24 @@ class RunTest : public ::testing::Test {
   }
   /// A case that maps a file of 4 MiB.
   std::string mapping_case() const { return program + " read_shared " + runs_.path("file"); }
-  static bool can_serve() {
-    const UserfaultfdProbe probe = probe_userfaultfd();
-    return probe.available && !probe.user_mode_only;
-  }
   ProgramRuns runs_;
+};
+
+class ServedRunTest : public RunTest {
+ protected:
+  void SetUp() override {
+    const UserfaultfdProbe probe = probe_userfaultfd();
+    if (!probe.available || probe.user_mode_only) {
+      GTEST_SKIP() << "programs are served by userfaultfd messages, which this machine refuses";
+    }
+  }
+  /// Of a Python program that ends well, with a buffer of 16 MiB and what fits left to the kernel.
+  std::string report_of_python(const std::string& source) const {
+    std::ofstream(runs_.path("program.py")) << source;
+    const ProgramResult result = runs_.served("/usr/bin/python3 program.py", "--buffer 16MiB");
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    return result.report;
+  }
 };
 
 TEST_F(RunTest, ExitCodesAndStreamsAreTheProgramsOwn) {
@@ -51,9 +64,12 @@ TEST_F(RunTest, SaysWhatCannotBeRun) {
   expect_refusal("-- no-such-program-anywhere", 127, "not found");
   expect_refusal("-- /etc/passwd", 126, "cannot be run");
   expect_refusal("", 2, "COMMAND");
-  expect_refusal("--buffer 5parsecs -- true", 2, "5parsecs");
-  expect_refusal("--page-size 5000 -- true", 2, "5000");
-  expect_refusal("--policy newest -- true", 2, "newest");
+  expect_refusal("--buffer 5parsecs -- true", 2, "--buffer '5parsecs'");
+  expect_refusal("--buffer '' -- true", 2, "--buffer ''");
+  expect_refusal("--page-size 5000 -- true", 2, "--page-size '5000'");
+  expect_refusal("--policy newest -- true", 2, "--policy 'newest'");
+  expect_refusal("--bufer 1GiB -- true", 2, "unknown option '--bufer'");
+  expect_refusal("true --verbos", 2, "unknown option '--verbos'");
   expect_refusal("--minimum-size some -- true", 2, "some");
 }
 
@@ -91,10 +107,7 @@ TEST_F(RunTest, ProgramsWithOtherRights) {
   expect_refusal("-- " + runs_.path("other"), 2, "other rights");
 }
 
-TEST_F(RunTest, ChoosesWhatIsServed) {
-  if (!can_serve()) {
-    GTEST_SKIP() << "programs are served by userfaultfd messages, which this machine refuses";
-  }
+TEST_F(ServedRunTest, ChoosesWhatIsServed) {
   const auto serves = [&](const std::string& options) {
     const ProgramResult result = run("--serve-all --buffer 16MiB --verbose " + options + " -- " + mapping_case());
     EXPECT_EQ(result.exit_code, 0);
@@ -109,10 +122,7 @@ TEST_F(RunTest, ChoosesWhatIsServed) {
   EXPECT_TRUE(serves("--read-only"));
 }
 
-TEST_F(RunTest, LeavesWhatFitsToTheKernel) {
-  if (!can_serve()) {
-    GTEST_SKIP() << "programs are served by userfaultfd messages, which this machine refuses";
-  }
+TEST_F(ServedRunTest, LeavesWhatFitsToTheKernel) {
   const auto leaves = [&](const std::string& options, const std::string& name = "read_shared") {
     const ProgramResult result =
         run("--verbose --page-size 64KiB " + options + " -- " + program + " " + name + " " + runs_.path("file"));
@@ -125,12 +135,9 @@ TEST_F(RunTest, LeavesWhatFitsToTheKernel) {
   EXPECT_FALSE(leaves("--buffer 1GiB", "write_shared")) << "what can be written may grow";
 }
 
-TEST_F(RunTest, WhatFitsAndWhatIsServedShareTheBuffer) {
-  if (!can_serve()) {
-    GTEST_SKIP() << "programs are served by userfaultfd messages, which this machine refuses";
-  }
+TEST_F(ServedRunTest, WhatFitsAndWhatIsServedShareTheBuffer) {
   // The third is small enough for the half, but not together with the first, which may come again.
-  std::ofstream(runs_.path("maps.py")) << R"(
+  const std::string report = report_of_python(R"(
 import mmap
 for name, size in (("first", 5), ("second", 20), ("third", 4), ("first", 5)):
     with open(name, "wb") as file:
@@ -138,20 +145,15 @@ for name, size in (("first", 5), ("second", 20), ("third", 4), ("first", 5)):
     with open(name, "rb") as file:
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         assert sum(data[::4096]) == size * size * 256
-)";
-  const ProgramResult result = runs_.served("/usr/bin/python3 maps.py", "--buffer 16MiB");
-  EXPECT_EQ(result.exit_code, 0) << result.errors;
+)");
   for (const char* part : {"2 mappings served, 24.0 MiB", "budget of 11.0 MiB", "  2: it fits in memory"}) {
-    EXPECT_NE(result.report.find(part), std::string::npos) << result.report;
+    EXPECT_NE(report.find(part), std::string::npos) << report;
   }
 }
 
-TEST_F(RunTest, WhatFitsIsLessBesideAnEngineThatRuns) {
-  if (!can_serve()) {
-    GTEST_SKIP() << "programs are served by userfaultfd messages, which this machine refuses";
-  }
+TEST_F(ServedRunTest, WhatFitsIsLessBesideAnEngineThatRuns) {
   // The engine starts for what can be written; then the buffer is its alone.
-  std::ofstream(runs_.path("maps.py")) << R"(
+  const std::string report = report_of_python(R"(
 import mmap
 for name, size, access in (("first", 4, mmap.ACCESS_WRITE), ("second", 3, mmap.ACCESS_READ)):
     with open(name, "wb") as file:
@@ -159,35 +161,25 @@ for name, size, access in (("first", 4, mmap.ACCESS_WRITE), ("second", 3, mmap.A
     with open(name, "r+b" if access == mmap.ACCESS_WRITE else "rb") as file:
         data = mmap.mmap(file.fileno(), 0, access=access)
         assert sum(data[::4096]) == 0
-)";
-  const ProgramResult result = runs_.served("/usr/bin/python3 maps.py", "--buffer 16MiB");
-  EXPECT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_NE(result.report.find("2 mappings served"), std::string::npos) << result.report;
+)");
+  EXPECT_NE(report.find("2 mappings served"), std::string::npos) << report;
 }
 
-TEST_F(RunTest, WindowsOfALargeFileDoNotFit) {
-  if (!can_serve()) {
-    GTEST_SKIP() << "programs are served by userfaultfd messages, which this machine refuses";
-  }
-  std::ofstream(runs_.path("windows.py")) << R"(
+TEST_F(ServedRunTest, WindowsOfALargeFileDoNotFit) {
+  const std::string report = report_of_python(R"(
 import mmap
 with open("large", "wb") as file:
     file.write(bytes(24 << 20))
 with open("large", "rb") as file:
     windows = [mmap.mmap(file.fileno(), 2 << 20, access=mmap.ACCESS_READ, offset=at << 20) for at in range(0, 24, 2)]
     assert sum(sum(window[::4096]) for window in windows) == 0
-)";
-  const ProgramResult result = runs_.served("/usr/bin/python3 windows.py", "--buffer 16MiB");
-  EXPECT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_NE(result.report.find("12 mappings served"), std::string::npos) << result.report;
+)");
+  EXPECT_NE(report.find("12 mappings served"), std::string::npos) << report;
 }
 
 // What was looked at before is served when it has grown, and nobody maps it any more.
-TEST_F(RunTest, AFileThatTheKernelMappedOnceCanBeServed) {
-  if (!can_serve()) {
-    GTEST_SKIP() << "programs are served by userfaultfd messages, which this machine refuses";
-  }
-  std::ofstream(runs_.path("again.py")) << R"(
+TEST_F(ServedRunTest, AFileThatTheKernelMappedOnceCanBeServed) {
+  const std::string report = report_of_python(R"(
 import mmap
 with open("file", "wb") as file:
     file.write(bytes(1 << 20))
@@ -199,10 +191,25 @@ with open("file", "r+b") as file:
 with open("file", "rb") as file:
     file.seek(31 << 20)
     assert file.read(1) == bytes([7])
-)";
-  const ProgramResult result = runs_.served("/usr/bin/python3 again.py", "--buffer 16MiB");
-  EXPECT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_NE(result.report.find("1 mappings served"), std::string::npos) << result.report;
+)");
+  EXPECT_NE(report.find("1 mappings served"), std::string::npos) << report;
+}
+
+// A pattern that is wrong is seen.
+TEST_F(RunTest, ReportsAlsoWhereNothingIsServed) {
+  const auto report = [&](const std::string& options, const std::string& command) {
+    const ProgramResult result = run("--report " + options + " " + command);
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    EXPECT_NE(result.errors.find("0 mappings served"), std::string::npos) << result.errors;
+    return result.errors;
+  };
+  EXPECT_NE(report("--match '/nowhere/**' --", mapping_case()).find("  1: no --match names it"), std::string::npos);
+  EXPECT_NE(report("--exclude file --", mapping_case()).find("  1: an --exclude names it"), std::string::npos);
+  EXPECT_NE(report("--minimum-size 5MiB --", mapping_case()).find("  1: smaller than --min"), std::string::npos);
+  // It closes standard error before its end; and the word behind --report is the program.
+  EXPECT_NE(report("", "cat /dev/null").find("it mapped no file"), std::string::npos);
+  const std::string one = report("--", "sh -c 'cat /dev/null; exec cat /dev/null'");
+  EXPECT_EQ(one.find("served"), one.rfind("served")) << one;
 }
 
 TEST_F(RunTest, PatternsAreAsInAShell) {
@@ -220,10 +227,7 @@ TEST_F(RunTest, PatternsAreAsInAShell) {
   EXPECT_FALSE(matches("/data", "/data/"));
 }
 
-TEST_F(RunTest, ReportsAndGoesOnInChildren) {
-  if (!can_serve()) {
-    GTEST_SKIP() << "programs are served by userfaultfd messages, which this machine refuses";
-  }
+TEST_F(ServedRunTest, ReportsAndGoesOnInChildren) {
   const ProgramResult result = runs_.served("sh -c '" + mapping_case() + " >first; " + mapping_case() + "'");
   EXPECT_EQ(result.exit_code, 0);
   for (const char* part : {"1 mappings served", "faults; ", "4.00 MiB read", "budget of 16.0 MiB"}) {
@@ -234,10 +238,7 @@ TEST_F(RunTest, ReportsAndGoesOnInChildren) {
   EXPECT_NE(on_standard_error.errors.find("1 mappings served"), std::string::npos);
 }
 
-TEST_F(RunTest, HandsOnWhatTheFileOfOptionsSays) {
-  if (!can_serve()) {
-    GTEST_SKIP() << "programs are served by userfaultfd messages, which this machine refuses";
-  }
+TEST_F(ServedRunTest, HandsOnWhatTheFileOfOptionsSays) {
   std::ofstream(runs_.path("options.yaml")) << "buffer_size: 24MiB\n";
   const ProgramResult result =
       runs_.plain("env TIERMAP_CONFIG=" + runs_.path("options.yaml") + " " + TIERMAP_BINARY_FOLDER +

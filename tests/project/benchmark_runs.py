@@ -31,7 +31,7 @@ PROGRAMS = {name for scenario in SCENARIOS.values() for name in scenario.program
 
 # Stands for every program: notes how it was called, makes the files that are looked for, and says what it measured.
 PRETENDER = """#!/bin/sh
-case " $* " in *" --help "*) echo "--traversal --state"; exit;; esac
+case " $* " in *" --help "*) echo "--traversal --state --heap"; exit;; esac
 echo "${0##*/} $*" >>"${0%/*}/calls"
 made= file= system= whole=
 while [ $# -gt 0 ]; do
@@ -56,6 +56,9 @@ cat <<END
 {"seconds": $seconds, "microseconds_mean": $seconds, "cpu_microseconds_per_fault": $seconds, "operations": 6,
  "bytes_per_second": $rate, "vectors_per_second": $rate, "accesses_per_second": $rate,
  "lookups_per_second": $rate, "kmers_per_second": $rate, "bases_per_second": $rate,
+ "allocate_cpu_nanoseconds": 5, "churn_cpu_nanoseconds": 5, "free_cpu_nanoseconds": 5, "close_milliseconds": 5,
+ "open_milliseconds": 5, "allocate_milliseconds": 5, "checkpoint_milliseconds": 5, "edges": 6, "insert_seconds": 3,
+ "disk_bytes": 7, "taken_bytes": 8, "asked_bytes": 6,
  "edges_per_second": $rate, "teps": $rate, "faults": 5, "minor_faults": 7, "read_bytes": 3145728,
  "file": "$TMPDIR/data", "verified": $right}
 END
@@ -64,6 +67,7 @@ END
 
 # Scenarios that need more than programs, and what they say without.
 NOT_HERE = {"sort-read-ahead": "no loop devices", "unmodified": "lrzip is not installed",
+            "language-model": "build/python/environment is not there",
             "python-gather": "build/python/environment is not there",
             "python-warm": "build/python/environment is not there"}
 

@@ -277,7 +277,8 @@ class Committed(Folder):
                             "repetition"):
                     self.assertIn(key, line, name)
                 for word in line["command"]:
-                    self.assertFalse(word.startswith("/"), f"{name}: {word}")
+                    # Where Debian's packages put their programs is the same on every machine.
+                    self.assertFalse(word.startswith("/") and not word.startswith("/usr/bin/"), f"{name}: {word}")
 
     def test_a_pictures_checksum_can_be_read_back(self):
         if not plots.have_matplotlib():

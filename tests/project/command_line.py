@@ -31,8 +31,9 @@ def check_calls(root):
     for script in known.keys() - seen:
         yield f"nothing calls scripts/{script}: the search for calls is wrong"
     steps = re.search(r"^readonly all_steps=\((.*)\)", tests, re.MULTILINE).group(1).split()
-    if sorted(steps) != sorted(known["test.sh"] - {"all"}):
-        yield f"test.sh: all_steps are {steps}, its functions are for {sorted(known['test.sh'] - {'all'})}"
+    in_all = known["test.sh"] - {"all", "soak"}  # What goes on for hours is a step that is asked for.
+    if sorted(steps) != sorted(in_all):
+        yield f"test.sh: all_steps are {steps}, its functions are for {sorted(in_all)}"
     for preset, folders in re.findall(r"^readonly (\w+)_tests=\((.*)\)", tests, re.MULTILINE):
         if preset not in known["build.sh"]:
             yield f"test.sh: {preset}_tests are for a preset that does not exist"

@@ -27,7 +27,7 @@ TEST(Command, VersionIsTheLibrarys) {
 TEST(Command, HelpNamesEachSubcommand) {
   const CommandResult result = run_tiermap({"--help"});
   EXPECT_EQ(result.exit_code, 0);
-  for (const char* name : {"config", "doctor", "top", "version"}) {
+  for (const char* name : {"config", "doctor", "heap", "top", "version"}) {
     EXPECT_NE(result.output.find(std::string("\n  ") + name + " "), std::string::npos) << name;
     EXPECT_EQ(run_tiermap({name, "--help"}).exit_code, 0);
   }

@@ -3,12 +3,14 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -155,6 +157,8 @@ template <typename Body>
 int status_of_child(Body&& body) {
   const pid_t child = ::fork();
   if (child == 0) {
+    // A watchdog may end the parent while it waits.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     body();
     ::_exit(::testing::Test::HasFailure() ? 1 : 0);
   }

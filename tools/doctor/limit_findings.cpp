@@ -46,8 +46,7 @@ Finding examine_map_count() {
 
 Finding examine_memory(const MachineMemory& memory) {
   const std::string value =
-      fmt::format("{} in all, {} available", format_size_rounded(static_cast<double>(memory.total)),
-                  format_size_rounded(static_cast<double>(memory.available)));
+      fmt::format("{} in all, {} available", format_size_rounded(memory.total), format_size_rounded(memory.available));
   return {limits_section, "memory", Finding::State::good, value, ""};
 }
 
@@ -55,9 +54,8 @@ Finding examine_cgroup(const MachineMemory& memory) {
   if (memory.cgroup_limit == MachineMemory::unlimited) {
     return {limits_section, "cgroup memory", Finding::State::good, "no limit", ""};
   }
-  const std::string value =
-      fmt::format("{}, of which {} is used", format_size_rounded(static_cast<double>(memory.cgroup_limit)),
-                  format_size_rounded(static_cast<double>(memory.cgroup_usage)));
+  const std::string value = fmt::format("{}, of which {} is used", format_size_rounded(memory.cgroup_limit),
+                                        format_size_rounded(memory.cgroup_usage));
   if (memory.usable_bytes() < memory.cgroup_limit / 10) {
     return {limits_section, "cgroup memory", Finding::State::limited, value,
             "raise the control group's limit, or end something in it: a budget of 50% is half of what is left"};

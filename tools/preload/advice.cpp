@@ -11,10 +11,6 @@
 namespace tiermap::preload {
 namespace {
 
-std::string size_of(std::uint64_t bytes) {
-  return format_size_rounded(static_cast<double>(bytes));
-}
-
 /// In tenths of a percent, since this library formats numbers without fmt.
 std::string percent_of(std::uint64_t part, std::uint64_t whole) {
   const std::uint64_t tenths = whole == 0 ? 0 : (part * 1000 + whole / 2) / whole;
@@ -42,10 +38,10 @@ std::string describe(const Statistics& now) {
   return "tiermap: " + std::to_string(faults) + " faults; " +
          percent_of(now[Counter::rescues], std::max<std::uint64_t>(faults, 1)) +
          " of them found their page in memory (" + std::to_string(ahead) + " read ahead, " + std::to_string(again) +
-         " not gone yet)\ntiermap: " + size_of(now[Counter::read_bytes]) + " read, " +
-         size_of(now[Counter::written_bytes]) + " written, " + std::to_string(now[Counter::evictions]) +
-         " pages given up; " + size_of(now.resident_bytes) + " of a budget of " + size_of(now.budget_bytes) +
-         " in use at the end\n";
+         " not gone yet)\ntiermap: " + format_size_rounded(now[Counter::read_bytes]) + " read, " +
+         format_size_rounded(now[Counter::written_bytes]) + " written, " + std::to_string(now[Counter::evictions]) +
+         " pages given up; " + format_size_rounded(now.resident_bytes) + " of a budget of " +
+         format_size_rounded(now.budget_bytes) + " in use at the end\n";
 }
 
 std::string advise(const Statistics& now, std::uint64_t page_bytes) {

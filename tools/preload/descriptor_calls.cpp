@@ -3,6 +3,7 @@
 #include <linux/close_range.h>
 #include <stdarg.h>
 
+#include "preload/program_memory.hpp"
 #include "preload/served_file.hpp"
 
 using tiermap::preload::around_change;
@@ -22,7 +23,17 @@ int open_file(int directory, const char* path, int flags, Call call) {
   if ((flags & O_TRUNC) == 0 || served_mappings() == nullptr) {
     return call();
   }
-  const auto before = static_cast<int>(::syscall(SYS_openat, directory, path, O_PATH | O_CLOEXEC));
+  const auto lowest = static_cast<int>(::syscall(SYS_openat, directory, path, O_PATH | O_CLOEXEC));
+  if (lowest < 0) {
+    return call();
+  }
+  // The lowest number is the one that the call is to give.
+  constexpr int high = 512;
+  auto before = static_cast<int>(::syscall(SYS_fcntl, lowest, F_DUPFD_CLOEXEC, high));
+  if (before < 0) {
+    before = static_cast<int>(::syscall(SYS_fcntl, lowest, F_DUPFD_CLOEXEC, lowest + 1));
+  }
+  ::syscall(SYS_close, lowest);
   if (before < 0) {
     return call();
   }
@@ -87,6 +98,15 @@ int around_lock(int descriptor, bool unlocks, Call call) {
   return result;
 }
 
+void note_lock_of_part(int descriptor) noexcept {
+  Mappings* mappings = mappings_for_caller();
+  struct stat status = {};
+  if (mappings != nullptr && mappings->owned_by_caller() &&
+      tiermap::preload::kernel::status(descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
+    mappings->note_lock_of_part(FileIdentity::of(status));
+  }
+}
+
 int control(int descriptor, int command, void* argument) {
   const auto call = [&] {
     return next_calls().fcntl == nullptr ? static_cast<int>(::syscall(SYS_fcntl, descriptor, command, argument))
@@ -99,10 +119,16 @@ int control(int descriptor, int command, void* argument) {
   if (Mappings* mappings = mappings_for_caller(); mappings != nullptr && ends_with_descriptor) {
     mappings->note_record_lock();
   }
-  if (served_mappings() == nullptr || argument == nullptr) {
+  struct flock lock = {};
+  const bool known = mappings_for_caller() != nullptr &&
+                     tiermap::preload::copy_from_program(argument, sizeof(lock), &lock) == sizeof(lock);
+  if (known && lock.l_type == F_WRLCK && (lock.l_whence != SEEK_SET || lock.l_start != 0 || lock.l_len != 0)) {
+    note_lock_of_part(descriptor);
+  }
+  if (served_mappings() == nullptr || !known) {
     return call();
   }
-  return around_lock(descriptor, static_cast<const struct flock*>(argument)->l_type == F_UNLCK, call);
+  return around_lock(descriptor, lock.l_type == F_UNLCK, call);
 }
 
 }  // namespace
@@ -186,6 +212,9 @@ TIERMAP_EXPORTED int lockf(int descriptor, int command, off_t length) {
     mappings->note_record_lock();
   }
   const auto call = [&] { return next_calls().lockf(descriptor, command, length); };
+  if (command != F_ULOCK && command != F_TEST && (length != 0 || tiermap::preload::position_of(descriptor) != 0)) {
+    note_lock_of_part(descriptor);
+  }
   return command == F_TEST ? call() : around_lock(descriptor, command == F_ULOCK, call);
 }
 TIERMAP_EXPORTED int lockf64(int descriptor, int command, off_t length) __attribute__((alias("lockf")));

@@ -1,33 +1,38 @@
 // Calls that read, change or synchronise files. They cost a look at a counter while nothing is served, and an fstat()
 // while something is.
 #include <errno.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
-#include <vector>
+#include <memory>
+#include <optional>
+#include <span>
 
+#include "platform/page_sizes.hpp"
 #include "preload/kernel_calls.hpp"
+#include "preload/program_memory.hpp"
 #include "preload/served_file.hpp"
 
+using tiermap::kernel_page_bytes;
 using tiermap::preload::around_change;
+using tiermap::preload::copy_from_program;
+using tiermap::preload::for_each_vector;
 using tiermap::preload::Mappings;
+using tiermap::preload::most_program_bytes;
 using tiermap::preload::next_calls;
 using tiermap::preload::position_of;
 using tiermap::preload::served_file;
 using tiermap::preload::served_mappings;
 using tiermap::preload::ServedFile;
+using tiermap::preload::value_at;
 
 namespace {
-
-std::uint64_t bytes_of(const iovec* vectors, int count) noexcept {
-  std::uint64_t bytes = 0;
-  for (int index = 0; index < count; ++index) {
-    bytes += vectors[index].iov_len;
-  }
-  return bytes;
-}
 
 /// Before a read of `bytes` at `offset`, or at the descriptor's position if that is negative.
 void before_read(int descriptor, off_t offset, std::uint64_t bytes) noexcept {
@@ -36,48 +41,52 @@ void before_read(int descriptor, off_t offset, std::uint64_t bytes) noexcept {
     file.mappings->before_read(file.file, from, bytes);
   }
 }
-
-constexpr std::size_t piece_bytes = std::size_t{1} << 20U;
-
-/// Copies a piece of the program's memory, a bad address of which is an error and no signal. Returns as read() does.
-ssize_t copy_piece(const std::byte* source, std::size_t bytes, std::byte* target) noexcept {
-  const iovec from{const_cast<std::byte*>(source), bytes};
-  const iovec to{target, bytes};
-  const ssize_t copied = ::syscall(SYS_process_vm_readv, ::getpid(), &to, 1UL, &from, 1UL, 0UL);
-  if (copied < 0 && (errno == ENOSYS || errno == EPERM)) {  // Forbidden in some containers.
-    std::memcpy(target, source, bytes);
-    return static_cast<ssize_t>(bytes);
+/// The same, into these. What cannot be is for the kernel to refuse.
+void before_read(int descriptor, off_t offset, const iovec* vectors, int count) noexcept {
+  std::uint64_t bytes = 0;
+  if (served_mappings() != nullptr && for_each_vector(vectors, count, [&](iovec vector) { bytes += vector.iov_len; })) {
+    before_read(descriptor, offset, bytes);
   }
-  return copied;
+}
+/// At an offset that the program keeps somewhere, or where the descriptor stands if that is nowhere.
+off_t offset_at(const off64_t* place) noexcept {
+  return place == nullptr || served_mappings() == nullptr ? -1 : value_at(place).value_or(0);
 }
 
-/// Whether one of the buffers lies in served memory and all of them where a program may have memory at all.
-bool comes_from_served(const iovec* vectors, int count) noexcept {
-  constexpr std::uintptr_t end_of_addresses = std::uintptr_t{1} << 47U;
-  const Mappings* mappings = served_mappings();
-  bool found = false;
-  for (int index = 0; index < count; ++index) {
-    const auto start = reinterpret_cast<std::uintptr_t>(vectors[index].iov_base);
-    if (start > end_of_addresses || vectors[index].iov_len > end_of_addresses - start) {
-      return false;
-    }
-    found = found || mappings->served().overlap(vectors[index].iov_base, vectors[index].iov_len);
+/// What is to be known of a call's buffers.
+struct Buffers {
+  std::uint64_t bytes = 0;
+  bool possible = true;  ///< All of them lie where a program may have memory at all.
+  bool served = false;   ///< Some of them lie in served memory.
+
+  void add(iovec vector) noexcept {
+    constexpr std::uintptr_t end_of_addresses = std::uintptr_t{1} << 47U;
+    const auto start = reinterpret_cast<std::uintptr_t>(vector.iov_base);
+    bytes += vector.iov_len;
+    possible = possible && start <= end_of_addresses && vector.iov_len <= end_of_addresses - start;
+    served = served || (possible && served_mappings()->served().overlap(vector.iov_base, vector.iov_len));
   }
-  return found;
-}
+};
 
 /// Writes buffers of which some lie in served memory, by copies: while the file is changed some of that may be held. In
 /// pieces, so that no more is copied than the budget can bear.
 template <typename Call>
 ssize_t write_copies(int descriptor, const iovec* vectors, int count, off_t offset, off_t changed, Call call) {
-  std::vector<std::byte> copy(piece_bytes);
+  // As direct I/O wants it.
+  const std::unique_ptr<std::byte, decltype(&std::free)> memory(
+      static_cast<std::byte*>(std::aligned_alloc(kernel_page_bytes, most_program_bytes)), &std::free);
+  std::byte* const copy = memory.get();
+  if (copy == nullptr) {
+    errno = ENOMEM;
+    return -1;
+  }
   ssize_t done = 0;
-  for (int index = 0; index < count; ++index) {
-    const auto* start = static_cast<const std::byte*>(vectors[index].iov_base);
-    for (std::size_t at = 0; at < vectors[index].iov_len;) {
-      const std::size_t wanted = std::min(vectors[index].iov_len - at, piece_bytes);
-      const ssize_t copied = copy_piece(start + at, wanted, copy.data());
-      const iovec piece{copy.data(), static_cast<std::size_t>(std::max<ssize_t>(copied, 0))};
+  for (const iovec& vector : std::span(vectors, static_cast<std::size_t>(count))) {
+    const auto* start = static_cast<const std::byte*>(vector.iov_base);
+    for (std::size_t at = 0; at < vector.iov_len;) {
+      const std::size_t wanted = std::min(vector.iov_len - at, most_program_bytes);
+      const ssize_t copied = copy_from_program(start + at, wanted, copy);
+      const iovec piece{copy, static_cast<std::size_t>(std::max<ssize_t>(copied, 0))};
       const ssize_t written =
           copied <= 0 ? -1 : around_change(descriptor, changed < 0 ? -1 : changed + done, piece.iov_len, [&] {
             return call(&piece, 1, offset < 0 ? offset : offset + done);
@@ -106,10 +115,18 @@ ssize_t write_buffers(int descriptor, const iovec* vectors, int count, off_t off
   if (changed >= 0 && (static_cast<int>(::syscall(SYS_fcntl, descriptor, F_GETFL)) & O_APPEND) != 0) {
     changed = -1;
   }
-  if (served_file(descriptor, false) && comes_from_served(vectors, count)) {
+  if (!served_file(descriptor, false)) {
+    return call(vectors, count, offset);
+  }
+  pthread_testcancel();  // What follows is not cancelled, as it holds locks.
+  Buffers buffers;
+  if (!for_each_vector(vectors, count, [&](iovec vector) { buffers.add(vector); })) {
+    return call(vectors, count, offset);
+  }
+  if (buffers.possible && buffers.served) {
     return write_copies(descriptor, vectors, count, offset, changed, call);
   }
-  return around_change(descriptor, changed, bytes_of(vectors, count), [&] { return call(vectors, count, offset); });
+  return around_change(descriptor, changed, buffers.bytes, [&] { return call(vectors, count, offset); });
 }
 
 }  // namespace
@@ -129,18 +146,18 @@ TIERMAP_EXPORTED ssize_t pread(int descriptor, void* buffer, size_t bytes, off_t
 TIERMAP_EXPORTED ssize_t pread64(int descriptor, void* buffer, size_t bytes, off_t offset)
     __attribute__((alias("pread")));
 TIERMAP_EXPORTED ssize_t readv(int descriptor, const iovec* vectors, int count) {
-  before_read(descriptor, -1, bytes_of(vectors, count));
+  before_read(descriptor, -1, vectors, count);
   return next_calls().readv == nullptr ? ::syscall(SYS_readv, descriptor, vectors, count)
                                        : next_calls().readv(descriptor, vectors, count);
 }
 TIERMAP_EXPORTED ssize_t preadv(int descriptor, const iovec* vectors, int count, off_t offset) {
-  before_read(descriptor, offset, bytes_of(vectors, count));
+  before_read(descriptor, offset, vectors, count);
   return next_calls().preadv(descriptor, vectors, count, offset);
 }
 TIERMAP_EXPORTED ssize_t preadv64(int descriptor, const iovec* vectors, int count, off_t offset)
     __attribute__((alias("preadv")));
 TIERMAP_EXPORTED ssize_t preadv2(int descriptor, const iovec* vectors, int count, off_t offset, int flags) {
-  before_read(descriptor, offset, bytes_of(vectors, count));
+  before_read(descriptor, offset, vectors, count);
   return next_calls().preadv2(descriptor, vectors, count, offset, flags);
 }
 TIERMAP_EXPORTED ssize_t preadv64v2(int descriptor, const iovec* vectors, int count, off_t offset, int flags)
@@ -160,7 +177,9 @@ TIERMAP_EXPORTED ssize_t __pread64_chk(int descriptor, void* buffer, size_t byte
 
 // --- Writing.
 
-TIERMAP_EXPORTED ssize_t write(int descriptor, const void* buffer, size_t bytes) {
+namespace {
+
+ssize_t write_on(int descriptor, const void* buffer, size_t bytes) {
   if (next_calls().write == nullptr) {
     return ::syscall(SYS_write, descriptor, buffer, bytes);
   }
@@ -169,6 +188,54 @@ TIERMAP_EXPORTED ssize_t write(int descriptor, const void* buffer, size_t bytes)
     return next_calls().write(descriptor, source->iov_base, source->iov_len);
   });
 }
+
+/// dprintf() writes inside the C library, where nobody else sees it.
+__attribute__((format(printf, 2, 0))) int print_on(int descriptor, const char* format, va_list arguments) {
+  char* text = nullptr;
+  const int length = ::vasprintf(&text, format, arguments);
+  int done = 0;
+  while (done < length) {
+    const ssize_t written = write_on(descriptor, text + done, static_cast<size_t>(length - done));
+    if (written < 0) {
+      break;
+    }
+    done += static_cast<int>(written);
+  }
+  const int error = errno;
+  std::free(text);
+  errno = error;
+  return length >= 0 && done == length ? length : -1;
+}
+
+}  // namespace
+
+TIERMAP_EXPORTED ssize_t write(int descriptor, const void* buffer, size_t bytes) {
+  return write_on(descriptor, buffer, bytes);
+}
+TIERMAP_EXPORTED __attribute__((format(printf, 2, 0))) int vdprintf(int descriptor, const char* format,
+                                                                    va_list arguments) {
+  return print_on(descriptor, format, arguments);
+}
+TIERMAP_EXPORTED __attribute__((format(printf, 2, 3))) int dprintf(int descriptor, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  const int result = print_on(descriptor, format, arguments);
+  va_end(arguments);
+  return result;
+}
+// NOLINTBEGIN(bugprone-reserved-identifier): the C library chose these names.
+TIERMAP_EXPORTED __attribute__((format(printf, 3, 0))) int __vdprintf_chk(int descriptor, int, const char* format,
+                                                                          va_list arguments) {
+  return print_on(descriptor, format, arguments);
+}
+TIERMAP_EXPORTED __attribute__((format(printf, 3, 4))) int __dprintf_chk(int descriptor, int, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  const int result = print_on(descriptor, format, arguments);
+  va_end(arguments);
+  return result;
+}
+// NOLINTEND(bugprone-reserved-identifier)
 TIERMAP_EXPORTED ssize_t pwrite(int descriptor, const void* buffer, size_t bytes, off_t offset) {
   if (next_calls().pwrite == nullptr || offset < 0) {
     return ::syscall(SYS_pwrite64, descriptor, buffer, bytes, offset);
@@ -216,22 +283,36 @@ TIERMAP_EXPORTED ssize_t pwritev64v2(int descriptor, const iovec* vectors, int c
 
 TIERMAP_EXPORTED ssize_t copy_file_range(int in, off64_t* in_offset, int out, off64_t* out_offset, size_t bytes,
                                          unsigned flags) {
-  before_read(in, in_offset == nullptr ? -1 : *in_offset, bytes);
-  return around_change(out, out_offset == nullptr ? -1 : *out_offset, bytes,
+  before_read(in, offset_at(in_offset), bytes);
+  return around_change(out, offset_at(out_offset), bytes,
                        [&] { return next_calls().copy_file_range(in, in_offset, out, out_offset, bytes, flags); });
 }
 TIERMAP_EXPORTED ssize_t sendfile(int out, int in, off_t* offset, size_t bytes) noexcept {
-  before_read(in, offset == nullptr ? -1 : *offset, bytes);
+  before_read(in, offset_at(offset), bytes);
   return around_change(out, -1, bytes, [&] { return next_calls().sendfile(out, in, offset, bytes); });
 }
 TIERMAP_EXPORTED ssize_t sendfile64(int out, int in, off64_t* offset, size_t bytes) noexcept
     __attribute__((alias("sendfile")));
+// A pipe may have nothing to give for as long as it likes, and pages that were given to one are still to be sent: locks
+// cannot be held so long, nor pages.
 TIERMAP_EXPORTED ssize_t splice(int in, off64_t* in_offset, int out, off64_t* out_offset, size_t bytes,
                                 unsigned flags) {
-  before_read(in, in_offset == nullptr ? -1 : *in_offset, bytes);
-  return around_change(out, out_offset == nullptr ? -1 : *out_offset, bytes,
-                       [&] { return next_calls().splice(in, in_offset, out, out_offset, bytes, flags); });
+  before_read(in, offset_at(in_offset), bytes);
+  if (const ServedFile file = served_file(out, false)) {
+    file.mappings->give_back_file(file.file, "splice() writes to the file");
+  }
+  return next_calls().splice(in, in_offset, out, out_offset, bytes, flags);
 }
+
+// --- Where a file has data and where holes.
+
+TIERMAP_EXPORTED off_t lseek(int descriptor, off_t offset, int whence) noexcept {
+  if (whence == SEEK_DATA || whence == SEEK_HOLE) {
+    before_read(descriptor, 0, INT64_MAX);
+  }
+  return ::syscall(SYS_lseek, descriptor, offset, whence);
+}
+TIERMAP_EXPORTED off_t lseek64(int descriptor, off_t offset, int whence) noexcept __attribute__((alias("lseek")));
 
 // --- The size.
 

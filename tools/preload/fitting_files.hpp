@@ -2,11 +2,9 @@
 // page cache may have the data already.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <utility>
 
 #include "preload/served_ranges.hpp"
 
@@ -22,20 +20,18 @@ class FittingFiles {
 
   /// Whether mappings of the file, which has so many bytes, are the kernel's; it is in the account then.
   bool admit(FileIdentity file, std::uint64_t bytes) {
-    if (bytes > buffer_bytes_ / 2) {
+    const auto known = files_.find(file);
+    const std::uint64_t before = known == files_.end() ? 0 : known->second;
+    if (bytes <= before) {
+      return known != files_.end();
+    }
+    const std::uint64_t more = bytes - before;
+    if (closed_ || bytes_ + more > buffer_bytes_ / 2) {
       return false;
     }
-    const auto known = files_.find({file.device, file.inode});
-    const std::uint64_t before = known == files_.end() ? 0 : known->second;
-    const std::uint64_t more = bytes - std::min(bytes, before);
-    if (more > 0) {
-      if (closed_ || bytes_ + more > buffer_bytes_ / 2) {
-        return false;
-      }
-      files_[{file.device, file.inode}] = bytes;
-      bytes_ += more;
-    }
-    return known != files_.end() || more > 0;
+    files_[file] = bytes;
+    bytes_ += more;
+    return true;
   }
   /// The engine starts: from here on nothing more fits beside it. Returns what is left of the buffer for it, nothing if
   /// that is all.
@@ -48,7 +44,7 @@ class FittingFiles {
   std::uint64_t buffer_bytes_;
   std::uint64_t bytes_ = 0;
   bool closed_ = false;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> files_;
+  std::map<FileIdentity, std::uint64_t> files_;
 };
 
 }  // namespace tiermap::preload

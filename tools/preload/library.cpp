@@ -48,7 +48,7 @@ void find_next_calls() noexcept {
 
 __attribute__((destructor(101))) void end() {
   if (Mappings* mappings = mappings_for_caller()) {
-    mappings->at_end();
+    mappings->at_end(Ending::process);
   }
 }
 

@@ -1,5 +1,6 @@
 // How a thread of the program enters Mappings: its flag up, so that what it calls goes to the kernel, its signals held
-// back, so that no handler meets a lock that its own thread holds, and the lock taken.
+// back, so that no handler meets a lock that its own thread holds, and the lock taken. Signals are let in last of all:
+// a handler may call anything, end the process, or jump out and never come back.
 #pragma once
 
 #include <mutex>
@@ -12,22 +13,22 @@ namespace tiermap::preload {
 
 class Changing {
  public:
-  explicit Changing(std::shared_mutex& lock) : held_(lock) {}
+  explicit Changing(MappingsLock& lock) : held_(lock) {}
 
  private:
-  const Inside inside_;
   const SignalsBlocked quiet_;
-  const std::unique_lock<std::shared_mutex> held_;
+  const Inside inside_;
+  const std::unique_lock<MappingsLock> held_;
 };
 
 class Looking {
  public:
-  explicit Looking(std::shared_mutex& lock) : held_(lock) {}
+  explicit Looking(MappingsLock& lock) : held_(lock) {}
 
  private:
-  const Inside inside_;
   const SignalsBlocked quiet_;
-  const std::shared_lock<std::shared_mutex> held_;
+  const Inside inside_;
+  const std::shared_lock<MappingsLock> held_;
 };
 
 }  // namespace tiermap::preload

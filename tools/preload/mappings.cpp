@@ -10,6 +10,7 @@
 #include <new>
 
 #include "config/resolve.hpp"
+#include "platform/page_sizes.hpp"
 #include "platform/signals_blocked.hpp"
 #include "platform/userfaultfd.hpp"
 #include "preload/kernel_calls.hpp"
@@ -28,6 +29,8 @@ namespace tiermap::preload {
 namespace {
 
 constexpr const char* mapped_twice = "the kernel maps the file as well, and one of the mappings can be written";
+constexpr const char* parts_locked =
+    "the program locks parts of the file for writing, as others may do with parts beside them";
 constexpr int type_mask = MAP_SHARED | MAP_PRIVATE;
 constexpr int understood_flags = MAP_SHARED | MAP_PRIVATE | MAP_SHARED_VALIDATE | MAP_FIXED | MAP_FIXED_NOREPLACE |
                                  MAP_POPULATE | MAP_NONBLOCK | MAP_NORESERVE | MAP_DENYWRITE | MAP_EXECUTABLE |
@@ -64,6 +67,17 @@ std::uint64_t buffer_bytes() noexcept {
   }
 }
 
+/// Whether the kernel takes all of that but the address, which is tried elsewhere. Sets errno if not.
+bool kernel_would_map(const MapRequest& request) noexcept {
+  if (reinterpret_cast<std::uintptr_t>(request.address) % kernel_page_bytes != 0) {
+    errno = EINVAL;
+    return false;
+  }
+  void* const tried = kernel::map(nullptr, request.length, request.protection,
+                                  request.flags & ~MAP_FIXED & ~MAP_POPULATE, request.descriptor, request.offset);
+  return tried != MAP_FAILED && kernel::unmap(tried, request.length) == 0;
+}
+
 int access_mode(int descriptor) noexcept {
   return ::fcntl(descriptor, F_GETFL) & O_ACCMODE;
 }
@@ -88,7 +102,13 @@ bool Mapping::shared_and_writable() const noexcept {
 }
 
 Mappings::Mappings(Settings settings)
-    : settings_(std::move(settings)), outcome_(settings_.verbose, settings_.report), owner_(::getpid()) {}
+    : settings_(std::move(settings)),
+      outcome_(settings_.verbose, settings_.report, settings_.first_process),
+      owner_(::getpid()) {
+  if (settings_.report == "-") {
+    own_descriptors_.add(outcome_.keep_standard_error());
+  }
+}
 
 bool Mappings::owned_by_caller() const noexcept {
   return ::getpid() == owner_;
@@ -101,27 +121,32 @@ void* Mappings::map(const MapRequest& request) {
                        S_ISREG(status.st_mode);
   if ((request.flags & MAP_FIXED) != 0 && (request.flags & MAP_FIXED_NOREPLACE) != MAP_FIXED_NOREPLACE &&
       served_.overlap(request.address, kernel::round_up(request.length))) {
+    if (!kernel_would_map(request)) {
+      return MAP_FAILED;
+    }
     clear_range(static_cast<std::byte*>(request.address), kernel::round_up(request.length));
   }
   // A length that is rounded up to nothing is for the kernel to refuse.
-  if (!is_file || request.length < settings_.minimum_bytes || kernel::round_up(request.length) == 0) {
+  if (!is_file || kernel::round_up(request.length) == 0) {
     return map_by_kernel(request, is_file ? &status : nullptr);
+  }
+  if (request.length < settings_.minimum_bytes) {
+    outcome_.passed_over("smaller than --minimum-size");
+    return map_by_kernel(request, &status);
   }
   try {
     const std::string path = path_of(request.descriptor);
-    const char* reason = nullptr;
-    if (chooses(settings_, path, (request.flags & type_mask) == MAP_PRIVATE)) {
+    const char* reason = why_not_chosen(settings_, path, (request.flags & type_mask) == MAP_PRIVATE);
+    if (reason == nullptr) {
       reason = why_not(request);
-      if (reason == nullptr && fits(request, status)) {
-        reason = "it fits in memory: the kernel is as good there as any (--serve-all serves it)";
-      }
-      if (reason == nullptr) {
-        if (const std::optional<void*> served = try_serve(request, status, path)) {
-          return *served;
-        }
-      } else {
-        outcome_.left_to_kernel(path, reason);
-      }
+    }
+    if (reason == nullptr && fits(request, status)) {
+      reason = "it fits in memory: the kernel is as good there as any (--serve-all serves it)";
+    }
+    if (reason != nullptr) {
+      outcome_.left_to_kernel(path, reason);
+    } else if (const std::optional<void*> served = try_serve(request, status, path)) {
+      return *served;
     }
   } catch (const std::exception& error) {  // The kernel can do without memory of ours.
   }
@@ -132,11 +157,18 @@ void* Mappings::map(const MapRequest& request) {
 // both must be the kernel's. A mapping that is only read is made writable behind our back where its descriptor allows
 // that; a private one shows what others write as long as it has not been written to itself.
 void Mappings::note_kernel_mapping(FileIdentity file, bool may_write) {
-  FileHistory& history = histories_[{file.device, file.inode}];
-  history.kernel_maps = true;
-  history.kernel_writes = history.kernel_writes || may_write;
+  histories_[file].note_kernel_mapping(may_write);
   if (served_.hold(file, !may_write)) {
     convert_file(file, mapped_twice, !may_write);
+  }
+}
+
+// What is written back is whole blocks: what another process has stored beside a part that is locked would be lost.
+void Mappings::note_lock_of_part(FileIdentity file) {
+  const Changing changing(lock_);
+  histories_[file].parts_locked = true;
+  if (served_.hold(file, true)) {
+    convert_file(file, parts_locked, true);
   }
 }
 
@@ -206,7 +238,7 @@ bool Mappings::fits(const MapRequest& request, const struct stat& status) {
 // With the other mappings of the same file, and with what cannot be seen of it.
 const char* Mappings::why_not_shared(const MapRequest& request, FileIdentity file) {
   const bool writes = (request.protection & PROT_WRITE) != 0 && (request.flags & type_mask) != MAP_PRIVATE;
-  const auto known = histories_.find({file.device, file.inode});
+  const auto known = histories_.find(file);
   if (known != histories_.end()) {
     FileHistory& history = known->second;
     if (history.kernel_writes || (history.kernel_maps && writes)) {
@@ -214,6 +246,9 @@ const char* Mappings::why_not_shared(const MapRequest& request, FileIdentity fil
         return mapped_twice;
       }
       history.kernel_maps = history.kernel_writes = false;
+    }
+    if (history.parts_locked && writes) {
+      return parts_locked;
     }
     if (history.writing_streams > 0 || (history.streams > 0 && writes)) {
       return "a stream of stdio is open on the file";
@@ -237,7 +272,8 @@ bool Mappings::start_cache() {
       throw PlatformError(
           EPERM, "system calls that are handed absent pages cannot be served: " + probe.attempts.front().remedy);
     }
-    const OwnDescriptors::Watch watch(own_descriptors_);
+    std::vector<int> found;  // The cache is never destroyed.
+    const OwnDescriptors::Watch watch(own_descriptors_, found);
     CacheOptions options;
     options.fault_mode = FaultMode::notify;
     options.budget_bytes = fitting().close();
@@ -253,10 +289,6 @@ std::optional<void*> Mappings::try_serve(const MapRequest& request, const struct
                                          const std::string& path) {
   if (const char* reason = why_not_shared(request, FileIdentity::of(status)); reason != nullptr) {
     outcome_.left_to_kernel(path, reason);
-    return std::nullopt;
-  }
-  if (served_.full()) {
-    outcome_.left_to_kernel(path, "1,024 mappings are served already");
     return std::nullopt;
   }
   if (!start_cache()) {
@@ -296,6 +328,9 @@ std::optional<void*> Mappings::try_serve(const MapRequest& request, const struct
 
 std::unique_ptr<Mapping> Mappings::make_mapping(const MapRequest& request, const struct stat& status,
                                                 const std::string& path, const RegionOptions& wanted) {
+  if (served_.full()) {
+    throw Error(ENOMEM, "1,024 mappings are served already");
+  }
   auto mapping = std::make_unique<Mapping>();
   const bool is_private = (request.flags & type_mask) == MAP_PRIVATE;
   const bool writes = (request.protection & PROT_WRITE) != 0;
@@ -319,9 +354,16 @@ std::unique_ptr<Mapping> Mappings::make_mapping(const MapRequest& request, const
     mapping->overlay = std::make_shared<OverlayStore>(mapping->store, options.offset + options.length);
     store = mapping->overlay;
   }
-  {
-    const OwnDescriptors::Watch watch(own_descriptors_);
+  try {
+    const OwnDescriptors::Watch watch(own_descriptors_, mapping->descriptors);
     mapping->region = cache_->map(std::move(store), options);
+  } catch (...) {
+    if (record_locks_.load(std::memory_order_relaxed)) {
+      own_descriptors_.add(mapping->store->descriptor());
+      own_descriptors_.add(mapping->store->direct_descriptor());
+      retire(FileIdentity::of(status), mapping->store);
+    }
+    throw;
   }
   mapping->request = request;
   mapping->start = mapping->region.data();

@@ -12,13 +12,12 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
-#include "platform/signals_blocked.hpp"
 #include "preload/fitting_files.hpp"
 #include "preload/mapped_file_store.hpp"
+#include "preload/mappings_lock.hpp"
 #include "preload/outcome.hpp"
 #include "preload/own_descriptors.hpp"
 #include "preload/served_ranges.hpp"
@@ -48,7 +47,8 @@ struct Mapping {
   std::shared_ptr<OverlayStore> overlay;  ///< Of a private mapping that can be written.
   Region region;
   std::size_t slot = ServedRanges::none;
-  bool in_children = true;  ///< madvise(MADV_DONTFORK) not given.
+  std::vector<int> descriptors;  ///< What the engine opened for it.
+  bool in_children = true;       ///< madvise(MADV_DONTFORK) not given.
   /// When the file was last changed, as far as the region knows: in nanoseconds.
   std::atomic<std::int64_t> changed{0};
 
@@ -107,6 +107,10 @@ class Mappings {
   /// The program got, or is about to give up, a lock on the file: others may have changed it, or want to see it.
   void locked(FileIdentity file);
   void unlocking(FileIdentity file);
+  /// The program locks a part of the file for writing.
+  void note_lock_of_part(FileIdentity file);
+  /// What is served of the file is the kernel's from now on.
+  void give_back_file(FileIdentity file, const char* reason);
   /// The program uses locks that end when any descriptor of the file is closed.
   void note_record_lock() noexcept { record_locks_.store(true, std::memory_order_relaxed); }
   bool has_retired() const noexcept { return retired_count_.load(std::memory_order_acquire) != 0; }
@@ -120,14 +124,19 @@ class Mappings {
   void before_fork() noexcept;
   void after_fork_in_parent() noexcept;
   void after_fork_in_child() noexcept;
-  /// Before the process ends or becomes another program: writes back, and reports.
-  void at_end() noexcept;
+  /// Before that ends: writes back, and reports.
+  void at_end(Ending ending) noexcept;
 
  private:
   using Each = std::function<void(Mapping&)>;
   struct FileHistory {
+    void note_kernel_mapping(bool may_write) noexcept {
+      kernel_maps = true;
+      kernel_writes = kernel_writes || may_write;
+    }
     bool kernel_maps = false;    ///< The kernel has a mapping of it, or had when we looked last.
     bool kernel_writes = false;  ///< One of those is shared, and can be written or made so.
+    bool parts_locked = false;   ///< By this process, for writing.
     int streams = 0;             ///< Of stdio, open now.
     int writing_streams = 0;     ///< Those of them that may write.
   };
@@ -147,6 +156,7 @@ class Mappings {
   bool replace_private(const Mapping& mapping) noexcept;
   void clear_range(std::byte* address, std::size_t length);
   void end_mapping(Mapping& mapping);
+  void retire(FileIdentity file, std::shared_ptr<MappedFileStore> store);
   void forget(Mapping& mapping);
   void* move_larger(Mapping& mapping, std::size_t new_length);
   void for_each(const std::byte* address, std::size_t length, const Each& each);
@@ -160,9 +170,9 @@ class Mappings {
   const Settings settings_;
   Outcome outcome_;
   ServedRanges served_;
-  std::shared_mutex lock_;
+  MappingsLock lock_;
   std::vector<std::unique_ptr<Mapping>> mappings_;  ///< By start.
-  std::map<std::pair<std::uint64_t, std::uint64_t>, FileHistory> histories_;
+  std::map<FileIdentity, FileHistory> histories_;
   std::vector<std::pair<FileIdentity, std::shared_ptr<MappedFileStore>>> retired_;
   std::atomic<std::size_t> retired_count_{0};
   std::atomic<bool> record_locks_{false};
@@ -174,8 +184,6 @@ class Mappings {
   std::string cache_problem_;
   std::uint64_t page_bytes_ = 0;    ///< Of the mappings made last.
   std::atomic<bool> ended_{false};  ///< The report was made.
-  std::optional<Inside> fork_inside_;
-  std::optional<SignalsBlocked> fork_quiet_;
   pid_t owner_;
 };
 

@@ -66,18 +66,23 @@ ByteRange Mappings::range_in(const Mapping& mapping, const std::byte* address, s
   return {static_cast<std::uint64_t>(first - mapping.start), static_cast<std::uint64_t>(end - first)};
 }
 
+// Closing a descriptor of the file would end the record locks that the process has there.
+void Mappings::retire(FileIdentity file, std::shared_ptr<MappedFileStore> store) {
+  retired_.emplace_back(file, std::move(store));
+  retired_count_.store(retired_.size(), std::memory_order_release);
+}
+
 // The bookkeeping of a mapping whose region is gone.
 void Mappings::forget(Mapping& mapping) {
   served_.remove(mapping.slot);
   if (record_locks_.load(std::memory_order_relaxed)) {
-    retired_.emplace_back(mapping.file, mapping.store);
-    retired_count_.store(retired_.size(), std::memory_order_release);
+    retire(mapping.file, mapping.store);
   } else {
     own_descriptors_.remove(mapping.store->descriptor());
     own_descriptors_.remove(mapping.store->direct_descriptor());
   }
+  own_descriptors_.drop_closed(mapping.descriptors);
   std::erase_if(mappings_, [&](const auto& other) { return other.get() == &mapping; });
-  own_descriptors_.drop_closed();
 }
 
 // Unmaps; what cannot be written then is lost, as when the kernel cannot write it later.
@@ -389,8 +394,11 @@ void* Mappings::remap(std::byte* address, std::size_t old_length, std::size_t ne
     } catch (const Error&) {  // The kernel may have what the engine lacks.
     }
   }
-  if ((flags & MREMAP_FIXED) != 0) {
-    clear_range(static_cast<std::byte*>(target), new_bytes);
+  // Given back, and not cleared: if the call fails, what is at the target stays.
+  const bool fixed = (flags & MREMAP_FIXED) != 0;
+  if (fixed && !convert_range(static_cast<std::byte*>(target), new_bytes, "mremap() puts another in its place")) {
+    errno = ENOMEM;
+    return MAP_FAILED;
   }
   if (!convert_range(address, std::max<std::size_t>(old_bytes, 1), "mremap() cuts, moves or doubles it")) {
     errno = ENOMEM;

@@ -85,11 +85,11 @@ void Mappings::around_change(FileIdentity file, std::uint64_t offset, std::uint6
 
 void Mappings::note_stream(FileIdentity file, bool writes, int change) {
   const Changing changing(lock_);
-  FileHistory& history = histories_[{file.device, file.inode}];
+  FileHistory& history = histories_[file];
   history.streams = std::max(history.streams + change, 0);
   history.writing_streams = std::max(history.writing_streams + (writes ? change : 0), 0);
-  if (history.streams == 0 && !history.kernel_maps) {
-    histories_.erase({file.device, file.inode});
+  if (history.streams == 0 && !history.kernel_maps && !history.parts_locked) {
+    histories_.erase(file);
   } else if (change > 0 && served_.hold(file, !writes)) {
     convert_file(file, "a stream of stdio is open on the file", !writes);
   }
@@ -110,6 +110,11 @@ void Mappings::locked(FileIdentity file) {
       }
     }
   }
+}
+
+void Mappings::give_back_file(FileIdentity file, const char* reason) {
+  const Changing changing(lock_);
+  convert_file(file, reason, false);
 }
 
 void Mappings::unlocking(FileIdentity file) {

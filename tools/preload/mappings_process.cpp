@@ -1,8 +1,10 @@
 // fork(), and the end of the process.
 #include <cerrno>
 #include <new>
+#include <optional>
 
 #include "observe/publication_layout.hpp"
+#include "platform/signals_blocked.hpp"
 #include "preload/kernel_calls.hpp"
 #include "preload/locking.hpp"
 #include "preload/mappings.hpp"
@@ -13,6 +15,10 @@ namespace {
 
 /// Numbers that this process's cache may be published under: a child of a child of its begins further on.
 constexpr std::uint32_t most_instances = 8;
+
+// Of the thread that forks, which is the child's too.
+thread_local std::optional<SignalsBlocked> fork_quiet;
+thread_local std::optional<Inside> fork_inside;
 
 }  // namespace
 
@@ -32,9 +38,10 @@ void Mappings::write_back_all() noexcept {
 // Parent and child share what they write, or each has its own from here on: only the kernel can do that. What is only
 // read the child gets from the kernel, and the parent keeps.
 void Mappings::before_fork() noexcept {
+  // Before the lock is taken, and until it is given back: a handler may want it.
+  fork_quiet.emplace();
+  fork_inside.emplace();
   lock_.lock();
-  fork_quiet_.emplace();
-  fork_inside_.emplace();
   for_each(nullptr, SIZE_MAX, [&](Mapping& mapping) {
     if (mapping.shared_and_writable() || mapping.overlay != nullptr) {
       convert(mapping, "the program forked, and can write to it");
@@ -43,9 +50,9 @@ void Mappings::before_fork() noexcept {
 }
 
 void Mappings::after_fork_in_parent() noexcept {
-  fork_inside_.reset();
-  fork_quiet_.reset();
   lock_.unlock();
+  fork_inside.reset();
+  fork_quiet.reset();
 }
 
 // One thread, and whatever the others held is held for ever: nothing is freed here, nor destroyed.
@@ -56,9 +63,7 @@ void Mappings::after_fork_in_child() noexcept {
       kernel::map(mapping->start, mapping->bytes, request.protection,
                   (request.flags & (MAP_SHARED | MAP_PRIVATE)) | MAP_FIXED | MAP_NORESERVE,
                   mapping->store->descriptor(), request.offset);
-      FileHistory& history = histories_[{mapping->file.device, mapping->file.inode}];
-      history.kernel_maps = true;
-      history.kernel_writes = history.kernel_writes || mapping->store->writable();
+      histories_[mapping->file].note_kernel_mapping(mapping->store->writable());
     }
     ::syscall(SYS_close, mapping->store->direct_descriptor());
     ::syscall(SYS_close, mapping->store->descriptor());
@@ -77,12 +82,12 @@ void Mappings::after_fork_in_child() noexcept {
   outcome_.begin_anew();
   owner_ = ::getpid();
   ended_ = false;
-  fork_inside_.reset();
-  fork_quiet_.reset();
-  new (&lock_) std::shared_mutex;
+  new (&lock_) MappingsLock;
+  fork_inside.reset();
+  fork_quiet.reset();
 }
 
-void Mappings::at_end() noexcept {
+void Mappings::at_end(Ending ending) noexcept {
   if (!owned_by_caller()) {
     return;
   }
@@ -92,9 +97,9 @@ void Mappings::at_end() noexcept {
     if (!ended_.exchange(true)) {
       if (cache_ != nullptr) {
         const Statistics statistics = cache_->statistics();
-        outcome_.report(&statistics, page_bytes_);
+        outcome_.report(ending, &statistics, page_bytes_);
       } else {
-        outcome_.report(nullptr, page_bytes_);
+        outcome_.report(ending, nullptr, page_bytes_);
       }
     }
     // The cache is never destroyed, so that what other threads still touch is there to the last.

@@ -1,6 +1,9 @@
 // mmap() and its family. What has nothing to do with a served range goes straight to the kernel.
+#include <dlfcn.h>
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <cstdarg>
 
@@ -120,4 +123,50 @@ TIERMAP_EXPORTED int mlockall(int flags) noexcept {
     }
   }
   return static_cast<int>(::syscall(SYS_mlockall, flags));
+}
+
+// --- Memory that is given away and read later, when its pages may have become others.
+
+namespace {
+
+void give_back_sent(const iovec* vectors, size_t count) {
+  if (tiermap::preload::served_mappings() == nullptr) {
+    return;
+  }
+  for (size_t index = 0; index < count; ++index) {
+    if (Mappings* mappings = served(vectors[index].iov_base, vectors[index].iov_len)) {
+      mappings->give_back(bytes_at(vectors[index].iov_base), vectors[index].iov_len, "its pages were sent uncopied");
+    }
+  }
+}
+
+}  // namespace
+
+TIERMAP_EXPORTED ssize_t vmsplice(int descriptor, const iovec* vectors, size_t count, unsigned flags) {
+  give_back_sent(vectors, count);
+  return ::syscall(SYS_vmsplice, descriptor, vectors, count, flags);
+}
+TIERMAP_EXPORTED ssize_t send(int descriptor, const void* buffer, size_t bytes, int flags) {
+  static const auto next = reinterpret_cast<decltype(&::send)>(::dlsym(RTLD_NEXT, "send"));
+  if ((flags & MSG_ZEROCOPY) != 0) {
+    const iovec vector{const_cast<void*>(buffer), bytes};
+    give_back_sent(&vector, 1);
+  }
+  return next(descriptor, buffer, bytes, flags);
+}
+TIERMAP_EXPORTED ssize_t sendto(int descriptor, const void* buffer, size_t bytes, int flags, const sockaddr* address,
+                                socklen_t length) {
+  static const auto next = reinterpret_cast<decltype(&::sendto)>(::dlsym(RTLD_NEXT, "sendto"));
+  if ((flags & MSG_ZEROCOPY) != 0) {
+    const iovec vector{const_cast<void*>(buffer), bytes};
+    give_back_sent(&vector, 1);
+  }
+  return next(descriptor, buffer, bytes, flags, address, length);
+}
+TIERMAP_EXPORTED ssize_t sendmsg(int descriptor, const msghdr* message, int flags) {
+  static const auto next = reinterpret_cast<decltype(&::sendmsg)>(::dlsym(RTLD_NEXT, "sendmsg"));
+  if ((flags & MSG_ZEROCOPY) != 0 && message != nullptr) {
+    give_back_sent(message->msg_iov, message->msg_iovlen);
+  }
+  return next(descriptor, message, flags);
 }

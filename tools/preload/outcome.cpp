@@ -33,6 +33,7 @@ void Outcome::begin_anew() noexcept {
   given_.clear();
   served_mappings_ = 0;
   served_bytes_ = 0;
+  always_ = false;
 }
 
 void Outcome::complain(const std::string& text) {
@@ -58,22 +59,40 @@ void Outcome::left_to_kernel(const std::string& path, const std::string& reason)
   say_once("leaves " + path + " to the kernel: " + reason);
 }
 
+void Outcome::passed_over(const char* reason) {
+  if (!report_.empty()) {
+    const std::lock_guard held(mutex_);
+    ++left_[reason];
+  }
+}
+
 void Outcome::given_back(const std::string& path, const std::string& reason) {
   const std::lock_guard held(mutex_);
   ++given_[reason];
   say_once("gives " + path + " back to the kernel: " + reason);
 }
 
-void Outcome::report(const Statistics* statistics, std::uint64_t page_bytes) const {
+int Outcome::keep_standard_error() noexcept {
+  constexpr int lowest = 200;  // Above what programs count on.
+  const auto kept = static_cast<int>(::syscall(SYS_fcntl, STDERR_FILENO, F_DUPFD_CLOEXEC, lowest));
+  standard_error_ = kept < 0 ? STDERR_FILENO : kept;
+  return kept;
+}
+
+void Outcome::report(Ending ending, const Statistics* statistics, std::uint64_t page_bytes) const {
   const std::lock_guard held(mutex_);
-  if (report_.empty() || (served_mappings_ == 0 && left_.empty())) {
+  const bool mapped = served_mappings_ > 0 || !left_.empty();
+  if (report_.empty() || (!mapped && (!always_ || ending == Ending::program))) {
     return;
   }
   std::string text = "tiermap: " + program_name() + " (" + std::to_string(::getpid()) +
                      "): " + std::to_string(served_mappings_) + " mappings served, " +
-                     format_size_rounded(static_cast<double>(served_bytes_)) + " of addresses\n";
+                     format_size_rounded(served_bytes_) + " of addresses\n";
   if (statistics != nullptr) {
     text += describe(*statistics) + advise(*statistics, page_bytes);
+  }
+  if (!mapped) {
+    text += "tiermap: it mapped no file\n";
   }
   if (!left_.empty()) {
     text += "tiermap: mappings left to the kernel:\n" + list_of(left_);
@@ -82,7 +101,7 @@ void Outcome::report(const Statistics* statistics, std::uint64_t page_bytes) con
     text += "tiermap: mappings given back to the kernel:\n" + list_of(given_);
   }
   if (report_ == "-") {
-    return write_text(STDERR_FILENO, text);
+    return write_text(standard_error_, text);
   }
   const auto descriptor = static_cast<int>(
       ::syscall(SYS_openat, AT_FDCWD, report_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));

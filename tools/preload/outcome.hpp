@@ -1,6 +1,8 @@
 // What came of the program's mappings, for --verbose as it happens and for --report at the end.
 #pragma once
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -11,14 +13,21 @@
 
 namespace tiermap::preload {
 
+/// What ends: the process, or the program that it runs, by exec().
+enum class Ending { process, program };
+
 /// Thread-safe.
 class Outcome {
  public:
-  Outcome(bool verbose, std::string report) : verbose_(verbose), report_(std::move(report)) {}
+  /// With `always` there is a report also of a program that mapped nothing, but not of its children, nor before exec().
+  Outcome(bool verbose, std::string report, bool always)
+      : verbose_(verbose), report_(std::move(report)), always_(always) {}
 
   void served(const std::string& path, std::uint64_t bytes);
-  /// A mapping the kernel was given at once. `detail` may be empty.
+  /// A mapping the kernel was given at once.
   void left_to_kernel(const std::string& path, const std::string& reason);
+  /// The same, of so many that only the report has them.
+  void passed_over(const char* reason);
   /// One that was served until now.
   void given_back(const std::string& path, const std::string& reason);
   /// In a child, which has done nothing yet.
@@ -26,14 +35,18 @@ class Outcome {
   /// Where data may be lost: said without being asked.
   static void complain(const std::string& text);
 
+  /// Many programs close standard error before they end. Returns the descriptor that the report is written to then.
+  int keep_standard_error() noexcept;
   /// Appends the report, if one is wanted. `statistics` may be null: no cache was made.
-  void report(const Statistics* statistics, std::uint64_t page_bytes) const;
+  void report(Ending ending, const Statistics* statistics, std::uint64_t page_bytes) const;
 
  private:
   void say_once(const std::string& text);
 
   const bool verbose_;
   const std::string report_;
+  bool always_;
+  int standard_error_ = STDERR_FILENO;
   mutable std::mutex mutex_;
   std::set<std::string> said_;
   std::map<std::string, std::uint64_t> left_;   ///< Reason, and how many mappings.

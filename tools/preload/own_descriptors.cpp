@@ -25,7 +25,8 @@ bool is_engines_kind(int descriptor) {
          name.starts_with("/dev/shm/tiermap");
 }
 
-std::vector<int> engine_like_descriptors() {
+/// In order, but for the one that the look itself needs: its number is free again.
+std::vector<int> open_descriptors() {
   std::vector<int> found;
   DIR* folder = ::opendir("/proc/self/fd");
   if (folder == nullptr) {
@@ -33,7 +34,7 @@ std::vector<int> engine_like_descriptors() {
   }
   while (const dirent* entry = ::readdir(folder)) {
     const int descriptor = std::atoi(entry->d_name);
-    if (entry->d_name[0] != '.' && is_engines_kind(descriptor)) {
+    if (entry->d_name[0] != '.' && descriptor != ::dirfd(folder)) {
       found.push_back(descriptor);
     }
   }
@@ -64,25 +65,26 @@ bool OwnDescriptors::owns_any(unsigned first, unsigned last) const noexcept {
   return false;
 }
 
-OwnDescriptors::Watch::Watch(OwnDescriptors& owner) : owner_(owner), before_(engine_like_descriptors()) {}
+OwnDescriptors::Watch::Watch(OwnDescriptors& owner, std::vector<int>& found)
+    : owner_(owner), found_(found), before_(open_descriptors()) {}
 
 OwnDescriptors::Watch::~Watch() {
-  for (const int descriptor : engine_like_descriptors()) {
-    if (!std::ranges::binary_search(before_, descriptor)) {
+  for (const int descriptor : open_descriptors()) {
+    if (!std::ranges::binary_search(before_, descriptor) && is_engines_kind(descriptor)) {
       owner_.add(descriptor);
       owner_.found_.push_back(descriptor);
+      found_.push_back(descriptor);
     }
   }
 }
 
-void OwnDescriptors::drop_closed() {
-  std::erase_if(found_, [this](int descriptor) {
-    const bool gone = !is_engines_kind(descriptor);
-    if (gone) {
+void OwnDescriptors::drop_closed(const std::vector<int>& found) {
+  for (const int descriptor : found) {
+    if (!is_engines_kind(descriptor)) {
       remove(descriptor);
+      std::erase(found_, descriptor);
     }
-    return gone;
-  });
+  }
 }
 
 void OwnDescriptors::close_found() noexcept {

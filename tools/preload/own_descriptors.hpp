@@ -23,20 +23,22 @@ class OwnDescriptors {
   void add(int descriptor) noexcept { change(descriptor, true); }
   void remove(int descriptor) noexcept { change(descriptor, false); }
 
-  /// While it lives, what the engine opens is found out: userfaultfds, rings, events and its publication.
+  /// While it lives, what the engine opens is found out, and added to `found`: userfaultfds, rings, events and its
+  /// publication.
   class Watch {
    public:
-    explicit Watch(OwnDescriptors& owner);
+    Watch(OwnDescriptors& owner, std::vector<int>& found);
     ~Watch();
     Watch(const Watch&) = delete;
     Watch& operator=(const Watch&) = delete;
 
    private:
     OwnDescriptors& owner_;
+    std::vector<int>& found_;
     std::vector<int> before_;
   };
-  /// Those that were found and are no longer open.
-  void drop_closed();
+  /// Those of `found` that are no longer open.
+  void drop_closed(const std::vector<int>& found);
   /// In a forked child none of them is of use: closes those that were found.
   void close_found() noexcept;
   void clear() noexcept;

@@ -4,18 +4,30 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
 #include <vector>
 
+#include "platform/engine_thread.hpp"
 #include "preload/library.hpp"
 
+using tiermap::preload::Ending;
 using tiermap::preload::mappings_for_caller;
 
 namespace {
 
-void at_end() {
+void at_end(Ending ending = Ending::process) {
   if (auto* mappings = mappings_for_caller()) {
     const int saved = errno;
-    mappings->at_end();
+    mappings->at_end(ending);
     errno = saved;
   }
 }
@@ -35,7 +47,50 @@ std::vector<char*> arguments_of(const char* first, va_list& rest) {
   return arguments;
 }
 
+/// Whether all threads of the process but the engine's have ended; the first of them stays as a zombie then.
+bool only_engine_threads() {
+  std::error_code error;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    std::ifstream file(task.path() / "stat");
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const std::size_t name = text.find('(');
+    const std::size_t past = text.rfind(')');
+    if (name == std::string::npos || past == std::string::npos || past + 2 >= text.size()) {
+      continue;  // It has just ended.
+    }
+    // Of the kernel's own the workers of the engine's rings.
+    const bool engines = std::ranges::any_of(std::array{"tiermap-", "tm-", "iou-"}, [&](std::string_view start) {
+      return std::string_view(text).substr(name + 1).starts_with(start);
+    });
+    if (!engines && text[past + 2] != 'Z' && text[past + 2] != 'X') {
+      return false;
+    }
+  }
+  return !error;
+}
+
+/// A process ends with its last thread, and the engine's do not end: once the first thread has left, somebody has to
+/// see when the program's last one does.
+void watch_for_last_thread() {
+  static constexpr auto interval = std::chrono::milliseconds(20);
+  tiermap::start_engine_thread("tiermap-last", [] {
+    while (!only_engine_threads()) {
+      std::this_thread::sleep_for(interval);
+    }
+    std::exit(0);
+  }).detach();
+}
+
 }  // namespace
+
+TIERMAP_EXPORTED void pthread_exit(void* value) {
+  static auto* const call = next<void(void*)>("pthread_exit");
+  if (::syscall(SYS_gettid) == ::syscall(SYS_getpid) && mappings_for_caller() != nullptr) {
+    watch_for_last_thread();
+  }
+  call(value);
+  __builtin_unreachable();
+}
 
 TIERMAP_EXPORTED void _exit(int code) {
   at_end();
@@ -70,26 +125,26 @@ TIERMAP_EXPORTED void __assert_perror_fail(int error, const char* file, unsigned
 // NOLINTEND(bugprone-reserved-identifier)
 
 TIERMAP_EXPORTED int execve(const char* path, char* const arguments[], char* const environment[]) noexcept {
-  at_end();
+  at_end(Ending::program);
   return static_cast<int>(::syscall(SYS_execve, path, arguments, environment));
 }
 TIERMAP_EXPORTED int execv(const char* path, char* const arguments[]) noexcept {
   return execve(path, arguments, environ);
 }
 TIERMAP_EXPORTED int execvpe(const char* file, char* const arguments[], char* const environment[]) noexcept {
-  at_end();
+  at_end(Ending::program);
   return next<int(const char*, char* const[], char* const[])>("execvpe")(file, arguments, environment);
 }
 TIERMAP_EXPORTED int execvp(const char* file, char* const arguments[]) noexcept {
   return execvpe(file, arguments, environ);
 }
 TIERMAP_EXPORTED int fexecve(int descriptor, char* const arguments[], char* const environment[]) noexcept {
-  at_end();
+  at_end(Ending::program);
   return next<int(int, char* const[], char* const[])>("fexecve")(descriptor, arguments, environment);
 }
 TIERMAP_EXPORTED int execveat(int directory, const char* path, char* const arguments[], char* const environment[],
                               int flags) noexcept {
-  at_end();
+  at_end(Ending::program);
   return static_cast<int>(::syscall(SYS_execveat, directory, path, arguments, environment, flags));
 }
 TIERMAP_EXPORTED int execl(const char* path, const char* first, ...) noexcept {

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 
@@ -14,7 +15,7 @@ namespace tiermap::preload {
 struct FileIdentity {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
-  bool operator==(const FileIdentity&) const = default;
+  auto operator<=>(const FileIdentity&) const = default;
   static FileIdentity of(const struct stat& status) noexcept { return {status.st_dev, status.st_ino}; }
 };
 

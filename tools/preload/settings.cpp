@@ -1,5 +1,7 @@
 #include "preload/settings.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -47,14 +49,18 @@ Settings read_settings() {
   settings.serve_all = !value_of(serve_all_variable).empty();
   settings.verbose = !value_of(verbose_variable).empty();
   settings.report = value_of(report_variable);
+  settings.first_process = value_of(process_variable) == std::to_string(::getpid());
   return settings;
 }
 
-bool chooses(const Settings& settings, std::string_view path, bool private_mapping) noexcept {
+const char* why_not_chosen(const Settings& settings, std::string_view path, bool private_mapping) noexcept {
   if (any_matches(settings.exclude, path)) {
-    return false;
+    return "an --exclude names it";
   }
-  return settings.match.empty() ? !private_mapping : any_matches(settings.match, path);
+  if (settings.match.empty()) {
+    return private_mapping ? "it is private, and no --match names it" : nullptr;
+  }
+  return any_matches(settings.match, path) ? nullptr : "no --match names it";
 }
 
 }  // namespace tiermap::preload

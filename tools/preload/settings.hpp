@@ -17,6 +17,8 @@ inline constexpr const char* serve_all_variable = "TIERMAP_RUN_SERVE_ALL";
 inline constexpr const char* verbose_variable = "TIERMAP_RUN_VERBOSE";
 /// A path to append to, or "-" for standard error.
 inline constexpr const char* report_variable = "TIERMAP_RUN_REPORT";
+/// The number of the process that `tiermap run` became.
+inline constexpr const char* process_variable = "TIERMAP_RUN_PROCESS";
 
 struct Settings {
   std::vector<std::string> match;
@@ -25,13 +27,14 @@ struct Settings {
   bool read_only = false;  ///< Shared mappings that can be written are the kernel's.
   bool serve_all = false;  ///< Also what fits in memory.
   bool verbose = false;
-  std::string report;  ///< Empty: none.
+  std::string report;          ///< Empty: none.
+  bool first_process = false;  ///< This is the program that was named, and none that it started.
 };
 
 /// Never throws for what a variable says: a size that cannot be read is as if it were not set.
 Settings read_settings();
 
-/// Whether the file may be served. With no `match` every one may, unless the mapping is private.
-bool chooses(const Settings& settings, std::string_view path, bool private_mapping) noexcept;
+/// Null if the file may be served. With no `match` every one may, unless the mapping is private.
+const char* why_not_chosen(const Settings& settings, std::string_view path, bool private_mapping) noexcept;
 
 }  // namespace tiermap::preload

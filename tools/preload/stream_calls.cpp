@@ -75,6 +75,11 @@ TIERMAP_EXPORTED FILE* freopen(const char* path, const char* mode, FILE* stream)
   return opened(around_end(stream, [&] { return next(path, mode, stream); }));
 }
 TIERMAP_EXPORTED FILE* freopen64(const char* path, const char* mode, FILE* stream) __attribute__((alias("freopen")));
+TIERMAP_EXPORTED FILE* tmpfile() {
+  static const auto next = reinterpret_cast<decltype(&::tmpfile)>(::dlsym(RTLD_NEXT, "tmpfile"));
+  return opened(next());
+}
+TIERMAP_EXPORTED FILE* tmpfile64() __attribute__((alias("tmpfile")));
 TIERMAP_EXPORTED int fclose(FILE* stream) {
   static const auto next = reinterpret_cast<decltype(&::fclose)>(::dlsym(RTLD_NEXT, "fclose"));
   return around_end(stream, [&] { return next(stream); });

@@ -1,4 +1,4 @@
-#include "ingest/list_sums.hpp"
+#include "graph_heap/list_sums.hpp"
 
 #include <atomic>
 

@@ -16,6 +16,13 @@ struct ListSum {
   std::uint64_t degree = 0;
   std::uint64_t sum = 0;  ///< Of the neighbours' hashes, each as often as it is there.
 
+  static ListSum of(std::span<const Vertex> list) noexcept {
+    ListSum sum;
+    for (const Vertex neighbour : list) {
+      sum.add(neighbour);
+    }
+    return sum;
+  }
   void add(Vertex neighbour) noexcept {
     ++degree;
     sum += hash(neighbour);

@@ -1,0 +1,68 @@
+// HeapAllocator: lets containers that take an allocator with fancy pointers (those of Boost.Container, Boost.Unordered
+// and Boost.Interprocess, std::vector) live in a tiermap::Heap. Needs Boost's headers (1.74 or later).
+#pragma once
+
+#include <boost/interprocess/offset_ptr.hpp>
+#include <cstddef>
+#include <limits>
+#include <new>
+
+namespace tiermap {
+
+class Heap;
+
+/// Of the heap that is open in this process with its first byte at `base`. Throw as Heap::allocate() and
+/// Heap::deallocate() do; OptionError if no heap is open there, or only for reading.
+void* allocate_in_heap(const void* base, std::size_t bytes, std::size_t alignment);
+void deallocate_in_heap(const void* base, void* block);
+/// The base of a heap.
+const void* base_of(const Heap& heap) noexcept;
+
+/// A stateful allocator: copies of it, also those inside containers in the heap, allocate in the heap it was made for,
+/// in whatever process that is open. Never default-constructed, so that a container inside another that is not told of
+/// the heap does not compile: a scoped_allocator_adaptor tells it (tiermap/heap_containers.hpp has it all put
+/// together). It does not go along when containers are assigned or swapped; two containers that are swapped have to be
+/// of one heap. Thread-safe.
+template <typename T>
+class HeapAllocator {
+ public:
+  using value_type = T;
+  using pointer = boost::interprocess::offset_ptr<T>;
+  using const_pointer = boost::interprocess::offset_ptr<const T>;
+  using void_pointer = boost::interprocess::offset_ptr<void>;
+  using const_void_pointer = boost::interprocess::offset_ptr<const void>;
+  using size_type = std::size_t;
+  using difference_type = std::ptrdiff_t;
+  template <typename Other>
+  struct rebind {
+    using other = HeapAllocator<Other>;
+  };
+
+  /// Not explicit: a heap may be handed to a container's constructor.
+  HeapAllocator(const Heap& heap) noexcept : base_(base_of(heap)) {}
+  template <typename Other>
+  HeapAllocator(const HeapAllocator<Other>& other) noexcept : base_(other.base()) {}
+
+  /// Throws HeapFullError, which is a std::bad_alloc, when there is no room.
+  pointer allocate(size_type count) {
+    if (count > max_size()) {
+      throw std::bad_array_new_length();
+    }
+    return pointer(static_cast<T*>(allocate_in_heap(base(), count * sizeof(T), alignof(T))));
+  }
+  void deallocate(const pointer& block, size_type) { deallocate_in_heap(base(), block.get()); }
+  size_type max_size() const noexcept { return std::numeric_limits<difference_type>::max() / sizeof(T); }
+
+  /// The heap's first byte in this process.
+  const void* base() const noexcept { return base_.get(); }
+
+  template <typename Other>
+  bool operator==(const HeapAllocator<Other>& other) const noexcept {
+    return base() == other.base();
+  }
+
+ private:
+  const_void_pointer base_;
+};
+
+}  // namespace tiermap

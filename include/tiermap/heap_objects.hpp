@@ -1,0 +1,97 @@
+// What Heap's templates are made of: how an object is named, what is remembered of its type, how it is made.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+
+#include "tiermap/heap_allocator.hpp"
+
+namespace tiermap {
+
+class Heap;
+
+/// In place of a name: the one object of its type that has none.
+struct UniqueObject {};
+inline constexpr UniqueObject unique_object{};
+
+/// A name, or that of a type's unique object.
+struct HeapObjectKey {
+  HeapObjectKey() : unique(true) {}
+  explicit HeapObjectKey(std::string_view text) : name(text) {}
+  std::string name;
+  bool unique = false;
+};
+
+/// What is remembered of an object's type.
+struct HeapType {
+  const char* mangled_name;
+  std::uint64_t size_bytes;
+  std::uint32_t alignment;
+  const char* compiler;  ///< Which names types as it likes.
+};
+
+/// Objects side by side; null if there are none.
+struct HeapBlockOfObjects {
+  void* first = nullptr;
+  std::size_t count = 0;
+};
+
+#define TIERMAP_TEXT_OF(value) #value
+#define TIERMAP_TEXT_OF_VALUE(value) TIERMAP_TEXT_OF(value)
+#if defined(__clang__)
+inline constexpr char heap_compiler[] = "clang " TIERMAP_TEXT_OF_VALUE(__clang_major__);
+#else
+inline constexpr char heap_compiler[] = "gcc " TIERMAP_TEXT_OF_VALUE(__GNUC__);
+#endif
+#undef TIERMAP_TEXT_OF_VALUE
+#undef TIERMAP_TEXT_OF
+
+template <typename T>
+HeapType heap_type_of() noexcept {
+  static_assert(std::is_object_v<T> && !std::is_array_v<T> && !std::is_const_v<T>, "a heap holds objects");
+  static_assert(!std::is_pointer_v<T>, "a pointer means nothing in another process: use an offset_ptr");
+  static_assert(!std::is_polymorphic_v<T>, "an object with virtual functions points into the process that made it");
+  static_assert(alignof(T) <= 4096, "objects in a heap are aligned to 4096 bytes at most");
+  return {typeid(T).name(), sizeof(T), alignof(T), heap_compiler};
+}
+
+/// An object at `place`; one that takes an allocator is given the heap's as its last argument.
+template <typename T, typename... Arguments>
+T* construct_in_heap(const Heap& heap, void* place, Arguments&&... arguments) {
+  if constexpr (std::uses_allocator_v<T, HeapAllocator<std::byte>>) {
+    return std::uninitialized_construct_using_allocator(static_cast<T*>(place), HeapAllocator<std::byte>(heap),
+                                                        std::forward<Arguments>(arguments)...);
+  } else {
+    return ::new (place) T(std::forward<Arguments>(arguments)...);
+  }
+}
+
+/// What Heap::construct() returns: call it with the constructor's arguments.
+template <typename T>
+class HeapObjectMaker {
+ public:
+  HeapObjectMaker(Heap& heap, HeapObjectKey key, bool or_find) : heap_(heap), key_(std::move(key)), or_find_(or_find) {}
+  /// So many side by side, each made with the same arguments.
+  HeapObjectMaker operator[](std::size_t count) const {
+    HeapObjectMaker several = *this;
+    several.count_ = count;
+    return several;
+  }
+  /// Makes them, and returns the first. What a constructor throws is passed on; then there is nothing.
+  template <typename... Arguments>
+  T* operator()(const Arguments&... arguments) const;
+
+ private:
+  Heap& heap_;
+  HeapObjectKey key_;
+  bool or_find_;
+  std::size_t count_ = 1;
+};
+
+}  // namespace tiermap

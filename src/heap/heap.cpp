@@ -1,0 +1,155 @@
+// Heap's public members: offsets to pointers, and on to the implementation.
+#include "tiermap/heap.hpp"
+
+#include <cerrno>
+#include <utility>
+
+#include "heap/block_check.hpp"
+#include "heap/heap_directory.hpp"
+#include "heap/heap_implementation.hpp"
+#include "heap/open_heaps.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+
+Heap::Heap(std::unique_ptr<HeapImplementation> implementation) noexcept : implementation_(std::move(implementation)) {}
+Heap::Heap(Heap&&) noexcept = default;
+Heap& Heap::operator=(Heap&&) noexcept = default;
+Heap::~Heap() = default;
+
+Heap Heap::create(const std::string& path, const HeapOptions& options) {
+  return Heap(HeapImplementation::create(path, options));
+}
+
+Heap Heap::open(const std::string& path, const HeapOptions& options) {
+  return Heap(std::make_unique<HeapImplementation>(path, options, true));
+}
+
+Heap Heap::open_read_only(const std::string& path, const HeapOptions& options) {
+  return Heap(std::make_unique<HeapImplementation>(path, options, false));
+}
+
+Heap Heap::open_or_create(const std::string& path, const HeapOptions& options) {
+  const HeapPresence presence = heap_presence(path);
+  if (presence == HeapPresence::nothing || presence == HeapPresence::empty_directory) {
+    return create(path, options);
+  }
+  return open(path, options);
+}
+
+bool Heap::remove(const std::string& path) {
+  switch (heap_presence(path)) {
+    case HeapPresence::nothing:
+      return false;
+    case HeapPresence::heap:
+    case HeapPresence::in_part:
+      remove_heap_files(path);
+      return true;
+    default:
+      throw StoreError(EINVAL, path + " is not a heap, and is left as it is: check the path");
+  }
+}
+
+bool Heap::consistent(const std::string& path) {
+  return HeapImplementation::consistent(path);
+}
+
+HeapCheck Heap::check(const std::string& path, const HeapProgress& progress) {
+  return check_heap(path, progress);
+}
+
+void Heap::close() {
+  implementation_->close();
+}
+
+void Heap::checkpoint() {
+  implementation_->checkpoint();
+}
+
+void Heap::snapshot(const std::string& path, const std::function<void()>& checkpointed) {
+  implementation_->snapshot(path, checkpointed);
+}
+
+std::uint64_t Heap::update_snapshot(const std::string& path, const std::function<void()>& checkpointed) {
+  return implementation_->update_snapshot(path, checkpointed);
+}
+
+void* Heap::allocate(std::size_t bytes, std::size_t alignment) {
+  return implementation_->allocate(bytes, alignment);
+}
+
+void Heap::deallocate(void* block) {
+  implementation_->deallocate(block);
+}
+
+void* Heap::begin_object(const HeapObjectKey& key, const HeapType& type, std::size_t count, bool or_find, bool& found) {
+  ObjectNames& names = implementation_->writable_names();
+  std::byte* const data = implementation_->data();
+  std::uint64_t offset = 0;
+  const ObjectNames::Found there = names.begin(key, type, count, or_find, [&] {
+    void* const block = allocate(count * type.size_bytes, type.alignment);
+    offset = static_cast<std::uint64_t>(static_cast<std::byte*>(block) - data);
+    return offset;
+  });
+  found = there.count != 0;
+  return data + (found ? there.offset : offset);
+}
+
+void Heap::end_object(const HeapObjectKey& key, const HeapType& type, bool made) noexcept {
+  const std::uint64_t offset = implementation_->names().end(key, type, made);
+  if (!made) {
+    deallocate(implementation_->data() + offset);
+  }
+}
+
+HeapBlockOfObjects Heap::find_object(const HeapObjectKey& key, const HeapType& type) const {
+  const ObjectNames::Found found = implementation_->names().find(key, type);
+  return {found.count != 0 ? implementation_->data() + found.offset : nullptr, found.count};
+}
+
+HeapBlockOfObjects Heap::take_object(const HeapObjectKey& key, const HeapType& type) {
+  const ObjectNames::Found found = implementation_->writable_names().take(key, type);
+  return {found.count != 0 ? implementation_->data() + found.offset : nullptr, found.count};
+}
+
+std::vector<HeapObject> Heap::objects() const {
+  return implementation_->names().list();
+}
+
+void Heap::describe(std::string_view name, std::string_view description) {
+  implementation_->writable_names().describe(name, description);
+}
+
+std::vector<std::string> Heap::warnings() const {
+  return implementation_->names().warnings();
+}
+
+HeapStatistics Heap::statistics() const {
+  return implementation_->statistics();
+}
+
+const std::string& Heap::path() const noexcept {
+  return implementation_->path();
+}
+
+bool Heap::writable() const noexcept {
+  return implementation_->writable();
+}
+
+std::byte* Heap::data() const noexcept {
+  return implementation_->data();
+}
+
+const void* base_of(const Heap& heap) noexcept {
+  return heap.data();
+}
+
+void* allocate_in_heap(const void* base, std::size_t bytes, std::size_t alignment) {
+  return open_heap_at(base).allocate(bytes, alignment);
+}
+
+void deallocate_in_heap(const void* base, void* block) {
+  open_heap_at(base).deallocate(block);
+}
+
+}  // namespace tiermap

@@ -1,0 +1,192 @@
+// How an open heap is saved: checkpoints, closing, snapshots.
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "heap/data_ranges.hpp"
+#include "heap/heap_copy.hpp"
+#include "heap/heap_implementation.hpp"
+#include "heap/heap_update.hpp"
+#include "heap/open_heaps.hpp"
+#include "platform/page_sizes.hpp"
+#include "store/file_open.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+/// Those that lie in the range.
+ByteRange whole_pages(ByteRange range, std::uint64_t page_bytes) {
+  const std::uint64_t begin = round_up(range.offset, page_bytes);
+  const std::uint64_t end = (range.offset + range.bytes) / page_bytes * page_bytes;
+  return {begin, end > begin ? end - begin : 0};
+}
+
+}  // namespace
+
+void HeapImplementation::save_state(HeapState state) {
+  HeapStateBlock next = state_;
+  next.state = state;
+  ++next.generation;
+  HeapBlock block;
+  encode_state(next, block);
+  write_bytes(*store_, HeapLayout::state_offset, block);
+  state_ = next;
+  checkpoints_ = next.generation;
+}
+
+void HeapImplementation::save_names() {
+  const std::uint64_t changes = names_->changes();
+  if (changes == saved_name_changes_) {
+    return;
+  }
+  const std::vector<std::byte> bytes = names_->save();
+  write_bytes(*store_, layout_->names_offset, bytes);
+  state_.names_bytes = bytes.size();
+  state_.names_checksum = heap_checksum(bytes);
+  saved_name_changes_ = changes;
+}
+
+/// Holes for what is free. With checkpoints they are made by the commit that follows, so that the state before it keeps
+/// what it needs; without, there is no state before it.
+void HeapImplementation::give_back_space() {
+  allocator_->flush_caches();
+  // Once after opening: blocks that are free and holes in the data were so before, and no page of them is in memory
+  // changed.
+  allocator_->sort_out_holes([&](std::uint64_t begin, std::uint64_t end) {
+    const DataRange data = first_data(*files_.data, layout_->data_offset + begin, layout_->data_offset + end);
+    return std::pair(data.begin - layout_->data_offset, data.end - layout_->data_offset);
+  });
+  allocator_->give_back(GiveBack::free_now, [&](std::uint64_t offset, std::uint64_t bytes) {
+    // Through the region, which may have these pages, or their neighbours in one UPage, in memory and changed. What was
+    // changed in these alone need not be written first.
+    if (const ByteRange pages = whole_pages({offset, bytes}, region_.page_size_bytes()); pages.bytes != 0) {
+      region_.discard(pages);
+    }
+    region_.update({offset, bytes}, [&] {
+      const int result = store_->punch(layout_->data_offset + offset, bytes);
+      if (result != 0 && result != -ENOTSUP) {
+        throw_file_error(-result, "heap " + path_, "cannot give back free space");
+      }
+    });
+  });
+}
+
+/// What the region could not write back is told of like all else: by an error that names the heap.
+void HeapImplementation::write_back() {
+  try {
+    give_back_space();
+    region_.sync();
+  } catch (const StoreError&) {
+    throw;
+  } catch (const Error& error) {
+    throw_file_error(error.code().value(), "heap " + path_, "cannot be saved");
+  }
+}
+
+void HeapImplementation::save(HeapState state) {
+  write_back();
+  allocator_->save();
+  save_names();
+  const bool direct = checkpointed_ == nullptr;
+  if (direct) {
+    // All else first: the state must not be on the disk before what it speaks for.
+    if (const int result = store_->flush(); result != 0) {
+      throw_file_error(-result, "heap " + path_, "cannot be saved");
+    }
+  }
+  save_state(state);
+  if (const int result = direct ? store_->flush() : checkpointed_->commit(); result != 0) {
+    throw_file_error(-result, "heap " + path_, "cannot be saved");
+  }
+}
+
+void HeapImplementation::begin_writing_directly() {
+  const std::lock_guard lock(saving_);
+  save_state(HeapState::written_directly);
+  if (const int result = store_->flush(); result != 0) {
+    throw_file_error(-result, "heap " + path_, "cannot be written");
+  }
+}
+
+void HeapImplementation::checkpoint() {
+  require_own_process();
+  require_writable();
+  const std::lock_guard lock(saving_);
+  save(checkpointed_ != nullptr ? HeapState::checkpoint : HeapState::written_directly);
+}
+
+void HeapImplementation::close() {
+  if (data_ == nullptr || in_child()) {
+    return;
+  }
+  const std::lock_guard lock(saving_);
+  if (writable_) {
+    save(HeapState::closed);
+  }
+  remove_open_heap(data_);
+  data_ = nullptr;
+  region_ = Region();
+  cache_.reset();
+  allocator_.reset();
+  metadata_.reset();
+  store_.reset();
+  checkpointed_.reset();
+  files_ = {};
+}
+
+void HeapImplementation::snapshot(const std::string& path, const std::function<void()>& checkpointed) {
+  save_and_copy([&] { copy_to(path); }, checkpointed);
+}
+
+std::uint64_t HeapImplementation::update_snapshot(const std::string& path, const std::function<void()>& checkpointed) {
+  std::uint64_t written = 0;
+  save_and_copy([&] { written = update_copy(*files_.data, path, superblock_, state_); }, checkpointed);
+  return written;
+}
+
+void HeapImplementation::save_and_copy(const std::function<void()>& copy, const std::function<void()>& checkpointed) {
+  require_own_process();
+  require_writable();
+  const std::lock_guard lock(saving_);
+  save(checkpointed_ != nullptr ? HeapState::checkpoint : HeapState::written_directly);
+  if (checkpointed_ == nullptr) {
+    copy();
+    if (checkpointed) {
+      checkpointed();
+    }
+    return;
+  }
+  const auto paused = checkpointed_->pause_applying();
+  if (checkpointed) {
+    checkpointed();
+  }
+  copy();
+}
+
+void HeapImplementation::copy_to(const std::string& path) {
+  copy_heap_data(files_.lasting_path(), path);
+  try {
+    write_closed(*open_copied_data(path), superblock_, state_);
+    finish_copy(path);
+  } catch (...) {
+    remove_part(path);
+    throw;
+  }
+}
+
+HeapStatistics HeapImplementation::statistics() const {
+  require_open();
+  const AllocatorStatistics space = allocator_->statistics();
+  HeapStatistics statistics;
+  statistics.capacity_bytes = space.capacity_bytes;
+  statistics.live_blocks = space.live_blocks;
+  statistics.live_bytes = space.live_bytes;
+  statistics.taken_bytes = space.span_bytes + space.large_run_bytes;
+  statistics.used_end_bytes = space.used_end_bytes;
+  statistics.journal_bytes = checkpointed_ != nullptr ? checkpointed_->journal_bytes_in_use() : 0;
+  statistics.checkpoints = checkpoints_;
+  return statistics;
+}
+
+}  // namespace tiermap

@@ -1,0 +1,70 @@
+#include "heap/journal_file.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "store/file_store.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+struct LockedFile {
+  LockedFile() = default;
+  LockedFile(const LockedFile&) = delete;
+  LockedFile& operator=(const LockedFile&) = delete;
+  // A forked child has the lock too. It is the parent's to give up, and that is not left to the last descriptor.
+  ~LockedFile() {
+    store.reset();
+    if (lock.valid() && ::getpid() == owner) {
+      ::flock(lock.get(), LOCK_UN);
+    }
+  }
+  std::unique_ptr<FileStore> store;
+  FileDescriptor lock;  ///< Opened for the lock alone.
+  const pid_t owner = ::getpid();
+};
+
+}  // namespace
+
+std::shared_ptr<Store> open_journal_file(const std::string& path, OpenMode mode) {
+  const bool writable = mode != OpenMode::read_only;
+  const std::string heap = "heap " + std::filesystem::path(path).parent_path().string();
+  const auto file = std::make_shared<LockedFile>();
+  // Through the kernel's page cache: what is written to slots one by one goes to the disk together at the next flush,
+  // and most of it is read back soon, to be applied.
+  FileOptions options;
+  options.direct = false;
+  if (mode == OpenMode::create) {
+    FileStore::open(path, mode, 0, options);
+    mode = OpenMode::read_write;
+  }
+  file->lock = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file->lock.valid()) {
+    throw_file_error(errno, path, "cannot be opened");
+  }
+  if (::flock(file->lock.get(), (writable ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) {
+      throw_file_error(errno, path, "cannot be locked");
+    }
+    throw StoreError(EBUSY, heap + " is in use" + (writable ? "" : " by a writer") +
+                                " elsewhere: close it there first" +
+                                (writable ? ", since one heap takes one writer and no reader beside it" : ""));
+  }
+  // Who removes a heap holds the lock meanwhile: what was opened before that and locked after it is no heap's any more.
+  struct stat locked = {};
+  struct stat named = {};
+  if (::fstat(file->lock.get(), &locked) != 0 || ::stat(path.c_str(), &named) != 0 || locked.st_ino != named.st_ino ||
+      locked.st_dev != named.st_dev) {
+    throw StoreError(EBUSY, heap + " was removed while it was opened: try again");
+  }
+  file->store = FileStore::open(path, mode, 0, options);
+  return {file, file->store.get()};
+}
+
+}  // namespace tiermap
