@@ -12,6 +12,11 @@ import tiermap
 from conftest import MIB, known
 
 
+def children_of_this_process():
+    with open("/proc/thread-self/children") as children:
+        return set(children.read().split())
+
+
 class Squares:
     """Computes what is asked for."""
 
@@ -185,15 +190,16 @@ def test_stores_that_cannot_be(members, said):
         tiermap.map(type("Store", (), members)(), mode="r+")
 
 
-@pytest.mark.parametrize("size", [-1, "many", None, 2.5])
+@pytest.mark.parametrize("size", [-1, "many", None, 2.5, 1 << 63, 1 << 64, 10**30])
 def test_sizes_that_cannot_be(size):
     store = type("Odd", (), {"size": size, "read_into": lambda *_: None})()
     gc.collect()
-    before = len(os.listdir("/proc/self/fd"))
+    before, children = len(os.listdir("/proc/self/fd")), children_of_this_process()
     with pytest.raises(OSError, match="could not be opened") as caught:
         tiermap.map(store)
     assert "Error" in str(caught.value.__cause__)
     assert len(os.listdir("/proc/self/fd")) == before
+    assert children_of_this_process() == children
 
 
 def test_a_store_that_cannot_be_pickled_says_so_to_spawn(numbers):

@@ -19,6 +19,7 @@ from tiermap._location import is_npy, key_of, name_of, path_of, reopens, source_
 from tiermap._mapping import Mapping, Recipe
 from tiermap._operations import shape_of
 from tiermap._page_size import MIB, Size, choose_page_size, parse_page_size, parse_size
+from tiermap._store_server import MOST_BYTES
 
 MODES = {"r": "r", "readonly": "r", "r+": "r+", "readwrite": "r+", "w": "w+", "w+": "w+", "write": "w+", "c": "c",
          "copyonwrite": "c"}
@@ -39,6 +40,9 @@ class Layout:
         self.order = order
         self.start = start
         self.bytes = math.prod(shape) * dtype.itemsize
+        if self.end > MOST_BYTES:
+            raise ValueError(f"{dtype} of shape {shape} from byte {start} on ends at byte {self.end}: no store has more "
+                             f"than {MOST_BYTES}, map less")
 
     @property
     def end(self) -> int:
@@ -227,6 +231,7 @@ def create(source: Any, dtype: Optional[np.dtype], shape: Optional[Tuple[int, ..
                                                 "replace it") from None
         store = _core.open_store(source, "write")
         with _mapping.replacing(source, total):
+            store.resize(max(total, store.size))  # What cannot be that long is not emptied for it.
             store.resize(0)
             store.resize(total)
             if header:

@@ -43,20 +43,27 @@ def read_header(read: Callable[[int, int], bytes], name: str) -> Header:
     text = read(prefix, length) if 0 <= length <= LONGEST else b""
     if len(text) != length:
         raise ValueError(f"{name} has a .npy header that is cut off or longer than 1 MiB: write it anew")
-    try:
-        said = ast.literal_eval(text.decode("utf-8" if major == 3 else "latin-1"))
-        dtype = np.lib.format.descr_to_dtype(said["descr"])
-        shape = tuple(int(count) for count in said["shape"])
-        fortran_order = bool(said["fortran_order"])
-    except (SyntaxError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{name} has a damaged .npy header ({error}): write it anew") from None
-    if any(count < 0 for count in shape):
-        raise ValueError(f"{name} has a damaged .npy header (shape {shape}): write it anew")
+    dtype, shape, fortran_order = described(text.decode("utf-8" if major == 3 else "latin-1", "replace"), name)
     if dtype.hasobject:
         raise ValueError(f"{name} holds Python objects, which cannot be mapped: load it with numpy.load")
     if dtype.itemsize == 0:
         raise ValueError(f"{name} holds {dtype}, elements of no bytes, which cannot be mapped: load it with numpy.load")
     return Header(dtype, shape, fortran_order, prefix + length)
+
+
+def described(text: str, name: str) -> Tuple[np.dtype, Tuple[int, ...], bool]:
+    """The type, shape and order that a header's text names."""
+    try:
+        said = ast.literal_eval(text)
+        shape, fortran_order = said["shape"], said["fortran_order"]
+        if type(shape) is not tuple or not all(type(count) is int and count >= 0 for count in shape):
+            raise ValueError(f"shape {shape!r}")
+        if type(fortran_order) is not bool:
+            raise ValueError(f"fortran_order {fortran_order!r}")
+        return np.lib.format.descr_to_dtype(said["descr"]), shape, fortran_order
+    except Exception as error:  # Damaged text may raise anything, RecursionError and MemoryError too.
+        why = str(error).partition("\n")[0][:200] or type(error).__name__
+        raise ValueError(f"{name} has a damaged .npy header ({why}): write it anew") from None
 
 
 def make_header(dtype: np.dtype, shape: Tuple[int, ...], fortran_order: bool) -> bytes:

@@ -6,7 +6,6 @@ no code that wants that lock may be on the page's way: a store written in Python
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pickle
 import signal
@@ -84,32 +83,38 @@ def start(store: Any, writable: bool, page_size: int, how: str) -> _core.Channel
     threads = int(getattr(store, "threads", 1))
     if not 1 <= threads <= 64:
         raise ValueError(f"{name}.threads is {threads}: choose 1 to 64")
-    process = 0
-    with contextlib.ExitStack() as kept:
-        with _forking_for_a_store.starting():
-            ends = Ends(threads, min(max(page_size, LEAST_SLOT_BYTES), MOST_SLOT_BYTES))
-            ours_control, their_control = pair()
-            report, told = os.pipe()
-            kept.callback(os.close, report)
-            try:
-                begin = fork if how == "fork" else spawn
-                process = begin(store, ends, ours_control, their_control, report, told)
-            except BaseException:
-                ends.close_ours()
-                ours_control.close()
-                raise
-            finally:
-                close_all([*ends.theirs, their_control])
-                os.close(told)
-        try:
-            size = size_reported(name, report)
-        except BaseException:
-            ends.close_ours()
-            ours_control.close()
-            os.kill(process, signal.SIGKILL)  # Nobody waits for what it does in open().
-            os.waitpid(process, 0)
-            raise
-    return ends.store(ours_control.detach(), process, size, writable, name)
+    with _forking_for_a_store.starting():
+        ends, control, process, report = launch(store, threads, page_size, how)
+    try:
+        size = size_reported(name, report)
+    except BaseException:
+        ends.close_ours()
+        control.close()
+        os.kill(process, signal.SIGKILL)  # Nobody waits for what it does in open().
+        os.waitpid(process, 0)
+        raise
+    finally:
+        os.close(report)
+    return ends.store(control.detach(), process, size, writable, name)
+
+
+def launch(store: Any, threads: int, page_size: int, how: str) -> Tuple[Ends, socket.socket, int, int]:
+    """The process of a store: the ends of channels that are here, its number, and a pipe that it reports to."""
+    ends = Ends(threads, min(max(page_size, LEAST_SLOT_BYTES), MOST_SLOT_BYTES))
+    ours, theirs = pair()
+    report, told = os.pipe()
+    try:
+        begin = fork if how == "fork" else spawn
+        process = begin(store, ends, ours, theirs, report, told)
+    except BaseException:
+        os.close(report)
+        ends.close_ours()
+        ours.close()
+        raise
+    finally:
+        close_all([*ends.theirs, theirs])
+        os.close(told)
+    return ends, ours, process, report
 
 
 def attach(parents: _core.ChannelStore, threads: int) -> _core.ChannelStore:

@@ -21,6 +21,7 @@ REQUEST = struct.Struct("=IIQQ")
 REPLY = struct.Struct("=qII")
 CHANNELS = struct.Struct("=Q")  # Bytes of a slot; the memory and the sockets come along as descriptors.
 MOST_DESCRIPTORS = 65
+MOST_BYTES = (1 << 63) - 1  # Of any store: what a file offset can say.
 READ, WRITE, FLUSH = 1, 2, 3
 
 
@@ -113,8 +114,8 @@ def open_and_describe(store: Any) -> Tuple[bool, bytes]:
             opening()
         size = store.size() if callable(store.size) else store.size
         size = size.__index__()
-        if size < 0:
-            raise ValueError(f"size is {size}: it cannot be negative")
+        if not 0 <= size <= MOST_BYTES:
+            raise ValueError(f"size is {size}: it can be 0 to {MOST_BYTES} bytes")
         return True, str(size).encode()
     except BaseException:
         return False, traceback.format_exc().encode("utf-8", "replace")

@@ -26,8 +26,8 @@ std::optional<T> value_at(const T* address) noexcept {
                                                                                           : std::nullopt;
 }
 
-/// Calls `visit` for each of a call's vectors, in order. False, after some of them or none, if they or how many there are
-/// is what the kernel refuses. Takes no memory: calls that write may be made by a signal handler.
+/// Calls `visit` for each of a call's vectors, in order. False, after some of them or none, if they or how many there
+/// are is what the kernel refuses. Takes no memory: calls that write may be made by a signal handler.
 template <typename Visit>
 bool for_each_vector(const iovec* vectors, int count, Visit&& visit) noexcept {
   if (count < 0 || count > IOV_MAX) {
