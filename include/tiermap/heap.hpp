@@ -140,12 +140,17 @@ class Heap {
   HeapObjectMaker<T> find_or_construct(UniqueObject) {
     return {*this, HeapObjectKey(), true};
   }
-  /// An object without a name, to be destroyed by destroy_anonymous(). Of more than one, the number is the caller's to
-  /// remember.
+  /// An object without a name, to be destroyed by destroy_anonymous(). Null does nothing there.
   template <typename T, typename... Arguments>
   T* construct_anonymous(Arguments&&... arguments);
   template <typename T>
   void destroy_anonymous(T* object);
+  /// The same of several side by side, each made with the same arguments. How many there are is the caller's to
+  /// remember. Throws OptionError for none, or for more than any heap has room for.
+  template <typename T, typename... Arguments>
+  std::span<T> construct_anonymous_array(std::size_t count, const Arguments&... arguments);
+  template <typename T>
+  void destroy_anonymous(std::span<T> objects);
 
   /// The object of that name, null if there is none; the first of several. Throws OptionError if it is of another type:
   /// another size, alignment, or name of the type. If just the name differs and another compiler made it, that is noted
@@ -176,8 +181,24 @@ class Heap {
 
   /// All named objects in the order of names, then the unique ones.
   std::vector<HeapObject> objects() const;
-  /// Sets the text that objects() shows with a named object. OptionError (ENOENT) if there is none.
-  void describe(std::string_view name, std::string_view description);
+  /// What objects() tells of one: type, number, place, description. Nothing if there is none.
+  std::optional<HeapObject> attributes(std::string_view name) const {
+    return attributes_of_key(HeapObjectKey(name), heap_type_of<std::byte>());
+  }
+  template <typename T>
+  std::optional<HeapObject> attributes(UniqueObject) const {
+    return attributes_of_key(HeapObjectKey(), heap_type_of<T>());
+  }
+  /// Of the object with a name, or unique, that `address` leads into. Takes time by the number of objects.
+  std::optional<HeapObject> attributes_at(const void* address) const;
+  /// Sets the text that goes with an object. OptionError (ENOENT) if there is none.
+  void describe(std::string_view name, std::string_view description) {
+    describe_key(HeapObjectKey(name), heap_type_of<std::byte>(), description);
+  }
+  template <typename T>
+  void describe(UniqueObject, std::string_view description) {
+    describe_key(HeapObjectKey(), heap_type_of<T>(), description);
+  }
 
   /// What was noticed that is no error, a line each: types that another compiler names otherwise.
   std::vector<std::string> warnings() const;
@@ -196,6 +217,8 @@ class Heap {
   void end_object(const HeapObjectKey& key, const HeapType& type, bool made) noexcept;
   HeapBlockOfObjects find_object(const HeapObjectKey& key, const HeapType& type) const;
   HeapBlockOfObjects take_object(const HeapObjectKey& key, const HeapType& type);
+  std::optional<HeapObject> attributes_of_key(const HeapObjectKey& key, const HeapType& type) const;
+  void describe_key(const HeapObjectKey& key, const HeapType& type, std::string_view description);
 
   template <typename T>
   std::span<T> objects_of_key(const HeapObjectKey& key) const {
@@ -227,6 +250,30 @@ void Heap::destroy_anonymous(T* object) {
   }
 }
 
+template <typename T, typename... Arguments>
+std::span<T> Heap::construct_anonymous_array(std::size_t count, const Arguments&... arguments) {
+  if (count == 0 || count > heap_most_bytes / sizeof(T)) {
+    throw OptionError("heap: an array of " + std::to_string(count) + " objects of " + std::to_string(sizeof(T)) +
+                      " bytes cannot be made: choose a smaller number, 1 at least");
+  }
+  T* const first = static_cast<T*>(allocate(count * sizeof(T), alignof(T)));
+  try {
+    construct_several_in_heap<T>(*this, first, count, arguments...);
+  } catch (...) {
+    deallocate(first);
+    throw;
+  }
+  return {first, count};
+}
+
+template <typename T>
+void Heap::destroy_anonymous(std::span<T> objects) {
+  if (!objects.empty()) {
+    std::destroy(objects.begin(), objects.end());
+    deallocate(objects.data());
+  }
+}
+
 template <typename T>
 bool Heap::destroy_key(const HeapObjectKey& key) {
   const HeapBlockOfObjects taken = take_object(key, heap_type_of<T>());
@@ -246,13 +293,9 @@ T* HeapObjectMaker<T>::operator()(const Arguments&... arguments) const {
   if (found) {
     return first;
   }
-  std::size_t made = 0;
   try {
-    for (; made < count_; ++made) {
-      construct_in_heap<T>(heap_, first + made, arguments...);
-    }
+    construct_several_in_heap<T>(heap_, first, count_, arguments...);
   } catch (...) {
-    std::destroy_n(first, made);
     heap_.end_object(key_, type, false);
     throw;
   }

@@ -28,6 +28,9 @@ struct HeapObjectKey {
   bool unique = false;
 };
 
+/// No heap has room for more.
+inline constexpr std::size_t heap_most_bytes = std::size_t{1} << 62;
+
 /// What is remembered of an object's type.
 struct HeapType {
   const char* mangled_name;
@@ -69,6 +72,20 @@ T* construct_in_heap(const Heap& heap, void* place, Arguments&&... arguments) {
                                                         std::forward<Arguments>(arguments)...);
   } else {
     return ::new (place) T(std::forward<Arguments>(arguments)...);
+  }
+}
+
+/// So many objects from `first` on. If a constructor throws, those made before are destroyed.
+template <typename T, typename... Arguments>
+void construct_several_in_heap(const Heap& heap, T* first, std::size_t count, const Arguments&... arguments) {
+  std::size_t made = 0;
+  try {
+    for (; made < count; ++made) {
+      construct_in_heap<T>(heap, first + made, arguments...);
+    }
+  } catch (...) {
+    std::destroy_n(first, made);
+    throw;
   }
 }
 

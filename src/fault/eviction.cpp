@@ -106,7 +106,7 @@ Pager::Eviction Pager::evict(const Victim& victim) noexcept {
 Pager::Eviction Pager::evict_mapped(PagedRegion& region, std::uint64_t page, PageWord word) noexcept {
   const bool dirty = word.state() == PageState::dirty;
   PageState restored = word.state();
-  if (unmap(region, page, word.frame(), dirty, restored) != 0) {
+  if (const int error = unmap(region, page, word.frame(), dirty, restored); error != 0) {
     if (restored == PageState::dirty && !region.writable) {
       refuse_wild_write(region, page, word.frame());
       return Eviction::drop;
@@ -116,7 +116,7 @@ Pager::Eviction Pager::evict_mapped(PagedRegion& region, std::uint64_t page, Pag
     }
     refuse(word.frame());
     settle(region, page, word.with_state(restored));
-    return Eviction::busy;
+    return error == -EBUSY ? Eviction::held : Eviction::busy;
   }
   if (dirty) {
     return Eviction::write;

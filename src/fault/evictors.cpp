@@ -177,6 +177,9 @@ void Evictors::unmap_victims(Pass& pass, std::uint64_t bytes, WriteBack& write_b
       case Pager::Eviction::busy:
         pass.met_busy_pages = true;
         continue;
+      case Pager::Eviction::held:
+        pass.met_held_pages = true;
+        continue;
       case Pager::Eviction::kept:
         continue;
     }
@@ -214,6 +217,9 @@ void Evictors::evict_until_rested(WriteBack& write_back) {
       pager_.last_hope_nanoseconds.store(now_nanoseconds(), std::memory_order_release);
       pager_.no_longer_full();
     } else {
+      if (pass.met_held_pages) {
+        pager_.last_held_nanoseconds.store(now_nanoseconds(), std::memory_order_release);
+      }
       pager_.exhausted_passes.fetch_add(1, std::memory_order_release);
     }
     pager_.announce_supply();

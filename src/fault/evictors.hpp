@@ -43,6 +43,7 @@ class Evictors {
     std::size_t chosen = 0;
     std::size_t gained = 0;  ///< Pages that were let go, or wait unmapped.
     bool met_busy_pages = false;
+    bool met_held_pages = false;
   };
   void give_back_what_is_over_budget();
   void unmap_victims(Pass& pass, std::uint64_t bytes, WriteBack& write_back);

@@ -105,6 +105,7 @@ class Pager {
     drop,      ///< The caller owns the page (busy), whose memory is the mapping's own, and must drop() it.
     write,     ///< The caller owns the page in state writing, and must finish_write() it.
     busy,      ///< Somebody else is at it, or it was touched just now.
+    held,      ///< The kernel has pinned it for a transfer, such as direct I/O, and does not give it up before its end.
     kept,      ///< Pinned, not to be written, or in the middle of a write that will hardly succeed.
   };
   /// Asks the policy (handler).
@@ -206,7 +207,9 @@ class Pager {
   std::atomic<std::uint64_t> demand_bytes{0};
   std::atomic<std::uint32_t> exhausted_passes{0};  ///< Passes of the evictors that found nothing that could ever go.
   std::atomic<std::uint64_t> last_hope_nanoseconds{
-      0};                                          ///< When a pass last freed something, or saw pages in others' hands.
+      0};  ///< When a pass last freed something, or saw pages in others' hands.
+  /// When a pass last found nothing to go but pages that the kernel holds.
+  std::atomic<std::uint64_t> last_held_nanoseconds{0};
   std::atomic<std::uint32_t> writes_under_way{0};  ///< Batches being written: their pages will be evictable soon.
   /// The same, by threads whose last batch failed: nothing to wait for, but where a write has succeeded since.
   std::atomic<std::uint32_t> doubtful_writes_under_way{0};
@@ -222,7 +225,8 @@ class Pager {
             last_write_error.load(std::memory_order_relaxed) == 0);
   }
   /// Whether memory is full of what cannot go: the evictors have looked several times since `exhausted_before`, and for
-  /// a while nothing went, and nothing was in the hands of others who might let it go.
+  /// a while nothing went, and nothing was in the hands of others who might let it go. Transfers may hold pages for long
+  /// and end, or want more pages than there are and never end: they are waited for longer.
   bool exhausted(std::uint32_t exhausted_before, std::uint64_t started_nanoseconds) const noexcept;
   /// To be called when a page may have become evictable, or a frame free: a full memory must be found full anew.
   void no_longer_full() noexcept {

@@ -46,6 +46,7 @@ void Pager::wait_for_supply(std::uint32_t epoch, std::int64_t patience_nanosecon
 bool Pager::exhausted(std::uint32_t exhausted_before, std::uint64_t started_nanoseconds) const noexcept {
   // A page in the hands of a thread that is not running at the moment is in no list: passes alone prove nothing.
   constexpr std::uint64_t patience_nanoseconds = 1'000'000'000;
+  constexpr std::uint64_t patience_with_transfers_nanoseconds = 30'000'000'000;
   // Those who come after one who was told need not each wait as long: the first of two more passes may have begun
   // before, the second looks for what has changed.
   constexpr std::uint64_t patience_when_full_nanoseconds = 20'000'000;
@@ -56,7 +57,8 @@ bool Pager::exhausted(std::uint32_t exhausted_before, std::uint64_t started_nano
     return true;
   }
   const std::uint64_t hope = std::max(started_nanoseconds, last_hope_nanoseconds.load(std::memory_order_acquire));
-  return passes >= 3 && now >= hope + patience_nanoseconds;
+  const bool transfers = now < last_held_nanoseconds.load(std::memory_order_acquire) + patience_nanoseconds;
+  return passes >= 3 && now >= hope + (transfers ? patience_with_transfers_nanoseconds : patience_nanoseconds);
 }
 
 void Pager::return_frames(const FillFrames& frames) noexcept {
@@ -182,7 +184,8 @@ void Pager::tell_exhausted() noexcept {
     return;
   }
   const int error = last_write_error.load(std::memory_order_relaxed);
-  const char* cause = error == 0 ? "pinned, or changed under manual flushing" : ::strerrordesc_np(-error);
+  const char* cause = error == 0 ? "pinned, held by transfers of the kernel, or changed under manual flushing"
+                                 : ::strerrordesc_np(-error);
   std::array<iovec, 3> pieces{};
   const char* const texts[] = {error == 0 ? "tiermap: memory is full of pages that cannot go: "
                                           : "tiermap: memory is full of changed pages that cannot be written: ",

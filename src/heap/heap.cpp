@@ -32,7 +32,13 @@ Heap Heap::open_read_only(const std::string& path, const HeapOptions& options) {
 Heap Heap::open_or_create(const std::string& path, const HeapOptions& options) {
   const HeapPresence presence = heap_presence(path);
   if (presence == HeapPresence::nothing || presence == HeapPresence::empty_directory) {
-    return create(path, options);
+    try {
+      return create(path, options);
+    } catch (const StoreError& error) {
+      if (error.code().value() != EEXIST) {  // Somebody else has made it, or something else, by now.
+        throw;
+      }
+    }
   }
   return open(path, options);
 }
@@ -116,8 +122,18 @@ std::vector<HeapObject> Heap::objects() const {
   return implementation_->names().list();
 }
 
-void Heap::describe(std::string_view name, std::string_view description) {
-  implementation_->writable_names().describe(name, description);
+std::optional<HeapObject> Heap::attributes_of_key(const HeapObjectKey& key, const HeapType& type) const {
+  return implementation_->names().attributes(key, type);
+}
+
+std::optional<HeapObject> Heap::attributes_at(const void* address) const {
+  const auto from = reinterpret_cast<std::uintptr_t>(address);
+  const auto begin = reinterpret_cast<std::uintptr_t>(implementation_->data());
+  return from >= begin ? implementation_->names().attributes_at(from - begin) : std::nullopt;
+}
+
+void Heap::describe_key(const HeapObjectKey& key, const HeapType& type, std::string_view description) {
+  implementation_->writable_names().describe(key, type, description);
 }
 
 std::vector<std::string> Heap::warnings() const {

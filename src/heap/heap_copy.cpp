@@ -33,25 +33,20 @@ void copy_and_change(const std::string& from, const std::string& to, const HeapR
                      const HeapProgress& progress, const std::function<void(Store&)>& change) {
   std::uint64_t done = 0;
   const std::uint64_t total = bytes_on_disk(from);
-  copy_heap_data(from, to, [&](std::uint64_t bytes) {
+  HeapCopyFiles copy(from, to, [&](std::uint64_t bytes) {
     done += bytes;
     if (progress) {
       progress(done, std::max(done, total));
     }
   });
-  try {
-    {
-      const std::shared_ptr<Store> data = open_copied_data(to);
-      if (remains.journal_needed()) {
-        apply_journal(remains, *data);
-      }
-      change(*data);
+  {
+    const std::shared_ptr<Store> data = copy.open_data();
+    if (remains.journal_needed()) {
+      apply_journal(remains, *data);
     }
-    finish_copy(to);
-  } catch (...) {
-    remove_part(to);
-    throw;
+    change(*data);
   }
+  copy.finish();
 }
 
 void require_nothing_at(const std::string& to) {

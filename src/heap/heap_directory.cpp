@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "heap/directory_lock.hpp"
 #include "heap/file_copy.hpp"
 #include "heap/journal_file.hpp"
 #include "heap/journal_layout.hpp"
@@ -50,24 +51,45 @@ std::shared_ptr<Store> open_data(const std::string& path, bool writable) {
   return FileStore::open(path, mode, 0, FileOptions());
 }
 
-void make_directory(const std::string& path) {
-  if (::mkdir(path.c_str(), 0777) == 0) {
-    return;
+/// Throws StoreError: EBUSY if somebody is making a heap there, or a copy.
+void require_not_in_the_making(const std::string& path) {
+  const DirectoryLock lock(path);
+  if (is_there(path + journal_name)) {
+    open_journal_file(path + journal_name, OpenMode::read_only);
   }
-  const int error_number = errno;
-  if (error_number == EEXIST) {
-    switch (heap_presence(path)) {
-      case HeapPresence::empty_directory:
-        return;
-      case HeapPresence::heap:
-        throw StoreError(EEXIST, "heap " + path + " exists already: open it, remove it, or choose another path");
-      case HeapPresence::in_part:
-        throw StoreError(EEXIST, "heap " + path + " was made only in part: remove it, or choose another path");
-      default:
-        throw StoreError(EEXIST, path + " is there and no heap: choose another path for the heap");
+}
+
+/// What there is keeps a heap from being made.
+[[noreturn]] void refuse_to_replace(const std::string& path, HeapPresence presence) {
+  switch (presence) {
+    case HeapPresence::heap:
+      throw StoreError(EEXIST, "heap " + path + " exists already: open it, remove it, or choose another path");
+    case HeapPresence::in_part:
+      require_not_in_the_making(path);
+      throw StoreError(EEXIST, "heap " + path + " was made only in part: remove it, or choose another path");
+    default:
+      throw StoreError(EEXIST, path + " is there and no heap: choose another path for the heap");
+  }
+}
+
+/// Begins a heap, which is locked from then on. Throws StoreError.
+std::shared_ptr<Store> make_directory_and_journal(const std::string& path) {
+  const auto replaces_nothing = [&] {
+    const HeapPresence presence = heap_presence(path);
+    return presence == HeapPresence::nothing || presence == HeapPresence::empty_directory;
+  };
+  if (replaces_nothing()) {
+    const DirectoryLock lock = DirectoryLock::making(path);
+    if (replaces_nothing()) {
+      try {
+        return open_journal_file(path + journal_name, OpenMode::create);
+      } catch (const StoreError&) {
+        ::rmdir(path.c_str());
+        throw;
+      }
     }
   }
-  throw_file_error(error_number, "heap " + path, "cannot be made");
+  refuse_to_replace(path, heap_presence(path));
 }
 
 /// What a file system cannot do in this is left.
@@ -132,6 +154,7 @@ HeapFiles open_heap_files(const std::string& path, bool writable) {
       throw StoreError(ENOENT,
                        "heap " + path + " is missing: there is no such directory: check the path, or create it");
     case HeapPresence::in_part:
+      require_not_in_the_making(path);
       throw StoreError(EINVAL, "heap " + path + " was made only in part: remove it, and create or copy it again");
     default:
       throw StoreError(EINVAL, path + " is not a heap: a heap is a directory with a journal and data: check the path");
@@ -151,14 +174,8 @@ std::string HeapFiles::lasting_path() const {
 }
 
 HeapFiles create_heap_files(const std::string& path, HeapBacking backing, const HeapLayout& layout) {
-  make_directory(path);
   HeapFiles files;
-  try {
-    files.journal = open_journal_file(path + journal_name, OpenMode::create);
-  } catch (const StoreError&) {
-    ::rmdir(path.c_str());  // Stays if another creation has begun in it.
-    throw;
-  }
+  files.journal = make_directory_and_journal(path);
   try {
     files.directory = open_directory(path);
     if (backing == HeapBacking::sparse) {
@@ -254,6 +271,7 @@ void require_nothing_else(const std::string& path) {
 void remove_heap_files(const std::string& path) {
   require_nothing_else(path);
   require_heaps_own(path);
+  const DirectoryLock directory(path);
   std::shared_ptr<Store> lock;
   if (is_there(path + journal_name)) {
     lock = open_journal_file(path + journal_name, OpenMode::read_write);
@@ -278,44 +296,66 @@ void remove_part(const std::string& path) noexcept {
   }
 }
 
-void copy_heap_data(const std::string& from, const std::string& to, const std::function<void(std::uint64_t)>& copied) {
-  if (is_there(to)) {
-    throw StoreError(EEXIST, to + " is there already: choose another path for the snapshot");
+namespace {
+
+/// Of what was made in vain, the lock given up: remove_part() takes it anew.
+void abandon(const std::string& path, std::shared_ptr<Store>& journal) noexcept {
+  journal.reset();
+  remove_part(path);
+}
+
+}  // namespace
+
+HeapCopyFiles::HeapCopyFiles(const std::string& from, std::string to, const std::function<void(std::uint64_t)>& copied)
+    : to_(std::move(to)) {
+  if (is_there(to_)) {
+    throw StoreError(EEXIST, to_ + " is there already: choose another path for the snapshot");
   }
-  require_outside(from, to);
-  make_directory(to);
+  require_outside(from, to_);
+  journal_ = make_directory_and_journal(to_);
   try {
-    if (!is_directory(from + data_name)) {
-      copy_sparse_file(from + data_name, to + copied_data_name, copied);
-      return;
-    }
-    const std::string target = to + copied_data_name;
-    if (::mkdir(target.c_str(), 0777) != 0) {
-      throw_file_error(errno, target, "cannot be made");
-    }
-    for (const auto& entry : std::filesystem::directory_iterator(from + data_name)) {
-      if (const std::string name = entry.path().filename().string(); name != "lock") {
-        copy_sparse_file(entry.path().string(), target + "/" + name, copied);
-      }
-    }
-    make_durable(target);
+    copy(from, copied);
   } catch (const std::filesystem::filesystem_error& error) {
-    remove_part(to);
+    abandon(to_, journal_);
     throw_file_error(error.code().value(), from, "cannot be copied");
   } catch (...) {
-    remove_part(to);
+    abandon(to_, journal_);
     throw;
   }
 }
 
-std::shared_ptr<Store> open_copied_data(const std::string& to) {
-  return open_data(to + copied_data_name, true);
+HeapCopyFiles::~HeapCopyFiles() {
+  if (journal_ != nullptr) {
+    abandon(to_, journal_);
+  }
 }
 
-void finish_copy(const std::string& to) {
-  open_journal_file(to + journal_name, OpenMode::create);
-  finish_update(to);
-  make_durable(parent_of(to));
+void HeapCopyFiles::copy(const std::string& from, const std::function<void(std::uint64_t)>& copied) const {
+  const std::string source = from + data_name;
+  const std::string target = to_ + copied_data_name;
+  if (!is_directory(source)) {
+    copy_sparse_file(source, target, copied);
+    return;
+  }
+  if (::mkdir(target.c_str(), 0777) != 0) {
+    throw_file_error(errno, target, "cannot be made");
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(source)) {
+    if (const std::string name = entry.path().filename().string(); name != "lock") {
+      copy_sparse_file(entry.path().string(), target + "/" + name, copied);
+    }
+  }
+  make_durable(target);
+}
+
+std::shared_ptr<Store> HeapCopyFiles::open_data() const {
+  return tiermap::open_data(to_ + copied_data_name, true);
+}
+
+void HeapCopyFiles::finish() {
+  finish_update(to_);
+  make_durable(parent_of(to_));
+  journal_.reset();
 }
 
 void begin_update(const std::string& copy) {

@@ -44,14 +44,28 @@ void remove_heap_files(const std::string& path);
 /// The same of what was made in vain: left alone where it fails, as what it is called for has failed already.
 void remove_part(const std::string& path) noexcept;
 
-/// Makes a heap's directory at `to` and copies the data of the heap at `from`, holes as holes, by reference where the
-/// file system can. It becomes a heap by finish_copy(). `copied` as for copy_sparse_file(). Throws StoreError; nothing
-/// stays behind then.
-void copy_heap_data(const std::string& from, const std::string& to,
-                    const std::function<void(std::uint64_t)>& copied = {});
-/// The data of a copy, for what differs in it.
-std::shared_ptr<Store> open_copied_data(const std::string& to);
-void finish_copy(const std::string& to);
+/// A heap in the making: the data of another, copied. Locked, so that nobody removes it as a part that was left.
+class HeapCopyFiles {
+ public:
+  /// Makes a heap's directory at `to` and copies the data of the heap at `from`, holes as holes, by reference where the
+  /// file system can. `copied` as for copy_sparse_file(). Throws StoreError; nothing stays behind then.
+  HeapCopyFiles(const std::string& from, std::string to, const std::function<void(std::uint64_t)>& copied = {});
+  /// Nothing stays behind, unless it was finished.
+  ~HeapCopyFiles();
+  HeapCopyFiles(const HeapCopyFiles&) = delete;
+  HeapCopyFiles& operator=(const HeapCopyFiles&) = delete;
+
+  /// For what is to differ in the copy.
+  std::shared_ptr<Store> open_data() const;
+  /// Makes it a heap, once its data is closed. Throws StoreError.
+  void finish();
+
+ private:
+  void copy(const std::string& from, const std::function<void(std::uint64_t)>& copied) const;
+
+  const std::string to_;
+  std::shared_ptr<Store> journal_;  ///< Null once it is finished.
+};
 
 /// Takes the name of a heap from an open copy while it is brought up to date, so that one that was cut short is no
 /// heap; and gives it back. Throw StoreError.

@@ -12,6 +12,7 @@
 
 #include "config/resolve.hpp"
 #include "config/size.hpp"
+#include "heap/metadata_records.hpp"
 #include "heap/open_heaps.hpp"
 #include "heap/saved_heap.hpp"
 #include "heap/unwritten_tail_store.hpp"
@@ -89,7 +90,9 @@ HeapImplementation::HeapImplementation(std::string path, const HeapOptions& opti
   state_ = read_state(*store_, *layout_, path_);
   require_saved(state_, path_);
   metadata_ = std::make_unique<StoreMetadataArea>(*store_, HeapLayout::metadata_offset);
-  allocator_ = std::make_unique<Allocator>(*metadata_, superblock_.capacity_bytes, Allocator::Content::saved);
+  naming_heap(path_, [&] {
+    allocator_ = std::make_unique<Allocator>(*metadata_, superblock_.capacity_bytes, Allocator::Content::saved);
+  });
   names_ = read_names(*store_, *layout_, state_, path_);
   map(options);
   if (writable_ && checkpointed_ == nullptr) {
@@ -205,7 +208,7 @@ void* HeapImplementation::allocate(std::uint64_t bytes, std::uint64_t alignment)
     throw OptionError("heap " + path_ + ": a block cannot be aligned to " + std::to_string(alignment) +
                       " bytes: choose 4096 or less");
   }
-  const std::uint64_t offset = allocator_->allocate(bytes, alignment);
+  const std::uint64_t offset = naming_heap(path_, [&] { return allocator_->allocate(bytes, alignment); });
   if (offset == Allocator::no_block) {
     throw HeapFullError("heap " + path_ + ": no room for " + std::to_string(bytes) + " bytes in its capacity of " +
                         format_size(superblock_.capacity_bytes) + ": free something, or make a larger heap");
@@ -223,7 +226,7 @@ void HeapImplementation::deallocate(void* block) {
     throw OptionError("heap " + path_ + ": a block that is not of this heap cannot be freed: free it where it is from");
   }
   try {
-    allocator_->deallocate(static_cast<std::uint64_t>(first - data_));
+    naming_heap(path_, [&] { allocator_->deallocate(static_cast<std::uint64_t>(first - data_)); });
   } catch (const OptionError& error) {
     throw OptionError("heap " + path_ + ": " + error.what());
   }

@@ -86,7 +86,7 @@ void HeapImplementation::write_back() {
 
 void HeapImplementation::save(HeapState state) {
   write_back();
-  allocator_->save();
+  naming_heap(path_, [&] { allocator_->save(); });
   save_names();
   const bool direct = checkpointed_ == nullptr;
   if (direct) {
@@ -165,14 +165,9 @@ void HeapImplementation::save_and_copy(const std::function<void()>& copy, const 
 }
 
 void HeapImplementation::copy_to(const std::string& path) {
-  copy_heap_data(files_.lasting_path(), path);
-  try {
-    write_closed(*open_copied_data(path), superblock_, state_);
-    finish_copy(path);
-  } catch (...) {
-    remove_part(path);
-    throw;
-  }
+  HeapCopyFiles copy(files_.lasting_path(), path);
+  write_closed(*copy.open_data(), superblock_, state_);
+  copy.finish();
 }
 
 HeapStatistics HeapImplementation::statistics() const {

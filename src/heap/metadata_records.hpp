@@ -40,6 +40,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "heap/size_classes.hpp"
 #include "tiermap/error.hpp"
@@ -129,5 +130,16 @@ class HeapMetadataError : public StoreError {
 };
 /// For what else is found.
 [[noreturn]] void refuse_heap_metadata(const std::string& what);
+
+/// Does `call`, and throws what it finds wrong with metadata as a StoreError that names the heap.
+template <typename Call>
+auto naming_heap(const std::string& heap, Call&& call) {
+  try {
+    return std::forward<Call>(call)();
+  } catch (const HeapMetadataError& error) {
+    throw StoreError(EINVAL, "heap " + heap + " is damaged: " + error.finding() +
+                                 ": restore it from a snapshot, or save what can be by 'tiermap heap copy --salvage'");
+  }
+}
 
 }  // namespace tiermap

@@ -79,7 +79,7 @@ ObjectNames::Found ObjectNames::find(const HeapObjectKey& key, const HeapType& t
 ObjectNames::Found ObjectNames::begin(const HeapObjectKey& key, const HeapType& type, std::uint64_t count, bool or_find,
                                       const std::function<std::uint64_t()>& place) {
   const Key wanted = key_of(key, type);
-  if (count == 0 || count > (std::uint64_t{1} << 62) / type.size_bytes) {
+  if (count == 0 || count > heap_most_bytes / type.size_bytes) {
     throw OptionError(display(wanted) + " cannot be made of " + std::to_string(count) + ": choose a smaller number, " +
                       "1 at least");
   }
@@ -146,12 +146,40 @@ ObjectNames::Found ObjectNames::take(const HeapObjectKey& key, const HeapType& t
   return found;
 }
 
-void ObjectNames::describe(std::string_view name, std::string_view description) {
+HeapObject ObjectNames::object_of(const Key& key, const Entry& entry) {
+  return {key.first ? "" : key.second,
+          key.first,
+          name_in_source(entry.type),
+          entry.count,
+          entry.size_bytes,
+          entry.alignment,
+          entry.offset,
+          entry.description};
+}
+
+std::optional<HeapObject> ObjectNames::attributes(const HeapObjectKey& key, const HeapType& type) const {
+  const Key wanted = key_of(key, type);
   const std::lock_guard lock(mutex_);
-  const auto there = entries_.find({false, std::string(name)});
+  const auto there = entries_.find(wanted);
+  return there != entries_.end() && there->second.complete() ? std::optional(object_of(wanted, there->second))
+                                                             : std::nullopt;
+}
+
+std::optional<HeapObject> ObjectNames::attributes_at(std::uint64_t offset) const {
+  const std::lock_guard lock(mutex_);
+  const auto there = std::find_if(entries_.begin(), entries_.end(), [&](const auto& named) {
+    const Entry& entry = named.second;
+    return entry.complete() && offset >= entry.offset && offset - entry.offset < entry.count * entry.size_bytes;
+  });
+  return there != entries_.end() ? std::optional(object_of(there->first, there->second)) : std::nullopt;
+}
+
+void ObjectNames::describe(const HeapObjectKey& key, const HeapType& type, std::string_view description) {
+  const Key wanted = key_of(key, type);
+  const std::lock_guard lock(mutex_);
+  const auto there = entries_.find(wanted);
   if (there == entries_.end() || !there->second.complete()) {
-    throw OptionError(
-        "heap " + heap_ + ": there is no object " + quote_value(name) + " to describe: construct it first", ENOENT);
+    throw OptionError(display(wanted) + " is not there to be described: construct it first", ENOENT);
   }
   const std::uint64_t before = there->second.description.size();
   check_room(description.size(), before);
@@ -165,8 +193,7 @@ std::vector<HeapObject> ObjectNames::list() const {
   std::vector<HeapObject> objects;
   for (const auto& [key, entry] : entries_) {
     if (entry.complete()) {
-      objects.push_back({key.first ? "" : key.second, key.first, name_in_source(entry.type), entry.count,
-                         entry.size_bytes, entry.alignment, entry.offset, entry.description});
+      objects.push_back(object_of(key, entry));
     }
   }
   return objects;

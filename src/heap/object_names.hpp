@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,7 +50,10 @@ class ObjectNames {
   Found take(const HeapObjectKey& key, const HeapType& type);
 
   std::vector<HeapObject> list() const;
-  void describe(std::string_view name, std::string_view description);
+  std::optional<HeapObject> attributes(const HeapObjectKey& key, const HeapType& type) const;
+  /// Of the object that has the byte at `offset`.
+  std::optional<HeapObject> attributes_at(std::uint64_t offset) const;
+  void describe(const HeapObjectKey& key, const HeapType& type, std::string_view description);
   std::vector<std::string> warnings() const;
 
  private:
@@ -70,6 +74,7 @@ class ObjectNames {
   using Entries = std::map<Key, Entry>;
 
   static Key key_of(const HeapObjectKey& key, const HeapType& type);
+  static HeapObject object_of(const Key& key, const Entry& entry);
   static std::uint64_t saved_bytes(const Key& key, const Entry& entry) noexcept;
   std::string display(const Key& key) const;
   void check_type(const Key& key, const Entry& entry, const HeapType& type);

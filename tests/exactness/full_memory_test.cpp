@@ -105,9 +105,11 @@ TEST_P(FullMemory, NamesManualFlushing) {
   open(true);
   const StandardErrorPipe standard_error;
   EXPECT_EQ(fill(), SIGBUS);
-  EXPECT_EQ(standard_error.text(),
-            "tiermap: memory is full of pages that cannot go: pinned, or changed under manual flushing; "
-            "who needs more of it gets SIGBUS. Free the cause, or give a larger budget\n");
+  EXPECT_EQ(
+      standard_error.text(),
+      "tiermap: memory is full of pages that cannot go: pinned, held by transfers of the kernel, or changed under "
+      "manual flushing; "
+      "who needs more of it gets SIGBUS. Free the cause, or give a larger budget\n");
 }
 
 // Each learns it soon after the first one did: a filler that found it out for each anew would take longer than the

@@ -127,6 +127,8 @@ TEST_F(HeapObjects, are_listed_with_what_is_known_of_them) {
   heap_.construct<Measurement>("a")(Measurement{1, 2});
   heap_.construct<Measurement>(unique_object)(Measurement{3, 4});
   heap_.describe("b", "three\nfives");
+  heap_.describe<Measurement>(unique_object, "the only one");
+  EXPECT_THROW(heap_.describe<int>(unique_object, "nothing"), OptionError);
   EXPECT_THROW(heap_.describe("c", "nothing"), OptionError);
   heap_.close();
   heap_ = Heap::open_read_only(path_, small());
@@ -141,7 +143,29 @@ TEST_F(HeapObjects, are_listed_with_what_is_known_of_them) {
   EXPECT_EQ(objects[1].description, "three\nfives");
   EXPECT_EQ(*reinterpret_cast<const int*>(heap_.data() + objects[1].offset), 5);
   EXPECT_TRUE(objects[2].unique);
+  EXPECT_EQ(objects[2].description, "the only one");
   EXPECT_EQ(heap_.find<Measurement>(unique_object)->time, 3U);
+}
+
+TEST_F(HeapObjects, attributes_are_looked_up_by_name_type_and_place) {
+  int* const row = heap_.construct<int>("row")[3](5);
+  Measurement* const only = heap_.construct<Measurement>(unique_object)(Measurement{3, 4});
+  heap_.describe("row", "three fives");
+  EXPECT_EQ(heap_.attributes("row")->description, "three fives");
+  EXPECT_EQ(heap_.attributes("row")->count, 3U);
+  EXPECT_TRUE(heap_.attributes<Measurement>(unique_object)->unique);
+  EXPECT_FALSE(heap_.attributes<int>(unique_object));
+  EXPECT_FALSE(heap_.attributes("column"));
+  EXPECT_THROW(static_cast<void>(heap_.attributes("")), OptionError);
+  EXPECT_EQ(heap_.attributes_at(row + 2)->name, "row");
+  EXPECT_TRUE(heap_.attributes_at(only)->unique);
+  EXPECT_FALSE(heap_.attributes_at(row + 3));
+  EXPECT_FALSE(heap_.attributes_at(heap_.data()));
+  const int outside = 0;
+  EXPECT_FALSE(heap_.attributes_at(&outside));
+  heap_.destroy<int>("row");
+  EXPECT_FALSE(heap_.attributes("row"));
+  EXPECT_FALSE(heap_.attributes_at(row));
 }
 
 struct Throwing {
@@ -164,6 +188,21 @@ TEST_F(HeapObjects, anonymous_ones_are_destroyed_by_pointer) {
   auto* const text = heap_.construct_anonymous<HeapString>("a text that is too long to be kept in the string itself");
   EXPECT_EQ(heap_.statistics().live_blocks, 2U);
   heap_.destroy_anonymous(text);
+  EXPECT_EQ(heap_.statistics().live_blocks, 0U);
+}
+
+TEST_F(HeapObjects, anonymous_ones_stand_side_by_side) {
+  const std::span<HeapString> texts = heap_.construct_anonymous_array<HeapString>(5, std::string(100, 'x').c_str());
+  ASSERT_EQ(texts.size(), 5U);
+  EXPECT_EQ(texts.back(), std::string(100, 'x').c_str());
+  EXPECT_EQ(heap_.statistics().live_blocks, 6U);
+  EXPECT_TRUE(heap_.objects().empty());
+  heap_.destroy_anonymous(texts);
+  heap_.destroy_anonymous(std::span<HeapString>());
+  EXPECT_THROW(heap_.construct_anonymous_array<Throwing>(3, true), std::runtime_error);
+  EXPECT_THROW(heap_.construct_anonymous_array<int>(0), OptionError);
+  EXPECT_THROW(heap_.construct_anonymous_array<int>(SIZE_MAX / 2), OptionError);
+  EXPECT_THROW(heap_.construct_anonymous_array<int>(1 << 30), HeapFullError);
   EXPECT_EQ(heap_.statistics().live_blocks, 0U);
 }
 

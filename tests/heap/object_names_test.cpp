@@ -43,8 +43,8 @@ TEST(ObjectNames, have_room_for_so_much) {
   ObjectNames names("here", 200);
   const HeapType type{"i", 4, 4, "gcc"};
   add(names, "first", type);
-  names.describe("first", std::string(100, 'x'));
-  EXPECT_THROW(names.describe("first", std::string(200, 'x')), HeapFullError);
+  names.describe(HeapObjectKey("first"), type, std::string(100, 'x'));
+  EXPECT_THROW(names.describe(HeapObjectKey("first"), type, std::string(200, 'x')), HeapFullError);
   EXPECT_THROW(add(names, "second", type), HeapFullError);
   EXPECT_EQ(names.list().size(), 1U);
   EXPECT_LE(names.save().size(), 200U);

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "system_calls/region_fixture.hpp"
 
@@ -60,6 +62,26 @@ TEST_P(PinnedPages, WhatADeviceHoldsIsNotMovedAwayHoweverOftenItIsTried) {
   }
   EXPECT_GT(before[Counter::move_retries], 0U);
   EXPECT_EQ(region_.statistics()[Counter::fills], before[Counter::fills]) << "it was in memory all the time";
+}
+
+// The kernel holds what it has of a buffer and waits for the rest, for which there is no memory before it lets go.
+TEST_P(PinnedPages, ATransferOfMoreThanMemoryFailsSomeTime) {
+  if (GetParam().mode != FaultMode::notify || GetParam().placement != Placement::move) {
+    GTEST_SKIP() << "takes half a minute, and only here system calls wait for pages whose being held is told";
+  }
+  open(Access::read_write);
+  words_[7] = 42;
+  {
+    const FixedBuffer buffer(region_.data(), store_bytes);
+    if (errno == EPERM || errno == ENOSYS || errno == ENOMEM) {
+      GTEST_SKIP() << "io_uring holds no memory for this process: " << strerror(errno);
+    }
+    EXPECT_FALSE(buffer.held());
+    EXPECT_EQ(errno, EFAULT);
+  }
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // What failed is tried again after a while.
+  EXPECT_EQ(words_[7], 42U);
+  expect_content(page_bytes / 8, (store_bytes - page_bytes) / 8);
 }
 
 }  // namespace
