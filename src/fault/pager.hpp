@@ -225,8 +225,8 @@ class Pager {
             last_write_error.load(std::memory_order_relaxed) == 0);
   }
   /// Whether memory is full of what cannot go: the evictors have looked several times since `exhausted_before`, and for
-  /// a while nothing went, and nothing was in the hands of others who might let it go. Transfers may hold pages for long
-  /// and end, or want more pages than there are and never end: they are waited for longer.
+  /// a while nothing went, and nothing was in the hands of others who might let it go. Transfers may hold pages for
+  /// long and end, or want more pages than there are and never end: they are waited for longer.
   bool exhausted(std::uint32_t exhausted_before, std::uint64_t started_nanoseconds) const noexcept;
   /// To be called when a page may have become evictable, or a frame free: a full memory must be found full anew.
   void no_longer_full() noexcept {
