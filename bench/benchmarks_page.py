@@ -74,6 +74,11 @@ def machines_of(results):
             for processor, cores, memory, kernel, system in sorted(found)]
 
 
+def anchor(key):
+    """What GitHub makes of a heading."""
+    return key.replace(".", "")
+
+
 def aim_lines(page):
     """The figures to reach, each met or explained."""
     yield "| figure | aim | in the paper | measured (ratio of medians) | |"
@@ -82,7 +87,7 @@ def aim_lines(page):
     for outcome in outcomes:
         word = {True: "met", False: "not met", None: ""}[outcome.met]
         if outcome.met is False and page.note(outcome.key):
-            word += f"; [why](#why-{outcome.key})"
+            word += f"; [why](#why-{anchor(outcome.key)})"
         yield f"| {outcome.what} | {outcome.aim} | {outcome.paper} | {outcome.measured} | {word} |"
     yield ""
     yield wrap("mmap is taken at its best: every advice (and, where a program says in advance what it will touch, with "

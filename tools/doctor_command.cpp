@@ -124,10 +124,11 @@ void examine(const std::vector<std::string>& directories, bool json) {
 CLI::App* add_doctor_command(CLI::App& program) {
   CLI::App* command = program.add_subcommand(
       "doctor",
-      "Show what this machine offers to Tiermap, and what to do about what is missing; fails only if nothing works.");
+      "Show what this machine offers to Tiermap, and what to do about what is missing; fails if nothing works.");
   const auto directories = std::make_shared<std::vector<std::string>>();
   const auto json = std::make_shared<bool>(false);
-  command->add_option("DIR", *directories, "Directories that are to hold data; the current one if none is named.");
+  command->add_option("DIR", *directories,
+                      "Directories that are to hold data, which must be there; the current one if none is named.");
   command->add_flag("--json", *json, "Print one JSON object instead of text.");
   command->callback([directories, json] { examine(*directories, *json); });
   return command;

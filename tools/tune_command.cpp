@@ -35,7 +35,9 @@ void print_result(const SearchResult& result) {
     fmt::print("# each run was cut off: what counts is how much of the time the program got to work itself\n");
   }
   if (result.adopted.empty()) {
-    fmt::print("# nothing that was tried is faster: leave the options as they are\n");
+    // Two are of the command as it is.
+    fmt::print(result.runs <= 2 ? "# nothing was tried, as no runs were left for it: give more --runs\n"
+                                : "# nothing that was tried is faster for sure: leave the options as they are\n");
   } else {
     fmt::print("# with these: {}\n", result.after);
   }

@@ -59,9 +59,15 @@ std::uint64_t parse_whole_number(const std::string& text, const std::string& wha
   return number;
 }
 
+void SharedOptions::add_peer(const std::string& name) {
+  peers_.push_back(name);
+  system_option_->description(system_option_->get_description() + ", or " + name);
+}
+
 void SharedOptions::declare(CLI::App& app, std::uint64_t default_page_size) {
   default_page_size_ = default_page_size;
-  app.add_option("--system", system_, "Who pages: tiermap, mmap or memory (all of the file read in first)");
+  system_option_ =
+      app.add_option("--system", system_, "Who pages: tiermap, mmap or memory (all of the file read in first)");
   app.add_option("--madvise", advice_, "What to advise for the whole mapping: normal, random or sequential");
   app.add_option("--file", plain_.file, "URL or path of the data; without it a scratch file in $TMPDIR or /var/tmp");
   app.add_option("--bytes", bytes_, "Size of the data to generate, such as 4GiB");

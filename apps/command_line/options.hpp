@@ -52,8 +52,8 @@ class SharedOptions {
 
   /// Instead of the one declared; before checked().
   void set_default_page_size(std::uint64_t bytes) { default_page_size_ = bytes; }
-  /// Allows a further --system, which the program runs itself.
-  void add_peer(const std::string& name) { peers_.push_back(name); }
+  /// Allows a further --system, which the program runs itself; after declare().
+  void add_peer(const std::string& name);
 
   /// Throws OptionError, one line that names the value and the remedy.
   WorkloadOptions checked() const;
@@ -62,6 +62,7 @@ class SharedOptions {
   std::optional<std::uint64_t> page_size_for(std::optional<std::uint64_t> budget_bytes, std::uint32_t threads) const;
 
   WorkloadOptions plain_;
+  CLI::Option* system_option_ = nullptr;
   std::vector<std::string> peers_;
   std::string system_ = "tiermap";
   std::string advice_ = "normal";

@@ -8,4 +8,5 @@
 #include "tiermap/region.hpp"         // IWYU pragma: export
 #include "tiermap/statistics.hpp"     // IWYU pragma: export
 #include "tiermap/store.hpp"          // IWYU pragma: export
+#include "tiermap/vector.hpp"         // IWYU pragma: export
 #include "tiermap/version.hpp"        // IWYU pragma: export

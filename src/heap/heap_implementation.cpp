@@ -131,7 +131,7 @@ void HeapImplementation::map(const HeapOptions& options) {
   if (checkpointed_ != nullptr && cache.fault_mode() == FaultMode::kernel) {
     throw OptionError("heap " + path_ +
                           " cannot have checkpoints in fault mode kernel, where the kernel writes to its data when it "
-                          "likes: choose another fault mode, or set checkpoints to false (" +
+                          "likes: choose another fault mode, or do without checkpoints (" +
                           cache.fault_mode_reason() + ")",
                       ENOTSUP);
   }

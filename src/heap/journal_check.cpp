@@ -92,11 +92,14 @@ void check_commit_records(Store& journal, std::uint64_t identity, HeapCheck& che
 void check_damaged_journal(const std::shared_ptr<Store>& journal, Store& base, std::uint64_t identity,
                            const std::string& refusal, HeapCheck& check) {
   std::uint64_t byte = 0;
+  const char* meaning = mixture;
   try {
     const Journal opened(journal, identity, base.size_bytes(), false);
     std::vector<std::uint32_t> index_slots;
     byte = journal_block_bytes;  // What is wrong, if not the index, is what the record says.
-    if (opened.record().state == CommitState::committed) {
+    if (opened.record().state != CommitState::committed) {
+      meaning = "what was committed last is in the data, and nothing else is needed from the journal";
+    } else {
       try {
         const std::vector<JournalEntry> entries = opened.load_index(index_slots);
         if (find_damaged_slots(opened, base, entries, check)) {
@@ -115,7 +118,7 @@ void check_damaged_journal(const std::shared_ptr<Store>& journal, Store& base, s
     } catch (const StoreError&) {
     }
   }
-  check.findings.push_back({heap_journal_file, byte, refusal, std::string("the heap cannot be opened; ") + mixture});
+  check.findings.push_back({heap_journal_file, byte, refusal, std::string("the heap cannot be opened; ") + meaning});
 }
 
 }  // namespace tiermap

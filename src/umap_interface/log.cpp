@@ -6,7 +6,10 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
+#include <mutex>
+#include <set>
 #include <string>
 
 namespace tiermap::umap_interface {
@@ -36,7 +39,11 @@ LogLevel read_level() noexcept {
       return static_cast<LogLevel>(level);
     }
   }
-  write_line("UMAP_LOG_LEVEL is unknown: choose ERROR, WARNING, INFO, DEBUG or NONE");
+  // A program that pages for others may set what it likes: nothing is allocated for it.
+  std::array<char, 160> line{};
+  std::snprintf(line.data(), line.size(),
+                "UMAP_LOG_LEVEL '%.60s' is unknown: choose ERROR, WARNING, INFO, DEBUG or NONE", text);
+  write_line(line.data());
   return LogLevel::error;
 }
 
@@ -51,6 +58,19 @@ void log(LogLevel level, std::string_view text) noexcept {
   if (level <= log_level()) {
     write_line(text);
   }
+}
+
+void log_once(LogLevel level, const std::string& text) noexcept {
+  static std::mutex mutex;
+  static std::set<std::string> told;
+  try {
+    const std::lock_guard lock(mutex);
+    if (!told.insert(text).second) {
+      return;
+    }
+  } catch (...) {  // Out of memory: rather twice than never.
+  }
+  log(level, text);
 }
 
 }  // namespace tiermap::umap_interface

@@ -1,6 +1,7 @@
 // Lines on standard error, as UMAP_LOG_LEVEL allows: ERROR (where it is not set), WARNING, INFO, DEBUG, or NONE.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace tiermap::umap_interface {
@@ -12,5 +13,7 @@ LogLevel log_level() noexcept;
 
 /// Writes "umap: TEXT", in one piece, if `level` is allowed. Leaves errno alone.
 void log(LogLevel level, std::string_view text) noexcept;
+/// The same, of the same text once in a process.
+void log_once(LogLevel level, const std::string& text) noexcept;
 
 }  // namespace tiermap::umap_interface

@@ -37,9 +37,16 @@ int done_or_reported(Body&& body) noexcept {
 
 std::uint64_t in_effect(Setting setting) noexcept {
   std::uint64_t value = 0;
-  const int told = done_or_reported([&] { value = Process::instance().settings()[setting]; });
+  const int told = tiermap::without_exceptions(-1, [&] {
+    value = Process::instance().settings()[setting];
+    return 0;
+  });
+  if (told == 0) {
+    return value;
+  }
   // Where a variable cannot be used, umap() will refuse; until then, what holds without any.
-  return told == 0 ? value : Settings({})[setting];
+  tiermap::umap_interface::log_once(LogLevel::error, tiermap::kept_error());
+  return Settings({})[setting];
 }
 
 void set(Setting setting, std::uint64_t value) noexcept {

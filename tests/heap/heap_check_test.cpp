@@ -195,6 +195,19 @@ TEST_F(HeapCheckTest, truncated_data_is_found_where_it_ends) {
   EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::check(path_); }), "does not begin as a heap's does"));
 }
 
+TEST_F(HeapCheckTest, data_that_grew_is_no_mixture_where_all_was_applied) {
+  make_closed();
+  const auto end = static_cast<off_t>(HeapLayout(capacity).end);
+  ASSERT_EQ(::truncate((path_ + "/data").c_str(), end + 1), 0);
+  const HeapCheck check = Heap::check(path_);
+  ASSERT_EQ(check.findings.size(), 1U);
+  EXPECT_TRUE(says(check.findings.front().what, "bytes"));
+  EXPECT_FALSE(says(check.findings.front().meaning, "mixture"));
+  EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::open(path_, small()); }), "bytes"));
+  ASSERT_EQ(::truncate((path_ + "/data").c_str(), end), 0);
+  EXPECT_TRUE(FilledHeap::whole(Heap::open(path_, small())));
+}
+
 TEST_F(HeapCheckTest, a_truncated_journal_is_found_if_it_is_needed) {
   make_killed();
   ASSERT_EQ(::truncate((path_ + "/journal").c_str(), 20'000), 0);

@@ -241,7 +241,9 @@ void Search::confirm() {
     return;
   }
   if (limits_.runs - result_.runs < 2 * pairs) {
-    result_.remarks.emplace_back("no runs were left to compare all of it once more: give more --runs");
+    result_.remarks.push_back(text_of(all_settings()) +
+                              ": faster when tried, but no runs were left to compare it once more: give more --runs");
+    result_.adopted.clear();
     return;
   }
   double worst_tuned = 0;

@@ -1,0 +1,269 @@
+// A Vector: elements of one type that live in a store, many times larger than DRAM, under a budget of their own. It is
+// a Region, so an element that is in memory is a plain load, and references stay valid while the vector is open.
+// docs/vectors.md teaches it by example.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "tiermap/cache.hpp"
+#include "tiermap/error.hpp"
+#include "tiermap/options.hpp"
+#include "tiermap/region.hpp"
+
+namespace tiermap {
+
+struct VectorOptions {
+  /// DRAM for the vector's pages, of a cache of its own. Default: as in CacheOptions.
+  std::optional<std::uint64_t> budget_bytes = std::nullopt;
+  /// The cache to page through instead; only used while the vector is opened, which keeps of it what it needs.
+  Cache* cache = nullptr;
+  /// As in RegionOptions; fixed while the vector is open.
+  std::optional<std::uint64_t> page_size_bytes = std::nullopt;
+  /// As in RegionOptions.
+  Advice advice = Advice::normal;
+  /// Address space to grow into, in bytes. Takes no memory. Of stores that cannot grow, their size.
+  std::uint64_t capacity_bytes = 256ULL << 30;
+};
+
+/// Elements of a vector, one after the other.
+struct VectorRange {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+};
+
+/// Part `rank` of `parts` of so many elements: every element is in one part, and no part has more than one element more
+/// than another. Throws OptionError if `rank` is no part.
+VectorRange partition(std::uint64_t elements, std::uint64_t rank, std::uint64_t parts);
+
+/// What all vectors are, whatever their elements: bytes of a store that may grow. Vector<T> is what programs use.
+class VectorStorage {
+ public:
+  enum class How : std::uint8_t { create, open, open_read_only, open_or_create, temporary };
+  /// Throws as Vector's functions of these names.
+  VectorStorage(How how, const std::string& url, std::uint64_t element_bytes, std::uint64_t count,
+                const VectorOptions& options);
+  VectorStorage(VectorStorage&&) noexcept;
+  VectorStorage& operator=(VectorStorage&&) noexcept;
+  ~VectorStorage();
+
+  std::byte* data() const noexcept;
+  std::uint64_t size() const noexcept;
+  std::uint64_t capacity() const noexcept;
+  bool writable() const noexcept;
+  const std::string& url() const noexcept;
+  Region& region() noexcept;
+  /// Makes room for `count` more and returns the index of the first. Thread-safe.
+  std::uint64_t extend(std::uint64_t count);
+  void resize(std::uint64_t count);
+  void bound_memory(std::uint64_t bytes);
+  void sync();
+  void close();
+  void destroy();
+  ByteRange bytes_of(VectorRange range) const;
+  /// Throws OptionError (ERANGE).
+  void require_index(std::uint64_t index) const;
+
+ private:
+  std::unique_ptr<class VectorImplementation> implementation_;
+};
+
+/// Elements seen as an array of N dimensions, the last one the fastest, in a vector or any other memory. As cheap to
+/// copy as a pointer. Indices are not checked.
+template <typename T, std::size_t Dimensions>
+class ArrayView {
+ public:
+  ArrayView(T* first, const std::array<std::uint64_t, Dimensions>& extents) noexcept
+      : first_(first), extents_(extents) {}
+
+  template <typename... Indices>
+    requires(sizeof...(Indices) == Dimensions)
+  T& operator()(Indices... indices) const noexcept {
+    std::uint64_t place = 0;
+    std::size_t dimension = 0;
+    ((place = place * extents_[dimension++] + static_cast<std::uint64_t>(indices)), ...);
+    return first_[place];
+  }
+  std::uint64_t extent(std::size_t dimension) const noexcept { return extents_[dimension]; }
+  std::uint64_t size() const noexcept {
+    std::uint64_t count = 1;
+    for (const std::uint64_t extent : extents_) {
+      count *= extent;
+    }
+    return count;
+  }
+  T* data() const noexcept { return first_; }
+  /// What is left when the first index is fixed.
+  ArrayView<T, Dimensions - 1> operator[](std::uint64_t index) const noexcept
+    requires(Dimensions > 1)
+  {
+    std::array<std::uint64_t, Dimensions - 1> rest;
+    std::copy(extents_.begin() + 1, extents_.end(), rest.begin());
+    std::uint64_t stride = 1;
+    for (const std::uint64_t extent : rest) {
+      stride *= extent;
+    }
+    return {first_ + index * stride, rest};
+  }
+
+ private:
+  T* first_;
+  std::array<std::uint64_t, Dimensions> extents_;
+};
+
+/// A vector of trivially copyable elements in a store named by a URL (open_store()): one element after the other, and
+/// nothing else, so that any other program can read it. Movable; the destructor closes it and never removes what is
+/// stored; errors are lost there, so call close().
+///
+/// Elements may be read and written by any threads as in memory. append() may be called by any threads at once;
+/// resize(), bound_memory(), close(), destroy() and moving are for one thread, while no other uses the vector. Errors
+/// are a StoreError that names the URL and what to do, OptionError for values that cannot be, PlatformError as Cache().
+///
+/// After a crash the store has what sync() or close() left, and a whole number of elements. What was changed or
+/// appended since may be there, be zero, or in an element that lies in two blocks of 4 KiB be there in part.
+template <typename T>
+class Vector {
+  static_assert(std::is_trivially_copyable_v<T> && !std::is_const_v<T>, "elements are stored as their bytes");
+  static_assert(!std::is_pointer_v<T>, "a pointer means nothing in another process");
+
+ public:
+  using value_type = T;
+
+  /// Makes a vector of `count` elements, all bytes zero. What the URL names must not exist.
+  static Vector create(const std::string& url, std::uint64_t count = 0, const VectorOptions& options = {}) {
+    return Vector(VectorStorage::How::create, url, count, options);
+  }
+  /// Opens one for reading and writing. Throws StoreError if what is there is no whole number of elements.
+  static Vector open(const std::string& url, const VectorOptions& options = {}) {
+    return Vector(VectorStorage::How::open, url, 0, options);
+  }
+  /// The same for reading alone; elements must not be written to.
+  static Vector open_read_only(const std::string& url, const VectorOptions& options = {}) {
+    return Vector(VectorStorage::How::open_read_only, url, 0, options);
+  }
+  /// open() if the URL names something that exists, else create().
+  static Vector open_or_create(const std::string& url, std::uint64_t count = 0, const VectorOptions& options = {}) {
+    return Vector(VectorStorage::How::open_or_create, url, count, options);
+  }
+  /// A volatile one of `count` elements, all bytes zero: for what is only needed as long as the vector is open. It lies
+  /// in a file without a name in `folder`, of which nothing is left afterwards, whatever happens.
+  static Vector temporary(std::uint64_t count = 0, const VectorOptions& options = {},
+                          const std::string& folder = "/var/tmp") {
+    return Vector(VectorStorage::How::temporary, folder, count, options);
+  }
+
+  std::uint64_t size() const noexcept { return storage_.size(); }
+  bool empty() const noexcept { return size() == 0; }
+  /// How many elements there is address space for.
+  std::uint64_t capacity() const noexcept { return storage_.capacity(); }
+  bool writable() const noexcept { return storage_.writable(); }
+  const std::string& url() const noexcept { return storage_.url(); }
+
+  /// The first element; stays where it is as long as the vector is open, whatever is appended.
+  T* data() const noexcept { return first_; }
+  T* begin() const noexcept { return first_; }
+  T* end() const noexcept { return first_ + size(); }
+  /// All elements there are now. For loops that are to be as fast as in memory: size() asks each time.
+  std::span<T> span() const noexcept { return {first_, static_cast<std::size_t>(size())}; }
+  std::span<T> span(VectorRange range) const {
+    static_cast<void>(storage_.bytes_of(range));
+    return {first_ + range.first, static_cast<std::size_t>(range.count)};
+  }
+
+  /// Not checked.
+  T& operator[](std::uint64_t index) const noexcept { return first_[index]; }
+  /// Throws OptionError (ERANGE).
+  T& at(std::uint64_t index) const {
+    storage_.require_index(index);
+    return first_[index];
+  }
+
+  /// Adds elements at the end and returns the index of the first of them. Other threads may append at once: size()
+  /// counts elements from the moment their place is taken, which may be before they have their value. Throws
+  /// OptionError (ENOSPC) beyond capacity().
+  std::uint64_t append(const T& element) { return append(std::span<const T>(&element, 1)); }
+  std::uint64_t append(std::span<const T> elements) {
+    const std::uint64_t index = storage_.extend(elements.size());
+    std::copy(elements.begin(), elements.end(), first_ + index);
+    return index;
+  }
+  /// New elements are zeros; those cut off are gone from the store too.
+  void resize(std::uint64_t count) { storage_.resize(count); }
+  void resize(std::uint64_t count, const T& element) {
+    const std::uint64_t before = size();
+    storage_.resize(count);
+    std::fill(first_ + std::min(before, count), first_ + count, element);
+  }
+
+  /// Copies out as many elements as `to` has, or in as many as `from` has. Throws OptionError (ERANGE) unless there are
+  /// as many from `first` on.
+  void copy_to(std::span<T> to, std::uint64_t first = 0) const {
+    const std::span<T> here = span({first, to.size()});
+    std::copy(here.begin(), here.end(), to.begin());
+  }
+  void copy_from(std::span<const T> from, std::uint64_t first = 0) {
+    const std::span<T> here = span({first, from.size()});
+    std::copy(from.begin(), from.end(), here.begin());
+  }
+
+  /// This process's or thread's part of the elements there are now, of `parts` equal ones.
+  VectorRange partition(std::uint64_t rank, std::uint64_t parts) const {
+    return tiermap::partition(size(), rank, parts);
+  }
+
+  /// The vector as an array of these extents, the last one the fastest. Throws OptionError unless it has as many
+  /// elements.
+  template <typename... Extents>
+  ArrayView<T, sizeof...(Extents)> view(Extents... extents) const {
+    const ArrayView<T, sizeof...(Extents)> made(first_, {static_cast<std::uint64_t>(extents)...});
+    if (made.size() != size()) {
+      throw OptionError("vector " + url() + " has " + std::to_string(size()) + " elements, and these extents take " +
+                        std::to_string(made.size()) + ": choose extents whose product is its size");
+    }
+    return made;
+  }
+
+  /// Changes how much DRAM its pages may take. Throws OptionError where the cache is not its own, and as
+  /// Cache::set_budget_bytes().
+  void bound_memory(std::uint64_t bytes) { storage_.bound_memory(bytes); }
+
+  /// Fetches in the background, see Region::prefetch(). Ranges that leave the vector throw OptionError (ERANGE).
+  Prefetch prefetch(VectorRange range) { return storage_.region().prefetch(storage_.bytes_of(range)); }
+  /// Makes all elements durable, as many as there are. Throws Error with the store's errno if something could not be
+  /// written: it stays in memory and is tried again.
+  void sync() { storage_.sync(); }
+  /// sync() without the promise of durability, and closes; nothing of the vector may be touched after that. Throws like
+  /// sync(), and then stays open. Idempotent.
+  void close() {
+    storage_.close();
+    first_ = nullptr;
+  }
+  /// Closes it and removes what is stored. Throws StoreError if that cannot be removed, and OptionError (ENOTSUP) for a
+  /// store that is more than one file: nothing is removed then.
+  void destroy() {
+    storage_.destroy();
+    first_ = nullptr;
+  }
+
+  /// The region that the elements lie in, with address space behind them.
+  Region& region() noexcept { return storage_.region(); }
+
+ private:
+  Vector(VectorStorage::How how, const std::string& url, std::uint64_t count, const VectorOptions& options)
+      : storage_(how, url, sizeof(T), count, options), first_(reinterpret_cast<T*>(storage_.data())) {}
+
+  VectorStorage storage_;
+  T* first_;
+};
+
+}  // namespace tiermap

@@ -1,0 +1,66 @@
+#include "vector/growing_store.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace tiermap {
+
+GrowingStore::GrowingStore(std::shared_ptr<Store> base, std::string name)
+    : base_(std::move(base)), name_(std::move(name)), limit_(base_->size_bytes()) {}
+
+std::uint64_t GrowingStore::extend(std::uint64_t bytes, std::uint64_t most) noexcept {
+  std::uint64_t limit = limit_.load(std::memory_order_relaxed);
+  do {
+    if (limit > most || bytes > most - limit) {
+      return no_room;
+    }
+  } while (!limit_.compare_exchange_weak(limit, limit + bytes, std::memory_order_acq_rel));
+  return limit;
+}
+
+int GrowingStore::lengthen() {
+  const std::lock_guard lock(length_mutex_);
+  const std::uint64_t limit = limit_bytes();
+  return base_->size_bytes() < limit ? base_->resize(limit) : 0;
+}
+
+int GrowingStore::shorten() {
+  const std::lock_guard lock(length_mutex_);
+  const std::uint64_t limit = limit_bytes();
+  return base_->size_bytes() > limit ? base_->resize(limit) : 0;
+}
+
+std::int64_t GrowingStore::read(void* buffer, std::size_t bytes, std::uint64_t offset) {
+  return base_->read(buffer, bytes, offset);
+}
+
+std::int64_t GrowingStore::write(const void* buffer, std::size_t bytes, std::uint64_t offset) {
+  const std::uint64_t limit = limit_bytes();
+  if (offset >= limit) {
+    return static_cast<std::int64_t>(bytes);
+  }
+  const std::size_t within = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, limit - offset));
+  if (offset + within > base_->size_bytes()) {
+    if (const int result = lengthen(); result != 0) {
+      return result;
+    }
+  }
+  const std::int64_t written = base_->write(buffer, within, offset);
+  return written == static_cast<std::int64_t>(within) ? static_cast<std::int64_t>(bytes) : written;
+}
+
+int GrowingStore::flush() {
+  const int result = lengthen();
+  return result != 0 ? result : base_->flush();
+}
+
+bool GrowingStore::locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& extent) const noexcept {
+  return base_->locate_read(offset, bytes, extent);
+}
+
+// What reaches beyond the end of the store, or of the vector, has to come to write().
+bool GrowingStore::locate_write(std::uint64_t offset, std::uint64_t bytes, Extent& extent) noexcept {
+  return offset + bytes <= std::min(base_->size_bytes(), limit_bytes()) && base_->locate_write(offset, bytes, extent);
+}
+
+}  // namespace tiermap

@@ -1,0 +1,56 @@
+// A store under a vector: it has as many bytes as the vector has elements for, and no more, whatever the size of pages.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "tiermap/store.hpp"
+
+namespace tiermap {
+
+/// Pages reach beyond the last element, and are written as whole blocks. What is written beyond the limit is dropped
+/// here, and before anything is written beyond the end of the store it is given the limit's length: so it never ends in
+/// the middle of an element.
+///
+/// Thread-safe. Whoever changes the length of the store holds length_mutex_. While the limit is lowered nobody but the
+/// engine may be at work on the store: what it began to write before may still arrive, and make the store longer again.
+class GrowingStore final : public Store {
+ public:
+  /// `base` can grow. The limit is its size.
+  GrowingStore(std::shared_ptr<Store> base, std::string name);
+
+  /// What the vector has.
+  std::uint64_t limit_bytes() const noexcept { return limit_.load(std::memory_order_acquire); }
+  static constexpr std::uint64_t no_room = ~std::uint64_t{0};
+  /// Adds to the limit and returns what it was; no_room, and nothing is changed, if it would be over `most`.
+  std::uint64_t extend(std::uint64_t bytes, std::uint64_t most) noexcept;
+  /// For a new limit, lower or not. Of what lies behind nothing is written from now on.
+  void set_limit(std::uint64_t bytes) noexcept { limit_.store(bytes, std::memory_order_release); }
+  /// Makes the store as long as the limit says if it is shorter, or longer. Return 0 or a negative errno value.
+  int lengthen();
+  int shorten();
+
+  std::uint64_t size_bytes() const override { return base_->size_bytes(); }
+  bool writable() const override { return true; }
+  bool growable() const override { return true; }
+  std::int64_t read(void* buffer, std::size_t bytes, std::uint64_t offset) override;
+  std::int64_t write(const void* buffer, std::size_t bytes, std::uint64_t offset) override;
+  int flush() override;
+  bool locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& extent) const noexcept override;
+  bool locate_write(std::uint64_t offset, std::uint64_t bytes, Extent& extent) noexcept override;
+  std::uint32_t direct_alignment() const override { return base_->direct_alignment(); }
+  std::uint32_t max_reads_in_flight() const override { return base_->max_reads_in_flight(); }
+  std::uint32_t max_writes_in_flight() const override { return base_->max_writes_in_flight(); }
+  std::string name() const override { return name_; }
+
+ private:
+  const std::shared_ptr<Store> base_;
+  const std::string name_;
+  std::atomic<std::uint64_t> limit_;
+  std::mutex length_mutex_;
+};
+
+}  // namespace tiermap

@@ -1,0 +1,84 @@
+// VectorStorage's public members, and how elements are shared out.
+#include "tiermap/vector.hpp"
+
+#include <cerrno>
+#include <utility>
+
+#include "vector/vector_implementation.hpp"
+
+namespace tiermap {
+
+VectorRange partition(std::uint64_t elements, std::uint64_t rank, std::uint64_t parts) {
+  if (rank >= parts) {
+    throw OptionError("part " + std::to_string(rank) + " of " + std::to_string(parts) +
+                      " is none: parts are counted from 0");
+  }
+  const std::uint64_t least = elements / parts;
+  const std::uint64_t larger = elements % parts;  // So many parts have one more.
+  return {rank * least + std::min(rank, larger), least + (rank < larger ? 1 : 0)};
+}
+
+VectorStorage::VectorStorage(How how, const std::string& url, std::uint64_t element_bytes, std::uint64_t count,
+                             const VectorOptions& options)
+    : implementation_(std::make_unique<VectorImplementation>(how, url, element_bytes, count, options)) {}
+VectorStorage::VectorStorage(VectorStorage&&) noexcept = default;
+VectorStorage& VectorStorage::operator=(VectorStorage&&) noexcept = default;
+VectorStorage::~VectorStorage() = default;
+
+std::byte* VectorStorage::data() const noexcept {
+  return implementation_->data();
+}
+
+std::uint64_t VectorStorage::size() const noexcept {
+  return implementation_->size();
+}
+
+std::uint64_t VectorStorage::capacity() const noexcept {
+  return implementation_->capacity();
+}
+
+bool VectorStorage::writable() const noexcept {
+  return implementation_->writable();
+}
+
+const std::string& VectorStorage::url() const noexcept {
+  return implementation_->url();
+}
+
+Region& VectorStorage::region() noexcept {
+  return implementation_->region();
+}
+
+std::uint64_t VectorStorage::extend(std::uint64_t count) {
+  return implementation_->extend(count);
+}
+
+void VectorStorage::resize(std::uint64_t count) {
+  implementation_->resize(count);
+}
+
+void VectorStorage::bound_memory(std::uint64_t bytes) {
+  implementation_->bound_memory(bytes);
+}
+
+void VectorStorage::sync() {
+  implementation_->sync();
+}
+
+void VectorStorage::close() {
+  implementation_->close();
+}
+
+void VectorStorage::destroy() {
+  implementation_->destroy();
+}
+
+ByteRange VectorStorage::bytes_of(VectorRange range) const {
+  return implementation_->bytes_of(range);
+}
+
+void VectorStorage::require_index(std::uint64_t index) const {
+  static_cast<void>(implementation_->bytes_of({index, 1}));
+}
+
+}  // namespace tiermap

@@ -1,0 +1,244 @@
+#include "vector/vector_implementation.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "config/size.hpp"
+#include "store/file_descriptor.hpp"
+#include "store/file_open.hpp"
+#include "store/file_store.hpp"
+#include "store/store_url.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+OpenMode mode_of(VectorStorage::How how) {
+  switch (how) {
+    case VectorStorage::How::create:
+      return OpenMode::create;
+    case VectorStorage::How::open_read_only:
+      return OpenMode::read_only;
+    case VectorStorage::How::open_or_create:
+      return OpenMode::open_or_create;
+    default:
+      return OpenMode::read_write;
+  }
+}
+
+/// A file without a name: gone with the last descriptor.
+std::shared_ptr<Store> temporary_file(const std::string& folder, std::uint64_t bytes) {
+  const FileDescriptor file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600));
+  if (!file.valid()) {
+    throw_file_error(errno, folder, "cannot take a temporary vector");
+  }
+  std::shared_ptr<Store> store =
+      FileStore::open("/proc/self/fd/" + std::to_string(file.get()), OpenMode::read_write, 0, FileOptions());
+  if (const int result = store->resize(bytes); result != 0) {
+    throw_file_error(-result, folder, "cannot take a temporary vector of " + format_size(bytes));
+  }
+  return store;
+}
+
+/// The path of a store that is one file; empty for any other.
+std::string file_of(const std::string& url) {
+  const StoreUrl parsed = parse_store_url(url);
+  const bool file = parsed.scheme.empty() || (parsed.scheme == "file" && !has_wildcard(parsed.path));
+  const std::string path = !file ? "" : parsed.scheme.empty() ? parsed.path : percent_decode(parsed.path, url);
+  struct stat status = {};
+  const bool regular = !path.empty() && ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+  return regular ? std::filesystem::absolute(path).string() : "";
+}
+
+}  // namespace
+
+VectorImplementation::VectorImplementation(VectorStorage::How how, std::string url, std::uint64_t element_bytes,
+                                           std::uint64_t count, const VectorOptions& options)
+    : url_(std::move(url)), element_bytes_(element_bytes), writable_(how != VectorStorage::How::open_read_only) {
+  capacity_bytes_ = std::max(options.capacity_bytes, element_bytes);
+  open_store(how, count);
+  try {
+    map(options);
+  } catch (...) {
+    if (how == VectorStorage::How::create && !file_.empty()) {
+      ::unlink(file_.c_str());
+    }
+    throw;
+  }
+}
+
+VectorImplementation::~VectorImplementation() {
+  try {
+    close();
+  } catch (...) {  // Said in the header: who wants to know calls close().
+  }
+}
+
+void VectorImplementation::open_store(VectorStorage::How how, std::uint64_t count) {
+  if (count > most_elements()) {
+    throw OptionError("vector " + url_ + " cannot have " + std::to_string(count) + " elements of " +
+                      std::to_string(element_bytes_) + " bytes: choose at most " + std::to_string(most_elements()));
+  }
+  const std::uint64_t bytes = count * element_bytes_;
+  capacity_bytes_ = std::max(capacity_bytes_, bytes);
+  store_ = how == VectorStorage::How::temporary
+               ? temporary_file(url_, bytes)
+               : std::shared_ptr<Store>(tiermap::open_store(url_, mode_of(how), bytes));
+  file_ = how == VectorStorage::How::temporary ? "" : file_of(url_);
+  fixed_bytes_ = store_->size_bytes();
+  if (fixed_bytes_ % element_bytes_ != 0) {
+    throw StoreError(EINVAL, "vector " + url_ + " has " + std::to_string(fixed_bytes_) + " bytes, no whole number of " +
+                                 "elements of " + std::to_string(element_bytes_) +
+                                 " bytes: open it as a vector of what it holds");
+  }
+  if (writable_ && store_->growable()) {
+    capacity_bytes_ = std::max(capacity_bytes_, fixed_bytes_);
+    growing_ = std::make_shared<GrowingStore>(
+        store_, how == VectorStorage::How::temporary ? "temporary vector in " + url_ : store_->name());
+  } else {
+    capacity_bytes_ = fixed_bytes_;
+  }
+}
+
+void VectorImplementation::map(const VectorOptions& options) {
+  if (capacity_bytes_ == 0) {  // One that is empty, and stays so.
+    return;
+  }
+  if (options.cache == nullptr) {
+    CacheOptions wanted;
+    wanted.budget_bytes = options.budget_bytes;
+    own_cache_ = std::make_unique<Cache>(wanted);
+  } else if (options.budget_bytes) {
+    throw OptionError("vector " + url_ + " is given a budget and a cache, which has one: leave one of them out");
+  }
+  RegionOptions region;
+  region.access = writable_ ? Access::read_write : Access::read_only;
+  region.length = capacity_bytes_;
+  region.advice = options.advice;
+  region.page_size_bytes = options.page_size_bytes;
+  Cache& cache = options.cache != nullptr ? *options.cache : *own_cache_;
+  region_ = cache.map(growing_ ? std::shared_ptr<Store>(growing_) : store_, region);
+}
+
+std::uint64_t VectorImplementation::extend(std::uint64_t count) {
+  std::uint64_t before = GrowingStore::no_room;
+  if (growing_ && count <= most_elements()) {
+    before = growing_->extend(count * element_bytes_, capacity_bytes_ / element_bytes_ * element_bytes_);
+  }
+  if (before == GrowingStore::no_room) {
+    throw OptionError("vector " + url_ + " has " + std::to_string(size()) + " elements and a capacity of " +
+                          std::to_string(capacity()) + ", and cannot take " + std::to_string(count) +
+                          " more: open it " +
+                          (growing_ ? "with a larger capacity_bytes" : "for writing in a store that can grow"),
+                      ENOSPC);
+  }
+  return before / element_bytes_;
+}
+
+void VectorImplementation::resize(std::uint64_t count) {
+  if (count > size()) {
+    extend(count - size());
+  } else if (count < size()) {
+    shrink(count * element_bytes_);
+  }
+}
+
+// First what the store has, which may fail; then what is in memory of it, and on its way: that may have made the store
+// longer again.
+void VectorImplementation::shrink(std::uint64_t bytes) {
+  if (!growing_) {
+    throw OptionError("vector " + url_ + " cannot shrink: open it for writing in a store that can grow", ENOTSUP);
+  }
+  const std::uint64_t before = growing_->limit_bytes();
+  growing_->set_limit(bytes);
+  if (const int result = growing_->shorten(); result != 0) {
+    growing_->set_limit(before);
+    throw_file_error(-result, "vector " + url_, "cannot be made shorter");
+  }
+  const std::uint64_t page_bytes = region_.page_size_bytes();
+  const std::uint64_t page_end = std::min((bytes + page_bytes - 1) / page_bytes * page_bytes, before);
+  if (bytes < page_end) {
+    std::memset(region_.data() + bytes, 0, page_end - bytes);
+    region_.write_back({bytes, page_end - bytes});
+  }
+  if (page_end < before) {
+    region_.discard({page_end, before - page_end});
+  }
+  if (const int result = growing_->shorten(); result != 0) {
+    throw_file_error(-result, "vector " + url_, "cannot be made shorter");
+  }
+}
+
+void VectorImplementation::bound_memory(std::uint64_t bytes) {
+  if (!own_cache_) {
+    throw OptionError("vector " + url_ + " has no cache of its own: change the budget of the one it was opened with");
+  }
+  own_cache_->set_budget_bytes(bytes);
+}
+
+void VectorImplementation::sync() {
+  if (!region_ || !writable_) {
+    return;
+  }
+  region_.sync({0, std::max<std::uint64_t>(size() * element_bytes_, 1)});
+  if (growing_ && growing_->size_bytes() < growing_->limit_bytes()) {
+    if (const int result = growing_->flush(); result != 0) {
+      throw_file_error(-result, "vector " + url_, "cannot be made as long as it is");
+    }
+  }
+}
+
+void VectorImplementation::close() {
+  if (!store_) {
+    return;
+  }
+  if (region_) {
+    region_.unmap();
+  }
+  if (growing_) {
+    if (const int result = growing_->lengthen(); result != 0) {
+      throw_file_error(-result, "vector " + url_, "cannot be made as long as it is");
+    }
+    fixed_bytes_ = growing_->limit_bytes();
+  }
+  region_ = Region();
+  own_cache_.reset();
+  growing_.reset();
+  store_.reset();
+}
+
+void VectorImplementation::destroy() {
+  const bool temporary = growing_ && file_.empty() && growing_->name().starts_with("temporary ");
+  if (file_.empty() && !temporary) {
+    throw OptionError("vector " + url_ + " is not one file, and is left as it is: close it and remove its files",
+                      ENOTSUP);
+  }
+  if (!file_.empty() && ::unlink(file_.c_str()) != 0) {
+    throw_file_error(errno, file_, "cannot be removed");
+  }
+  if (growing_) {
+    growing_->set_limit(0);  // Nothing of it is written any more.
+  }
+  close();
+  fixed_bytes_ = 0;
+}
+
+ByteRange VectorImplementation::bytes_of(VectorRange range) const {
+  const std::uint64_t count = size();
+  if (range.first > count || range.count > count - range.first) {
+    throw OptionError("vector " + url_ + " has " + std::to_string(count) + " elements, not " +
+                          std::to_string(range.count) + " from " + std::to_string(range.first) +
+                          " on: choose a range within it",
+                      ERANGE);
+  }
+  return {range.first * element_bytes_, range.count * element_bytes_};
+}
+
+}  // namespace tiermap

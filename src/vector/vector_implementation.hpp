@@ -1,0 +1,55 @@
+// What a Vector<T> holds on to: its store, its region, how many elements there are.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tiermap/vector.hpp"
+#include "vector/growing_store.hpp"
+
+namespace tiermap {
+
+class VectorImplementation {
+ public:
+  VectorImplementation(VectorStorage::How how, std::string url, std::uint64_t element_bytes, std::uint64_t count,
+                       const VectorOptions& options);
+  ~VectorImplementation();
+  VectorImplementation(const VectorImplementation&) = delete;
+  VectorImplementation& operator=(const VectorImplementation&) = delete;
+
+  std::byte* data() const noexcept { return region_.data(); }
+  std::uint64_t size() const noexcept { return (growing_ ? growing_->limit_bytes() : fixed_bytes_) / element_bytes_; }
+  std::uint64_t capacity() const noexcept { return capacity_bytes_ / element_bytes_; }
+  bool writable() const noexcept { return writable_; }
+  const std::string& url() const noexcept { return url_; }
+  Region& region() noexcept { return region_; }
+
+  std::uint64_t extend(std::uint64_t count);
+  void resize(std::uint64_t count);
+  void bound_memory(std::uint64_t bytes);
+  void sync();
+  void close();
+  void destroy();
+  ByteRange bytes_of(VectorRange range) const;
+
+ private:
+  void open_store(VectorStorage::How how, std::uint64_t count);
+  void map(const VectorOptions& options);
+  /// What an address space has room for.
+  std::uint64_t most_elements() const noexcept { return (std::uint64_t{1} << 46) / element_bytes_; }
+  void shrink(std::uint64_t bytes);
+
+  const std::string url_;
+  const std::uint64_t element_bytes_;
+  const bool writable_;
+  std::string file_;  ///< Empty where the store is not one file with a name.
+  std::shared_ptr<Store> store_;
+  std::shared_ptr<GrowingStore> growing_;  ///< The same, if it can grow.
+  std::uint64_t fixed_bytes_ = 0;          ///< Of a store that cannot.
+  std::uint64_t capacity_bytes_ = 0;
+  std::unique_ptr<Cache> own_cache_;
+  Region region_;
+};
+
+}  // namespace tiermap
