@@ -36,8 +36,8 @@ void print_result(const SearchResult& result) {
   }
   if (result.adopted.empty()) {
     // Two are of the command as it is.
-    fmt::print(result.runs <= 2 ? "# nothing was tried, as no runs were left for it: give more --runs\n"
-                                : "# nothing that was tried is faster for sure: leave the options as they are\n");
+    fmt::print("# {}\n", result.runs <= 2 ? "nothing was tried, as no runs were left for it: give more --runs"
+                                          : "nothing that was tried is faster for sure: leave the options as they are");
   } else {
     fmt::print("# with these: {}\n", result.after);
   }
