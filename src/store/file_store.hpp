@@ -40,6 +40,8 @@ class FileStore final : public Store {
   std::uint32_t max_reads_in_flight() const override { return options_.max_reads_in_flight; }
   std::uint32_t max_writes_in_flight() const override { return options_.max_writes_in_flight; }
   std::string name() const override { return path_; }
+  /// The file's size now, whoever changed it. Signal-safe.
+  std::uint64_t actual_bytes() const noexcept { return size_for(UINT64_MAX); }
 
  private:
   std::uint64_t size_for(std::uint64_t end) const noexcept;

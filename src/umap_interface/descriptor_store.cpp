@@ -27,7 +27,7 @@ bool allow_more_files() {
 
 /// Where the file cannot be opened a second time (its permissions have changed since, /proc is not there): the
 /// program's own open file. Its O_DIRECT, if it has it, is not to be relied on: it is the program's to switch.
-std::unique_ptr<Store> duplicate(int descriptor, const std::string& path, bool writable) {
+std::unique_ptr<FileStore> duplicate(int descriptor, const std::string& path, bool writable) {
   FileDescriptor own(::fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   struct stat status = {};
   if (!own.valid() || ::fstat(own.get(), &status) != 0) {
@@ -58,7 +58,7 @@ bool is_writable(int descriptor) {
 }
 
 /// With more descriptors than the program began with, if it may have them: UMap's programs have one a region already.
-std::unique_ptr<Store> open_path(const std::string& path, bool writable) {
+std::unique_ptr<FileStore> open_path(const std::string& path, bool writable) {
   const OpenMode mode = writable ? OpenMode::read_write : OpenMode::read_only;
   try {
     return FileStore::open(path, mode, 0, FileOptions());
@@ -72,7 +72,7 @@ std::unique_ptr<Store> open_path(const std::string& path, bool writable) {
 
 class CappedStore final : public Store {
  public:
-  CappedStore(std::shared_ptr<Store> store, std::uint64_t end) : store_(std::move(store)), end_(end) {}
+  explicit CappedStore(std::shared_ptr<FileStore> file) : store_(std::move(file)) {}
 
   std::uint64_t size_bytes() const override { return store_->size_bytes(); }
   bool writable() const override { return store_->writable(); }
@@ -82,10 +82,11 @@ class CappedStore final : public Store {
     return store_->read(buffer, bytes, offset);
   }
   std::int64_t write(const void* buffer, std::size_t bytes, std::uint64_t offset) override {
-    if (offset >= end_) {
+    const std::uint64_t end = store_->actual_bytes();
+    if (offset >= end) {
       return static_cast<std::int64_t>(bytes);
     }
-    const auto kept = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, end_ - offset));
+    const auto kept = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, end - offset));
     const std::int64_t put = store_->write(buffer, kept, offset);
     return put == static_cast<std::int64_t>(kept) ? static_cast<std::int64_t>(bytes) : put;
   }
@@ -96,15 +97,15 @@ class CappedStore final : public Store {
     return store_->locate_read(offset, bytes, extent);
   }
   bool locate_write(std::uint64_t offset, std::uint64_t bytes, Extent& extent) noexcept override {
-    return offset < end_ && store_->locate_write(offset, std::min(bytes, end_ - offset), extent);
+    const std::uint64_t end = store_->actual_bytes();
+    return offset < end && store_->locate_write(offset, std::min(bytes, end - offset), extent);
   }
   std::uint32_t direct_alignment() const override { return store_->direct_alignment(); }
   bool reads_in_signal_handler() const override { return store_->reads_in_signal_handler(); }
   std::string name() const override { return store_->name(); }
 
  private:
-  const std::shared_ptr<Store> store_;
-  const std::uint64_t end_;
+  const std::shared_ptr<FileStore> store_;
 };
 
 /// Calls `transfer(done)` until all is done, nothing comes, or it fails.
@@ -131,7 +132,7 @@ ssize_t transfer_whole(std::size_t bytes, off_t offset, Transfer&& transfer) noe
 
 }  // namespace
 
-std::unique_ptr<Store> open_descriptor(int descriptor) {
+std::unique_ptr<FileStore> open_descriptor(int descriptor) {
   const bool writable = is_writable(descriptor);
   const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
   try {
@@ -145,15 +146,15 @@ std::unique_ptr<Store> open_descriptor(int descriptor) {
   return duplicate(descriptor, path, writable);
 }
 
-std::shared_ptr<Store> OpenFiles::open(int descriptor) {
+std::shared_ptr<FileStore> OpenFiles::open(int descriptor) {
   struct stat status = {};
   const bool writable = is_writable(descriptor);
   if (::fstat(descriptor, &status) != 0) {
     throw_file_error(errno, "file descriptor " + std::to_string(descriptor), "cannot be examined");
   }
   std::erase_if(files_, [](const auto& entry) { return entry.second.expired(); });
-  std::weak_ptr<Store>& known = files_[{status.st_dev, status.st_ino, writable}];
-  std::shared_ptr<Store> file = known.lock();
+  std::weak_ptr<FileStore>& known = files_[{status.st_dev, status.st_ino, writable}];
+  std::shared_ptr<FileStore> file = known.lock();
   if (file == nullptr) {
     file = open_descriptor(descriptor);
     known = file;
@@ -161,8 +162,8 @@ std::shared_ptr<Store> OpenFiles::open(int descriptor) {
   return file;
 }
 
-std::shared_ptr<Store> capped(std::shared_ptr<Store> store, std::uint64_t end) {
-  return std::make_shared<CappedStore>(std::move(store), end);
+std::shared_ptr<Store> capped(std::shared_ptr<FileStore> file) {
+  return std::make_shared<CappedStore>(std::move(file));
 }
 
 ssize_t read_whole(Store& store, char* buffer, std::size_t bytes, off_t offset) noexcept {

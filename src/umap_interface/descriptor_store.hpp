@@ -9,29 +9,29 @@
 #include <tuple>
 #include <utility>
 
-#include "tiermap/store.hpp"
+#include "store/file_store.hpp"
 #include "umap/store/Store.hpp"
 
 namespace tiermap::umap_interface {
 
 /// The file behind a descriptor, opened anew so that the program may close its own; as writable as the descriptor is.
 /// Throws StoreError.
-std::unique_ptr<Store> open_descriptor(int descriptor);
+std::unique_ptr<FileStore> open_descriptor(int descriptor);
 
 /// Files that regions have open, each once however many regions and descriptors it has: a thousand regions of a file
 /// need two descriptors. Not thread-safe.
 class OpenFiles {
  public:
   /// As open_descriptor().
-  std::shared_ptr<Store> open(int descriptor);
+  std::shared_ptr<FileStore> open(int descriptor);
 
  private:
   using Key = std::tuple<dev_t, ino_t, bool>;  ///< With whether it can be written.
-  std::map<Key, std::weak_ptr<Store>> files_;
+  std::map<Key, std::weak_ptr<FileStore>> files_;
 };
 
-/// A store that ends where it does now: writes past `end` are dropped, as those to a mapping past the end of its file.
-std::shared_ptr<Store> capped(std::shared_ptr<Store> store, std::uint64_t end);
+/// A file that no write makes longer: what is past its end at that time is dropped, as with mmap().
+std::shared_ptr<Store> capped(std::shared_ptr<FileStore> file);
 
 /// A read or a write as UMap's stores do them, on one of the engine's: how much was done, or -1 with errno.
 ssize_t read_whole(Store& store, char* buffer, std::size_t bytes, off_t offset) noexcept;

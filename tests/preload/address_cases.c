@@ -282,6 +282,15 @@ static void lengths_without_end(void) {
   printf("nearly all: %s\n", outcome((long)mmap(NULL, SIZE_MAX - 8191, PROT_READ, MAP_SHARED, descriptor, 0)));
 }
 
+/* Pages of the file in another order, in a mapping that shows a part of it: only the kernel can do that. */
+static void shuffle(void) {
+  int descriptor = make_file();
+  unsigned char* memory = map_file(descriptor, file_bytes / 2, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  memory[3] = 's';
+  printf("shuffle: %s\n", outcome(remap_file_pages(memory + page_bytes, page_bytes, 0, 5, 0)));
+  check("shuffled", memory[page_bytes] == known_byte(5 * page_bytes) && memory[3] == 's');
+}
+
 const struct test_case address_cases[] = {
     {"read_shared", read_shared},
     {"write_shared", write_shared},
@@ -302,5 +311,6 @@ const struct test_case address_cases[] = {
     {"private_beside_shared", private_beside_shared},
     {"protect_one_of_two", protect_one_of_two},
     {"lengths_without_end", lengths_without_end},
+    {"shuffle", shuffle},
     {NULL, NULL},
 };

@@ -1,4 +1,5 @@
-/* mapping_program CASE FILE: runs one case of those below, or lists them all without arguments. */
+/* mapping_program CASE FILE: runs one case of those below; without arguments it lists those that do the same without
+ * Tiermap. */
 #include "cases.h"
 
 #include <setjmp.h>
@@ -7,7 +8,8 @@
 static const char* path;
 static sigjmp_buf escape;
 
-static const struct test_case* const all_cases[] = {address_cases, file_cases, process_cases, passing_cases};
+static const struct test_case* const all_cases[] = {address_cases, file_cases, process_cases,
+                                                    passing_cases, lock_cases, unwritten_cases};
 
 const char* file_path(void) {
   return path;
@@ -103,7 +105,9 @@ int main(int argc, char** argv) {
   for (size_t list = 0; list < sizeof all_cases / sizeof *all_cases; ++list) {
     for (const struct test_case* test = all_cases[list]; test->name != NULL; ++test) {
       if (argc == 1) {
-        puts(test->name);
+        if (all_cases[list] != unwritten_cases) {
+          puts(test->name);
+        }
       } else if (strcmp(test->name, argv[1]) == 0) {
         test->run();
         return 0;

@@ -298,6 +298,54 @@ static void locked_parts(void) {
         pread(descriptor, counts, sizeof counts, 0) == sizeof counts && counts[0] == rounds && counts[8] == rounds);
 }
 
+/* A thread that is to end does so in msync(), which may wait. */
+static void* synchronise_cancelled(void* argument) {
+  unsigned char* memory = argument;
+  int old = 0;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+  pthread_cancel(pthread_self());
+  pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old);
+  msync(memory, file_bytes, MS_SYNC);
+  return NULL;
+}
+
+static void cancelled_in_msync(void) {
+  int descriptor = make_file();
+  unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  memory[70000] = 'c';
+  pthread_t thread;
+  void* result = NULL;
+  pthread_create(&thread, NULL, synchronise_cancelled, memory);
+  pthread_join(thread, &result);
+  check("cancelled", result == PTHREAD_CANCELED);
+  check("and not hurt", msync(memory, file_bytes, MS_SYNC) == 0 && memory[70000] == 'c');
+}
+
+static unsigned char* stored;
+static int handled_by;
+static volatile ssize_t written_by_handler;
+
+static void write_stored(int number) {
+  (void)number;
+  written_by_handler = pwrite(handled_by, stored + 70000, 100000, 1000000);
+}
+
+/* A handler on a stack of its own, as small as they are, writes from the mapping to the file. */
+static void small_stack(void) {
+  handled_by = make_file();
+  stored = map_file(handled_by, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  stored[70000] = 'h';
+  size_t size = (size_t)sysconf(_SC_SIGSTKSZ);
+  unsigned char* memory = mmap(NULL, size + 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  unsigned char* stack = memory + 65536; /* Whoever runs past it ends. */
+  mprotect(stack, size, PROT_READ | PROT_WRITE);
+  stack_t alternative = {.ss_sp = stack, .ss_size = size};
+  struct sigaction action = {.sa_handler = write_stored, .sa_flags = SA_ONSTACK};
+  check("ready", sigaltstack(&alternative, NULL) == 0 && sigaction(SIGUSR1, &action, NULL) == 0);
+  raise(SIGUSR1);
+  check("written", written_by_handler == 100000 && stored[1000000] == 'h');
+}
+
 const struct test_case passing_cases[] = {
     {"printed", printed},
     {"temporary_file", temporary_file},
@@ -316,5 +364,7 @@ const struct test_case passing_cases[] = {
     {"cancelled", cancelled},
     {"last_thread", last_thread},
     {"locked_parts", locked_parts},
+    {"cancelled_in_msync", cancelled_in_msync},
+    {"small_stack", small_stack},
     {NULL, NULL},
 };

@@ -219,6 +219,20 @@ static void assertion_keeps(void) {
   check("stored", pread(descriptor, &byte, 1, 70000) == 1 && byte == 'Z');
 }
 
+/* It goes on, and what it stores then is written at its end. */
+static void exec_fails(void) {
+  int descriptor = make_file();
+  unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  memory[0] = 'b';
+  printf("exec: %s\n", outcome(execl("/nowhere/at/all", "at-all", (char*)NULL)));
+  memory[1] = 'a';
+  fflush(stdout);
+  char command[8192];
+  snprintf(command, sizeof command, "LD_PRELOAD= head -c2 '%s'", file_path());
+  fsync(descriptor);
+  check("goes on", system(command) == 0);
+}
+
 const struct test_case process_cases[] = {
     {"fork_reads", fork_reads},
     {"fork_writes", fork_writes},
@@ -229,5 +243,6 @@ const struct test_case process_cases[] = {
     {"threads", threads},
     {"fork_then_map", fork_then_map},
     {"assertion_keeps", assertion_keeps},
+    {"exec_fails", exec_fails},
     {NULL, NULL},
 };

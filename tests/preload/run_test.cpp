@@ -238,6 +238,23 @@ TEST_F(ServedRunTest, ReportsAndGoesOnInChildren) {
   EXPECT_NE(on_standard_error.errors.find("1 mappings served"), std::string::npos);
 }
 
+// An exec() that fails ends nothing: the report comes at the end, and has what was done since.
+TEST_F(ServedRunTest, ReportsAfterAnExecThatFailed) {
+  const std::string report = report_of_python(R"(
+import mmap, os
+with open("file", "wb") as file:
+    file.write(bytes(24 << 20))
+with open("file", "r+b") as file:
+    first = mmap.mmap(file.fileno(), 8 << 20)
+    try:
+        os.execv("/nowhere/at/all", ["at-all"])
+    except OSError:
+        pass
+    second = mmap.mmap(file.fileno(), 8 << 20, offset=8 << 20)
+)");
+  EXPECT_NE(report.find("left to the kernel:\ntiermap:   1: the file is mapped twice"), std::string::npos) << report;
+}
+
 TEST_F(ServedRunTest, HandsOnWhatTheFileOfOptionsSays) {
   std::ofstream(runs_.path("options.yaml")) << "buffer_size: 24MiB\n";
   const ProgramResult result =

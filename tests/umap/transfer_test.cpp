@@ -54,6 +54,19 @@ TEST_F(TransferTest, ALengthRoundedUpToPagesDoesNotMakeTheFileGrow) {
   EXPECT_EQ(file.size(), end);
 }
 
+TEST_F(TransferTest, WhatTheProgramAddsToTheFileCanBeWritten) {
+  const OpenFile file(folder_ / "file", 10008);
+  std::uint64_t* const region = map_words(file, page);
+  poke(region + 1, 4);
+  ASSERT_EQ(::ftruncate(file.descriptor(), page), 0);
+  poke(region + 1300, 55);
+  EXPECT_EQ(::umap_flush(), 0);
+  EXPECT_EQ(file.word(1300), 55U);
+  EXPECT_EQ(::uunmap(region, page), 0);
+  EXPECT_EQ(file.size(), page);
+  EXPECT_EQ(file.word(1), 4U);
+}
+
 TEST_F(TransferTest, ALengthThatIsNoMultipleOfThePage) {
   const OpenFile file(folder_ / "file", 10000);
   std::uint64_t* const region = map_words(file, 10000);

@@ -66,6 +66,10 @@ Mappings* owner_of(int descriptor) noexcept {
 }
 
 int close_range_but_own(unsigned first, unsigned last, int flags) noexcept {
+  Mappings* served = served_mappings();
+  if (served != nullptr && served->has_locks() && (static_cast<unsigned>(flags) & CLOSE_RANGE_CLOEXEC) == 0) {
+    static_cast<void>(served->write_back_all());
+  }
   const Mappings* mappings = mappings_for_caller();
   if (mappings == nullptr || !mappings->own_descriptors().owns_any(first, last)) {
     return static_cast<int>(::syscall(SYS_close_range, first, last, flags));
@@ -82,16 +86,47 @@ int close_range_but_own(unsigned first, unsigned last, int flags) noexcept {
   return first <= last ? static_cast<int>(::syscall(SYS_close_range, first, last, flags)) : 0;
 }
 
-/// A lock taken may mean that others have changed the file, one given up that they will look.
+/// Before a descriptor is closed, and the locks end that hang on it.
+void before_closing(int descriptor) noexcept {
+  Mappings* mappings = served_mappings();
+  if (mappings == nullptr || !mappings->has_locks()) {
+    return;
+  }
+  const int saved = errno;
+  if (const ServedFile file = served_file(descriptor, true)) {
+    file.mappings->unlocking(file.file);
+  }
+  errno = saved;
+}
+
 template <typename Call>
-int around_lock(int descriptor, bool unlocks, Call call) {
+int replace_descriptor(int from, int to, Call call) noexcept {
+  if (owner_of(to) != nullptr) {
+    return refuse(EBUSY);
+  }
+  if (from != to) {
+    before_closing(to);
+  }
+  return call();
+}
+
+enum class Lock { exclusive, shared, none };
+
+Lock lock_of(const struct flock& lock) noexcept {
+  return lock.l_type == F_WRLCK ? Lock::exclusive : lock.l_type == F_RDLCK ? Lock::shared : Lock::none;
+}
+
+/// Before `call` makes the program's lock this one. A lock taken may mean that others have changed the file. One that is
+/// given up, or is only for reading from now on, means that they will look.
+template <typename Call>
+int around_lock(int descriptor, Lock lock, Call call) {
   const ServedFile file = served_file(descriptor, false);
-  if (file && unlocks) {
+  if (file && lock != Lock::exclusive) {
     file.mappings->unlocking(file.file);
   }
   const int result = call();
   const int error = errno;
-  if (file && !unlocks && result == 0) {
+  if (file && lock != Lock::none && result == 0) {
     file.mappings->locked(file.file);
   }
   errno = error;
@@ -116,8 +151,8 @@ int control(int descriptor, int command, void* argument) {
   if (!ends_with_descriptor && command != F_OFD_SETLK && command != F_OFD_SETLKW) {
     return call();
   }
-  if (Mappings* mappings = mappings_for_caller(); mappings != nullptr && ends_with_descriptor) {
-    mappings->note_record_lock();
+  if (Mappings* mappings = mappings_for_caller()) {
+    ends_with_descriptor ? mappings->note_record_lock() : mappings->note_lock();
   }
   struct flock lock = {};
   const bool known = mappings_for_caller() != nullptr &&
@@ -128,7 +163,7 @@ int control(int descriptor, int command, void* argument) {
   if (served_mappings() == nullptr || !known) {
     return call();
   }
-  return around_lock(descriptor, lock.l_type == F_UNLCK, call);
+  return around_lock(descriptor, lock_of(lock), call);
 }
 
 }  // namespace
@@ -172,6 +207,7 @@ TIERMAP_EXPORTED int close(int descriptor) {
   if (owner_of(descriptor) != nullptr) {
     return refuse(EBADF);
   }
+  before_closing(descriptor);
   Mappings* mappings = mappings_for_caller();
   if (mappings == nullptr || !mappings->has_retired()) {
     return next_calls().close(descriptor);
@@ -193,10 +229,10 @@ TIERMAP_EXPORTED void closefrom(int first) noexcept {
   close_range_but_own(first < 0 ? 0 : static_cast<unsigned>(first), ~0U, 0);
 }
 TIERMAP_EXPORTED int dup2(int from, int to) noexcept {
-  return owner_of(to) != nullptr ? refuse(EBUSY) : static_cast<int>(::syscall(SYS_dup2, from, to));
+  return replace_descriptor(from, to, [&] { return static_cast<int>(::syscall(SYS_dup2, from, to)); });
 }
 TIERMAP_EXPORTED int dup3(int from, int to, int flags) noexcept {
-  return owner_of(to) != nullptr ? refuse(EBUSY) : static_cast<int>(::syscall(SYS_dup3, from, to, flags));
+  return replace_descriptor(from, to, [&] { return static_cast<int>(::syscall(SYS_dup3, from, to, flags)); });
 }
 
 TIERMAP_EXPORTED int fcntl(int descriptor, int command, ...) {
@@ -215,10 +251,15 @@ TIERMAP_EXPORTED int lockf(int descriptor, int command, off_t length) {
   if (command != F_ULOCK && command != F_TEST && (length != 0 || tiermap::preload::position_of(descriptor) != 0)) {
     note_lock_of_part(descriptor);
   }
-  return command == F_TEST ? call() : around_lock(descriptor, command == F_ULOCK, call);
+  return command == F_TEST ? call() : around_lock(descriptor, command == F_ULOCK ? Lock::none : Lock::exclusive, call);
 }
 TIERMAP_EXPORTED int lockf64(int descriptor, int command, off_t length) __attribute__((alias("lockf")));
 TIERMAP_EXPORTED int flock(int descriptor, int operation) noexcept {
-  return around_lock(descriptor, (operation & LOCK_UN) != 0,
-                     [&] { return static_cast<int>(::syscall(SYS_flock, descriptor, operation)); });
+  if (Mappings* mappings = mappings_for_caller()) {
+    mappings->note_lock();
+  }
+  const Lock lock = (operation & LOCK_EX) != 0   ? Lock::exclusive
+                    : (operation & LOCK_SH) != 0 ? Lock::shared
+                                                 : Lock::none;
+  return around_lock(descriptor, lock, [&] { return static_cast<int>(::syscall(SYS_flock, descriptor, operation)); });
 }

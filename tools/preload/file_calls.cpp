@@ -23,6 +23,7 @@ using tiermap::kernel_page_bytes;
 using tiermap::preload::around_change;
 using tiermap::preload::copy_from_program;
 using tiermap::preload::for_each_vector;
+using tiermap::preload::IfUnwritten;
 using tiermap::preload::Mappings;
 using tiermap::preload::most_program_bytes;
 using tiermap::preload::next_calls;
@@ -34,19 +35,24 @@ using tiermap::preload::value_at;
 
 namespace {
 
-/// Before a read of `bytes` at `offset`, or at the descriptor's position if that is negative.
-void before_read(int descriptor, off_t offset, std::uint64_t bytes) noexcept {
+/// Before a read of `bytes` at `offset`, or at the descriptor's position if that is negative. False, with errno, if
+/// what was stored there cannot be written: who read the file then would read what was there before.
+bool before_read(int descriptor, off_t offset, std::uint64_t bytes) noexcept {
   if (const ServedFile file = served_file(descriptor, true)) {
     const std::uint64_t from = offset < 0 ? position_of(descriptor) : static_cast<std::uint64_t>(offset);
-    file.mappings->before_read(file.file, from, bytes);
+    if (file.mappings->before_read(file.file, from, bytes) != 0) {
+      errno = EIO;
+      return false;
+    }
   }
+  return true;
 }
 /// The same, into these. What cannot be is for the kernel to refuse.
-void before_read(int descriptor, off_t offset, const iovec* vectors, int count) noexcept {
+bool before_read(int descriptor, off_t offset, const iovec* vectors, int count) noexcept {
   std::uint64_t bytes = 0;
-  if (served_mappings() != nullptr && for_each_vector(vectors, count, [&](iovec vector) { bytes += vector.iov_len; })) {
-    before_read(descriptor, offset, bytes);
-  }
+  return served_mappings() == nullptr ||
+         !for_each_vector(vectors, count, [&](iovec vector) { bytes += vector.iov_len; }) ||
+         before_read(descriptor, offset, bytes);
 }
 /// At an offset that the program keeps somewhere, or where the descriptor stands if that is nowhere.
 off_t offset_at(const off64_t* place) noexcept {
@@ -134,30 +140,40 @@ ssize_t write_buffers(int descriptor, const iovec* vectors, int count, off_t off
 // --- Reading.
 
 TIERMAP_EXPORTED ssize_t read(int descriptor, void* buffer, size_t bytes) {
-  before_read(descriptor, -1, bytes);
+  if (!before_read(descriptor, -1, bytes)) {
+    return -1;
+  }
   return next_calls().read == nullptr ? ::syscall(SYS_read, descriptor, buffer, bytes)
                                       : next_calls().read(descriptor, buffer, bytes);
 }
 TIERMAP_EXPORTED ssize_t pread(int descriptor, void* buffer, size_t bytes, off_t offset) {
-  before_read(descriptor, offset, bytes);
+  if (!before_read(descriptor, offset, bytes)) {
+    return -1;
+  }
   return next_calls().pread == nullptr ? ::syscall(SYS_pread64, descriptor, buffer, bytes, offset)
                                        : next_calls().pread(descriptor, buffer, bytes, offset);
 }
 TIERMAP_EXPORTED ssize_t pread64(int descriptor, void* buffer, size_t bytes, off_t offset)
     __attribute__((alias("pread")));
 TIERMAP_EXPORTED ssize_t readv(int descriptor, const iovec* vectors, int count) {
-  before_read(descriptor, -1, vectors, count);
+  if (!before_read(descriptor, -1, vectors, count)) {
+    return -1;
+  }
   return next_calls().readv == nullptr ? ::syscall(SYS_readv, descriptor, vectors, count)
                                        : next_calls().readv(descriptor, vectors, count);
 }
 TIERMAP_EXPORTED ssize_t preadv(int descriptor, const iovec* vectors, int count, off_t offset) {
-  before_read(descriptor, offset, vectors, count);
+  if (!before_read(descriptor, offset, vectors, count)) {
+    return -1;
+  }
   return next_calls().preadv(descriptor, vectors, count, offset);
 }
 TIERMAP_EXPORTED ssize_t preadv64(int descriptor, const iovec* vectors, int count, off_t offset)
     __attribute__((alias("preadv")));
 TIERMAP_EXPORTED ssize_t preadv2(int descriptor, const iovec* vectors, int count, off_t offset, int flags) {
-  before_read(descriptor, offset, vectors, count);
+  if (!before_read(descriptor, offset, vectors, count)) {
+    return -1;
+  }
   return next_calls().preadv2(descriptor, vectors, count, offset, flags);
 }
 TIERMAP_EXPORTED ssize_t preadv64v2(int descriptor, const iovec* vectors, int count, off_t offset, int flags)
@@ -283,12 +299,16 @@ TIERMAP_EXPORTED ssize_t pwritev64v2(int descriptor, const iovec* vectors, int c
 
 TIERMAP_EXPORTED ssize_t copy_file_range(int in, off64_t* in_offset, int out, off64_t* out_offset, size_t bytes,
                                          unsigned flags) {
-  before_read(in, offset_at(in_offset), bytes);
+  if (!before_read(in, offset_at(in_offset), bytes)) {
+    return -1;
+  }
   return around_change(out, offset_at(out_offset), bytes,
                        [&] { return next_calls().copy_file_range(in, in_offset, out, out_offset, bytes, flags); });
 }
 TIERMAP_EXPORTED ssize_t sendfile(int out, int in, off_t* offset, size_t bytes) noexcept {
-  before_read(in, offset_at(offset), bytes);
+  if (!before_read(in, offset_at(offset), bytes)) {
+    return -1;
+  }
   return around_change(out, -1, bytes, [&] { return next_calls().sendfile(out, in, offset, bytes); });
 }
 TIERMAP_EXPORTED ssize_t sendfile64(int out, int in, off64_t* offset, size_t bytes) noexcept
@@ -297,7 +317,9 @@ TIERMAP_EXPORTED ssize_t sendfile64(int out, int in, off64_t* offset, size_t byt
 // cannot be held so long, nor pages.
 TIERMAP_EXPORTED ssize_t splice(int in, off64_t* in_offset, int out, off64_t* out_offset, size_t bytes,
                                 unsigned flags) {
-  before_read(in, offset_at(in_offset), bytes);
+  if (!before_read(in, offset_at(in_offset), bytes)) {
+    return -1;
+  }
   if (const ServedFile file = served_file(out, false)) {
     file.mappings->give_back_file(file.file, "splice() writes to the file");
   }
@@ -307,8 +329,8 @@ TIERMAP_EXPORTED ssize_t splice(int in, off64_t* in_offset, int out, off64_t* ou
 // --- Where a file has data and where holes.
 
 TIERMAP_EXPORTED off_t lseek(int descriptor, off_t offset, int whence) noexcept {
-  if (whence == SEEK_DATA || whence == SEEK_HOLE) {
-    before_read(descriptor, 0, INT64_MAX);
+  if ((whence == SEEK_DATA || whence == SEEK_HOLE) && !before_read(descriptor, 0, INT64_MAX)) {
+    return -1;
   }
   return ::syscall(SYS_lseek, descriptor, offset, whence);
 }
@@ -317,8 +339,9 @@ TIERMAP_EXPORTED off_t lseek64(int descriptor, off_t offset, int whence) noexcep
 // --- The size.
 
 TIERMAP_EXPORTED int ftruncate(int descriptor, off_t length) noexcept {
-  return around_change(descriptor, std::max<off_t>(length, 0), length < 0 ? 0 : INT64_MAX,
-                       [&] { return static_cast<int>(::syscall(SYS_ftruncate, descriptor, length)); });
+  return around_change(
+      descriptor, std::max<off_t>(length, 0), length < 0 ? 0 : INT64_MAX,
+      [&] { return static_cast<int>(::syscall(SYS_ftruncate, descriptor, length)); }, IfUnwritten::go_on);
 }
 TIERMAP_EXPORTED int ftruncate64(int descriptor, off_t length) noexcept __attribute__((alias("ftruncate")));
 TIERMAP_EXPORTED int truncate(const char* path, off_t length) noexcept {
@@ -330,7 +353,8 @@ TIERMAP_EXPORTED int truncate(const char* path, off_t length) noexcept {
   if (descriptor < 0) {
     return call();
   }
-  const int result = around_change(descriptor, std::max<off_t>(length, 0), length < 0 ? 0 : INT64_MAX, call);
+  const int result =
+      around_change(descriptor, std::max<off_t>(length, 0), length < 0 ? 0 : INT64_MAX, call, IfUnwritten::go_on);
   const int error = errno;
   ::syscall(SYS_close, descriptor);
   errno = error;
@@ -346,33 +370,62 @@ TIERMAP_EXPORTED int fallocate(int descriptor, int mode, off_t offset, off_t len
 TIERMAP_EXPORTED int fallocate64(int descriptor, int mode, off_t offset, off_t length)
     __attribute__((alias("fallocate")));
 TIERMAP_EXPORTED int posix_fallocate(int descriptor, off_t offset, off_t length) {
-  return around_change(descriptor, std::max<off_t>(offset, 0), static_cast<std::uint64_t>(std::max<off_t>(length, 0)),
-                       [&] { return next_calls().posix_fallocate(descriptor, offset, length); });
+  int error = 0;
+  const auto call = [&] {
+    error = next_calls().posix_fallocate(descriptor, offset, length);
+    return 0;
+  };
+  const int before = errno;
+  if (around_change(descriptor, std::max<off_t>(offset, 0), static_cast<std::uint64_t>(std::max<off_t>(length, 0)),
+                    call) != 0) {
+    error = errno;
+  }
+  errno = before;
+  return error;
 }
 TIERMAP_EXPORTED int posix_fallocate64(int descriptor, off_t offset, off_t length)
     __attribute__((alias("posix_fallocate")));
 
 // --- Durability: of what was stored into the mapping too.
 
+namespace {
+
+/// 0, or the errno value of why the file has not got all that was stored.
+int write_stored(int descriptor) noexcept {
+  const ServedFile file = served_file(descriptor, true);
+  return file ? file.mappings->before_read(file.file, 0, INT64_MAX) : 0;
+}
+
+/// The call is made in any case: the rest is to be durable.
+int result_after(int problem, int result) noexcept {
+  if (problem == 0) {
+    return result;
+  }
+  errno = problem;
+  return -1;
+}
+
+}  // namespace
+
 TIERMAP_EXPORTED int fsync(int descriptor) {
-  before_read(descriptor, 0, INT64_MAX);
-  return next_calls().fsync == nullptr ? static_cast<int>(::syscall(SYS_fsync, descriptor))
-                                       : next_calls().fsync(descriptor);
+  const int problem = write_stored(descriptor);
+  return result_after(problem, next_calls().fsync == nullptr ? static_cast<int>(::syscall(SYS_fsync, descriptor))
+                                                             : next_calls().fsync(descriptor));
 }
 TIERMAP_EXPORTED int fdatasync(int descriptor) {
-  before_read(descriptor, 0, INT64_MAX);
-  return next_calls().fdatasync == nullptr ? static_cast<int>(::syscall(SYS_fdatasync, descriptor))
-                                           : next_calls().fdatasync(descriptor);
+  const int problem = write_stored(descriptor);
+  return result_after(problem, next_calls().fdatasync == nullptr
+                                   ? static_cast<int>(::syscall(SYS_fdatasync, descriptor))
+                                   : next_calls().fdatasync(descriptor));
 }
 TIERMAP_EXPORTED void sync() noexcept {
   if (Mappings* mappings = served_mappings()) {
-    mappings->write_back_all();
+    static_cast<void>(mappings->write_back_all());
   }
   ::syscall(SYS_sync);
 }
 TIERMAP_EXPORTED int syncfs(int descriptor) noexcept {
-  if (Mappings* mappings = served_mappings()) {
-    mappings->write_back_all();
-  }
-  return static_cast<int>(::syscall(SYS_syncfs, descriptor));
+  Mappings* mappings = served_mappings();
+  const int problem = mappings != nullptr ? mappings->write_back_all() : 0;
+  return result_after(problem, static_cast<int>(::syscall(SYS_syncfs, descriptor)));
 }

@@ -124,7 +124,10 @@ void* Mappings::map(const MapRequest& request) {
     if (!kernel_would_map(request)) {
       return MAP_FAILED;
     }
-    clear_range(static_cast<std::byte*>(request.address), kernel::round_up(request.length));
+    if (const int error = clear_range(static_cast<std::byte*>(request.address), kernel::round_up(request.length))) {
+      errno = error;
+      return MAP_FAILED;
+    }
   }
   // A length that is rounded up to nothing is for the kernel to refuse.
   if (!is_file || kernel::round_up(request.length) == 0) {

@@ -57,6 +57,10 @@ struct Mapping {
   bool is_private() const noexcept;
 };
 
+/// What becomes of a call that changes a file where dirty pages of the same bytes cannot be written: it fails, or it
+/// cuts them off anyway.
+enum class IfUnwritten { fail, go_on };
+
 /// Sets the calling thread's flag for a while. Not nested: entered() says whether it was set already.
 class Inside {
  public:
@@ -98,10 +102,13 @@ class Mappings {
 
   // --- Files. Each is told only of files that are served, but for note_stream() and note_lock().
 
-  /// Before the file's bytes are read by a call: writes back what is dirty of them.
-  void before_read(FileIdentity file, std::uint64_t offset, std::uint64_t bytes);
-  /// Around a call that changes them. `bytes` may go past every end.
-  void around_change(FileIdentity file, std::uint64_t offset, std::uint64_t bytes, const std::function<void()>& change);
+  /// Before the file's bytes are read by a call: writes back what is dirty of them. 0, or the errno value of why the
+  /// file has not got it all.
+  int before_read(FileIdentity file, std::uint64_t offset, std::uint64_t bytes);
+  /// Around a call that changes them. `bytes` may go past every end. 0, or the errno value of why what is dirty there
+  /// cannot be written: then `change` has not run, unless it is to run anyway.
+  int around_change(FileIdentity file, std::uint64_t offset, std::uint64_t bytes, IfUnwritten if_unwritten,
+                    const std::function<void()>& change);
   /// A stream of stdio is opened (1) on the file, or closed (-1): what it reads and writes cannot be seen.
   void note_stream(FileIdentity file, bool writes, int change);
   /// The program got, or is about to give up, a lock on the file: others may have changed it, or want to see it.
@@ -111,8 +118,13 @@ class Mappings {
   void note_lock_of_part(FileIdentity file);
   /// What is served of the file is the kernel's from now on.
   void give_back_file(FileIdentity file, const char* reason);
-  /// The program uses locks that end when any descriptor of the file is closed.
-  void note_record_lock() noexcept { record_locks_.store(true, std::memory_order_relaxed); }
+  /// The program uses locks, which end when descriptors are closed; record locks with any descriptor of the file.
+  void note_lock() noexcept { locks_.store(true, std::memory_order_relaxed); }
+  void note_record_lock() noexcept {
+    note_lock();
+    record_locks_.store(true, std::memory_order_relaxed);
+  }
+  bool has_locks() const noexcept { return locks_.load(std::memory_order_relaxed); }
   bool has_retired() const noexcept { return retired_count_.load(std::memory_order_acquire) != 0; }
   /// The program has closed a descriptor of the file, and lost its locks: what was kept open for them goes.
   void release_retired(FileIdentity file);
@@ -120,12 +132,15 @@ class Mappings {
 
   // --- Processes.
 
-  void write_back_all() noexcept;
+  /// 0, or the errno value of what could not be written.
+  int write_back_all() noexcept;
   void before_fork() noexcept;
   void after_fork_in_parent() noexcept;
   void after_fork_in_child() noexcept;
   /// Before that ends: writes back, and reports.
   void at_end(Ending ending) noexcept;
+  /// It did not end: the exec() failed.
+  void go_on() noexcept { ended_ = false; }
 
  private:
   using Each = std::function<void(Mapping&)>;
@@ -154,7 +169,8 @@ class Mappings {
   bool convert(Mapping& mapping, const char* reason) noexcept;
   bool convert_range(std::byte* address, std::size_t length, const char* reason);
   bool replace_private(const Mapping& mapping) noexcept;
-  void clear_range(std::byte* address, std::size_t length);
+  int clear_range(std::byte* address, std::size_t length);
+  int clear(Mapping& mapping) noexcept;
   void end_mapping(Mapping& mapping);
   void retire(FileIdentity file, std::shared_ptr<MappedFileStore> store);
   void forget(Mapping& mapping);
@@ -175,6 +191,7 @@ class Mappings {
   std::map<FileIdentity, FileHistory> histories_;
   std::vector<std::pair<FileIdentity, std::shared_ptr<MappedFileStore>>> retired_;
   std::atomic<std::size_t> retired_count_{0};
+  std::atomic<bool> locks_{false};
   std::atomic<bool> record_locks_{false};
   OwnDescriptors own_descriptors_;
   std::optional<FittingFiles> fitting_;  ///< Made when first asked.

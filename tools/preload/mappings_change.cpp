@@ -122,29 +122,48 @@ int Mappings::unmap(std::byte* address, std::size_t length) {
   return result;
 }
 
-// Before another mapping takes the place of what is in the range: nothing may come between, so the place stays taken.
-void Mappings::clear_range(std::byte* address, std::size_t length) {
-  for_each(address, length, [&](Mapping& mapping) {
-    const bool whole = mapping.start >= address && mapping.end() <= address + length;
-    if (!whole) {
-      convert(mapping, in_part);
-      return;
+// 0, or an errno value: then it is still served.
+int Mappings::clear(Mapping& mapping) noexcept {
+  try {
+    if (mapping.overlay != nullptr) {
+      mapping.region.discard({0, mapping.region.size()});
     }
+    const bool done = mapping.region.hand_over([&] {
+      return kernel::map(mapping.start, mapping.bytes, PROT_NONE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED;
+    });
+    if (!done) {
+      return ENOMEM;
+    }
+    forget(mapping);
+    return 0;
+  } catch (const Error& error) {
+    Outcome::complain(error.what());
+    return error.code().value();
+  }
+}
+
+// Before another mapping takes the place of what is in the range: nothing may come between, so the place stays taken.
+// Everything is written before anything is cleared: 0, or the errno value of what cannot be.
+int Mappings::clear_range(std::byte* address, std::size_t length) {
+  int problem = 0;
+  for_each(address, length, [&](Mapping& mapping) {
     try {
-      if (mapping.overlay != nullptr) {
-        mapping.region.discard({0, mapping.region.size()});
-      }
-      const bool done = mapping.region.hand_over([&] {
-        return kernel::map(mapping.start, mapping.bytes, PROT_NONE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED;
-      });
-      if (done) {
-        forget(mapping);
+      if (mapping.shared_and_writable()) {
+        mapping.region.write_back({0, mapping.region.size()});
       }
     } catch (const Error& error) {
       Outcome::complain(error.what());
+      problem = error.code().value();
     }
   });
+  for_each(address, length, [&](Mapping& mapping) {
+    const bool whole = mapping.start >= address && mapping.end() <= address + length;
+    if (problem == 0) {
+      problem = whole ? clear(mapping) : convert(mapping, in_part) ? 0 : ENOMEM;
+    }
+  });
+  return problem;
 }
 
 // The kernel maps the same bytes in the region's place, and no other thread notices.
@@ -345,8 +364,11 @@ int Mappings::advise(std::byte* address, std::size_t length, int advice) {
   return result;
 }
 
-// A larger region elsewhere; the old one's bytes are in the file when it is gone.
+// A larger region elsewhere; the old one's bytes are in the file before it is gone.
 void* Mappings::move_larger(Mapping& mapping, std::size_t new_length) {
+  if (mapping.shared_and_writable()) {
+    mapping.region.write_back({0, mapping.region.size()});
+  }
   struct stat status = {};
   if (kernel::status(mapping.store->descriptor(), &status) != 0) {
     return MAP_FAILED;

@@ -27,8 +27,9 @@ ByteRange shown(const Mapping& mapping, std::uint64_t offset, std::uint64_t byte
 
 }  // namespace
 
-void Mappings::before_read(FileIdentity file, std::uint64_t offset, std::uint64_t bytes) {
+int Mappings::before_read(FileIdentity file, std::uint64_t offset, std::uint64_t bytes) {
   const Looking looking(lock_);
+  int problem = 0;
   for (const auto& mapping : mappings_) {
     if (mapping->file == file && mapping->shared_and_writable()) {
       try {
@@ -37,9 +38,11 @@ void Mappings::before_read(FileIdentity file, std::uint64_t offset, std::uint64_
         }
       } catch (const Error& error) {
         Outcome::complain(error.what());
+        problem = error.code().value();
       }
     }
   }
+  return problem;
 }
 
 void Mappings::change_next(const std::vector<std::pair<Mapping*, ByteRange>>& pieces, std::size_t index,
@@ -51,8 +54,8 @@ void Mappings::change_next(const std::vector<std::pair<Mapping*, ByteRange>>& pi
   pieces[index].first->region.update(pieces[index].second, [&] { change_next(pieces, index + 1, change); });
 }
 
-void Mappings::around_change(FileIdentity file, std::uint64_t offset, std::uint64_t bytes,
-                             const std::function<void()>& change) {
+int Mappings::around_change(FileIdentity file, std::uint64_t offset, std::uint64_t bytes, IfUnwritten if_unwritten,
+                            const std::function<void()>& change) {
   const Looking looking(lock_);
   std::vector<std::pair<Mapping*, ByteRange>> pieces;
   for (const auto& mapping : mappings_) {
@@ -74,6 +77,9 @@ void Mappings::around_change(FileIdentity file, std::uint64_t offset, std::uint6
     change_next(pieces, 0, change_once);
   } catch (const Error& error) {
     Outcome::complain(error.what());
+    if (!changed && if_unwritten == IfUnwritten::fail) {
+      return error.code().value();
+    }
     change_once();
   }
   for (const auto& mapping : mappings_) {
@@ -81,6 +87,7 @@ void Mappings::around_change(FileIdentity file, std::uint64_t offset, std::uint6
       mapping->changed = change_time(*mapping);
     }
   }
+  return 0;
 }
 
 void Mappings::note_stream(FileIdentity file, bool writes, int change) {
@@ -117,8 +124,9 @@ void Mappings::give_back_file(FileIdentity file, const char* reason) {
   convert_file(file, reason, false);
 }
 
+// A lock that is given up is so whatever has come of this: there was a line on standard error.
 void Mappings::unlocking(FileIdentity file) {
-  before_read(file, 0, UINT64_MAX);
+  static_cast<void>(before_read(file, 0, UINT64_MAX));
 }
 
 void Mappings::release_retired(FileIdentity file) {

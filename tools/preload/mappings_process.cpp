@@ -22,17 +22,23 @@ thread_local std::optional<Inside> fork_inside;
 
 }  // namespace
 
-void Mappings::write_back_all() noexcept {
+int Mappings::write_back_all() noexcept {
   const Looking looking(lock_);
+  int problem = 0;
   for (const auto& mapping : mappings_) {
     if (mapping->shared_and_writable()) {
       try {
         mapping->region.write_back({0, mapping->region.size()});
+      } catch (const Error& error) {
+        Outcome::complain(error.what());
+        problem = error.code().value();
       } catch (const std::exception& error) {
         Outcome::complain(error.what());
+        problem = ENOMEM;
       }
     }
   }
+  return problem;
 }
 
 // Parent and child share what they write, or each has its own from here on: only the kernel can do that. What is only

@@ -1,6 +1,7 @@
 // mmap() and its family. What has nothing to do with a served range goes straight to the kernel.
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -90,10 +91,20 @@ TIERMAP_EXPORTED int posix_madvise(void* address, size_t length, int advice) noe
   return result;
 }
 
+// The kernel's own calls are none where a thread can be cancelled.
 TIERMAP_EXPORTED int msync(void* address, size_t length, int flags) {
+  pthread_testcancel();
   Mappings* mappings = served(address, length);
   return mappings == nullptr ? kernel::synchronise(address, length, flags)
                              : mappings->synchronise(bytes_at(address), length, flags);
+}
+
+// Which page of the file is seen where: only the kernel can shuffle them.
+TIERMAP_EXPORTED int remap_file_pages(void* address, size_t length, int protection, size_t page, int flags) noexcept {
+  if (Mappings* mappings = served(address, length)) {
+    mappings->give_back(bytes_at(address), length, "remap_file_pages() shuffles its pages");
+  }
+  return static_cast<int>(::syscall(SYS_remap_file_pages, address, length, protection, page, flags));
 }
 
 // Tells of the pages that are in place: the kernel knows.

@@ -32,6 +32,14 @@ void at_end(Ending ending = Ending::process) {
   }
 }
 
+/// An exec() that returned.
+int failed(int result) noexcept {
+  if (auto* mappings = mappings_for_caller(); mappings != nullptr && mappings->owned_by_caller()) {
+    mappings->go_on();
+  }
+  return result;
+}
+
 template <typename Function>
 Function* next(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
@@ -126,26 +134,26 @@ TIERMAP_EXPORTED void __assert_perror_fail(int error, const char* file, unsigned
 
 TIERMAP_EXPORTED int execve(const char* path, char* const arguments[], char* const environment[]) noexcept {
   at_end(Ending::program);
-  return static_cast<int>(::syscall(SYS_execve, path, arguments, environment));
+  return failed(static_cast<int>(::syscall(SYS_execve, path, arguments, environment)));
 }
 TIERMAP_EXPORTED int execv(const char* path, char* const arguments[]) noexcept {
   return execve(path, arguments, environ);
 }
 TIERMAP_EXPORTED int execvpe(const char* file, char* const arguments[], char* const environment[]) noexcept {
   at_end(Ending::program);
-  return next<int(const char*, char* const[], char* const[])>("execvpe")(file, arguments, environment);
+  return failed(next<int(const char*, char* const[], char* const[])>("execvpe")(file, arguments, environment));
 }
 TIERMAP_EXPORTED int execvp(const char* file, char* const arguments[]) noexcept {
   return execvpe(file, arguments, environ);
 }
 TIERMAP_EXPORTED int fexecve(int descriptor, char* const arguments[], char* const environment[]) noexcept {
   at_end(Ending::program);
-  return next<int(int, char* const[], char* const[])>("fexecve")(descriptor, arguments, environment);
+  return failed(next<int(int, char* const[], char* const[])>("fexecve")(descriptor, arguments, environment));
 }
 TIERMAP_EXPORTED int execveat(int directory, const char* path, char* const arguments[], char* const environment[],
                               int flags) noexcept {
   at_end(Ending::program);
-  return static_cast<int>(::syscall(SYS_execveat, directory, path, arguments, environment, flags));
+  return failed(static_cast<int>(::syscall(SYS_execveat, directory, path, arguments, environment, flags)));
 }
 TIERMAP_EXPORTED int execl(const char* path, const char* first, ...) noexcept {
   va_list rest;

@@ -13,25 +13,46 @@
 
 namespace tiermap::preload {
 
-ssize_t copy_from_program(const void* source, std::size_t bytes, void* target) noexcept {
+namespace {
+
+/// Of one call of the kernel: handlers run on stacks of 8 KiB, and this is on them.
+constexpr std::size_t most_vectors = 16;
+
+ssize_t copy_some(const std::byte* source, std::size_t bytes, std::byte* target) noexcept {
   // The kernel pins what one vector names before it copies any of it, and pinned pages cannot be given up: pages of a
   // region that are more than the budget would wait for themselves. So each vector names one page.
-  std::array<iovec, most_program_bytes / kernel_page_bytes + 1> from;
+  std::array<iovec, most_vectors> from;
   std::size_t count = 0;
-  const auto* const first = static_cast<const std::byte*>(source);
-  for (std::size_t at = 0; at < bytes; ++count) {
+  std::size_t at = 0;
+  while (at < bytes && count < from.size()) {
     const std::size_t to_page_end =
-        kernel_page_bytes - reinterpret_cast<std::uintptr_t>(first + at) % kernel_page_bytes;
-    from[count] = {const_cast<std::byte*>(first + at), std::min(to_page_end, bytes - at)};
+        kernel_page_bytes - reinterpret_cast<std::uintptr_t>(source + at) % kernel_page_bytes;
+    from[count] = {const_cast<std::byte*>(source + at), std::min(to_page_end, bytes - at)};
     at += from[count].iov_len;
+    ++count;
   }
-  const iovec to{target, bytes};
+  const iovec to{target, at};
   const ssize_t copied = ::syscall(SYS_process_vm_readv, ::getpid(), &to, 1UL, from.data(), count, 0UL);
   if (copied < 0 && (errno == ENOSYS || errno == EPERM)) {  // Forbidden in some containers.
-    std::memcpy(target, source, bytes);
-    return static_cast<ssize_t>(bytes);
+    std::memcpy(target, source, at);
+    return static_cast<ssize_t>(at);
   }
   return copied;
+}
+
+}  // namespace
+
+ssize_t copy_from_program(const void* source, std::size_t bytes, void* target) noexcept {
+  std::size_t done = 0;
+  while (done < bytes) {
+    const ssize_t copied =
+        copy_some(static_cast<const std::byte*>(source) + done, bytes - done, static_cast<std::byte*>(target) + done);
+    if (copied <= 0) {
+      return done > 0 ? static_cast<ssize_t>(done) : copied;
+    }
+    done += static_cast<std::size_t>(copied);
+  }
+  return static_cast<ssize_t>(done);
 }
 
 }  // namespace tiermap::preload

@@ -42,9 +42,11 @@ inline std::uint64_t position_of(int descriptor) noexcept {
 }
 
 /// Runs a call that changes [offset, offset + bytes) of the file, or so many bytes where it will write next if `offset`
-/// is negative. Making the file longer changes what lies between its old end and the new.
+/// is negative. Making the file longer changes what lies between its old end and the new. -1, with errno, if what is
+/// dirty there cannot be written.
 template <typename Call>
-auto around_change(int descriptor, off_t offset, std::uint64_t bytes, Call call) {
+auto around_change(int descriptor, off_t offset, std::uint64_t bytes, Call call,
+                   IfUnwritten if_unwritten = IfUnwritten::fail) {
   const ServedFile file = served_file(descriptor, false);
   if (!file) {
     return call();
@@ -55,13 +57,13 @@ auto around_change(int descriptor, off_t offset, std::uint64_t bytes, Call call)
     at = appends ? file.bytes : position_of(descriptor);
   }
   const std::uint64_t from = std::min(at, file.bytes);
-  decltype(call()) result{};
+  decltype(call()) result = -1;
   int error = 0;
-  file.mappings->around_change(file.file, from, at - from + bytes, [&] {
+  const int problem = file.mappings->around_change(file.file, from, at - from + bytes, if_unwritten, [&] {
     result = call();
     error = errno;
   });
-  errno = error;
+  errno = problem != 0 ? problem : error;
   return result;
 }
 
