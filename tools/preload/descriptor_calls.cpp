@@ -116,8 +116,8 @@ Lock lock_of(const struct flock& lock) noexcept {
   return lock.l_type == F_WRLCK ? Lock::exclusive : lock.l_type == F_RDLCK ? Lock::shared : Lock::none;
 }
 
-/// Before `call` makes the program's lock this one. A lock taken may mean that others have changed the file. One that is
-/// given up, or is only for reading from now on, means that they will look.
+/// Around `call`, which makes the program's lock this one. A lock taken may mean that others have changed the file. One
+/// that is given up, or is only for reading from now on, means that they will look.
 template <typename Call>
 int around_lock(int descriptor, Lock lock, Call call) {
   const ServedFile file = served_file(descriptor, false);
