@@ -146,6 +146,53 @@ def test_values_that_cannot_be_replace_nothing(numbers, arguments):
     assert np.array_equal(np.fromfile(numbers[0], np.int64), numbers[1])
 
 
+@pytest.mark.parametrize("arguments", [
+    dict(page_size="64MiB", budget="64MiB"), dict(page_size="64MiB", budget="64MiB", shape=1 << 20),
+    dict(page_size="64MiB", budget="64MiB", shape=1 << 20, format="npy"), dict(budget="12"), dict(read_ahead=-1),
+    dict(page_size="64MiB", budget="64MiB", read_ahead="1GiB"), dict(shape=(1,) * 70), dict(shape=(0, 1 << 61, 4)),
+])
+@pytest.mark.parametrize("kind", [tiermap.map, tiermap.memmap])
+def test_what_cannot_be_mapped_replaces_nothing(numbers, arguments, kind):
+    path, values = numbers
+    if kind is tiermap.map:
+        arguments = {"overwrite": True, **arguments}
+    elif "format" in arguments:
+        pytest.skip("memmap has no headers")
+    with pytest.raises(ValueError):
+        kind(path, **{"dtype": np.int64, "shape": 10, "mode": "w+", **arguments})
+    assert np.array_equal(np.fromfile(path, np.int64), values)
+
+
+def test_what_cannot_be_mapped_replaces_nothing_under_a_reader(numbers):
+    path, values = numbers
+    reader = tiermap.map(path, np.int64, budget="1MiB")
+    with pytest.raises(ValueError, match="cannot serve pages"):
+        tiermap.map(path, np.int64, 10, mode="w", overwrite=True, page_size="64MiB", budget="64MiB")
+    assert np.array_equal(reader, values)
+
+
+def test_where_a_mapping_is_shared_options_of_its_own_replace_it(numbers):
+    """They are checked and not applied, so that there is nothing that could not be."""
+    array = tiermap.map(numbers[0], np.int64, mode="r+", budget="1MiB")
+    again = tiermap.map(numbers[0], np.int64, len(array), mode="w", overwrite=True, page_size="64MiB", budget="64MiB")
+    assert not again.any() and not array.any()
+
+
+@pytest.mark.parametrize("shape", [(1.5,), "abc", 1.5, (10, "3"), (None,), {"rows": 3}, np.ones((2, 2)), [[1, 2], [3]]])
+@pytest.mark.parametrize("mode", ["r", "w"])
+def test_shapes_that_are_none(tmp_path, numbers, shape, mode):
+    where = numbers[0] if mode == "r" else tmp_path / "new.bin"
+    with pytest.raises(TypeError, match="is no shape: give a whole number, or a tuple") as caught:
+        tiermap.map(where, np.int64, shape, mode=mode)
+    assert "\n" not in str(caught.value) and repr(shape)[:4] in str(caught.value)
+    assert not (tmp_path / "new.bin").exists()
+
+
+@pytest.mark.parametrize("shape", [7, np.int32(7), (7,), [7], np.array([7]), np.array(7)])
+def test_shapes_of_any_kind_of_number(numbers, shape):
+    assert tiermap.map(numbers[0], np.int64, shape).shape == (7,)
+
+
 def test_what_is_not_mapped(numbers):
     for call in (tiermap.drop, tiermap.sync, tiermap.pin, tiermap.stats, tiermap.prefetch):
         with pytest.raises(TypeError, match="not mapped"):

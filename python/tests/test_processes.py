@@ -2,16 +2,20 @@
 
 import concurrent.futures
 import copy
+import errno
+import faulthandler
 import multiprocessing
 import os
 import pickle
 import signal
+import tempfile
 
 import numpy as np
 import pytest
 
 import tiermap
 from conftest import known
+from tiermap import _location
 
 FORK = multiprocessing.get_context("fork")
 SPAWN = multiprocessing.get_context("spawn")
@@ -272,3 +276,148 @@ def test_children_are_served_by_the_process_of_a_store(program):
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), int(array.sum()) == ord("s") << 20)
         """)
     assert ended.output == "0 True\n", ended
+
+
+def child_of_fork(look):
+    """What look() gives in a forked child, as a number; the child is ended by what it raises or touches."""
+    child = os.fork()
+    if child == 0:
+        faulthandler.disable()  # That it is ended is what some tests want.
+        try:
+            os._exit(int(look()))
+        finally:
+            os._exit(99)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def replaced(path):
+    """Another file under the same name, of the same size."""
+    np.full(os.path.getsize(path), 77, np.uint8).tofile(f"{path}.new")
+    os.replace(f"{path}.new", path)
+
+
+def named(kind, folder):
+    """Where to map 4 KiB and more, and the file of it that is to be replaced."""
+    for name in ("a.bin", "b.bin"):
+        np.full(4096, 5, np.uint8).tofile(folder / name)
+    return {"path": folder / "a.bin", "url": f"file://{folder}/a.bin",
+            "concat": f"concat:{folder}/b.bin,{folder}/a.bin",
+            "pattern": f"file://{folder}/[a-b].bin"}[kind], folder / "a.bin"
+
+
+@pytest.mark.parametrize("mode", ["r", "r+"])
+@pytest.mark.parametrize("kind", ["path", "url", "concat", "pattern"])
+def test_a_forked_child_does_not_follow_to_another_file(tmp_path, capfd, kind, mode):
+    where, path = named(kind, tmp_path)
+    array = tiermap.map(where, mode=mode, budget="1MiB")
+    assert array[0] == 5
+    replaced(path)
+    assert child_of_fork(lambda: array[4095]) == -signal.SIGSEGV
+    said = capfd.readouterr().err
+    assert "cannot be used in the forked child" in said and str(tmp_path) in said
+    if mode == "r" or kind in ("path", "url"):
+        assert "not what was mapped" in said
+    assert array[0] == array[4095] == 5, "here it is what it was"
+    array.drop()
+    assert array[0] == 5
+
+
+@pytest.mark.parametrize("kind", ["path", "url", "concat", "pattern"])
+def test_a_pickle_does_not_follow_to_another_file(tmp_path, program, kind):
+    where, path = named(kind, tmp_path)
+    array = tiermap.map(where, budget="1MiB")
+    sent = pickle.dumps(array)
+    assert np.array_equal(pickle.loads(sent), array)
+    replaced(path)
+    with pytest.raises(OSError, match=f"{tmp_path}.* is not what was mapped") as caught:
+        pickle.loads(sent)
+    assert caught.value.errno == errno.ESTALE and "\n" not in str(caught.value)
+    ended = program("import pickle, sys; pickle.loads(bytes.fromhex(sys.argv[1]))", sent.hex())
+    assert "is not what was mapped" in ended.errors and ended.code == 1, ended
+    del array
+    with pytest.raises(OSError, match="is not what was mapped"):
+        pickle.loads(sent)
+    path.unlink()
+    with pytest.raises(OSError):
+        pickle.loads(sent)
+
+
+def test_what_matches_a_pattern_later_is_not_followed(tmp_path, capfd):
+    where, _ = named("pattern", tmp_path)
+    array = tiermap.map(where, budget="1MiB")
+    sent = pickle.dumps(array)
+    (tmp_path / "c.bin").write_bytes(bytes(10))
+    assert np.array_equal(pickle.loads(sent), array) and child_of_fork(lambda: array[8191]) == 5
+    (tmp_path / "a.bin").rename(tmp_path / "0.bin")
+    with pytest.raises(OSError, match="is not what was mapped"):
+        pickle.loads(sent)
+    assert child_of_fork(lambda: array[8191]) == -signal.SIGSEGV and "not what was mapped" in capfd.readouterr().err
+
+
+def test_a_descriptor_that_means_another_file_is_not_followed(tmp_path, capfd, program):
+    """tiermap.memmap of a file that has no name."""
+    file = tempfile.TemporaryFile(dir=tmp_path)
+    file.write(b"x" * 4096)
+    file.flush()
+    array = tiermap.memmap(file, mode="r")
+    sent = pickle.dumps(array)
+    assert child_of_fork(lambda: array[0]) == ord("x") and pickle.loads(sent)[0] == ord("x")
+    number = file.fileno()
+    file.close()
+    other = tmp_path / "other.bin"
+    other.write_bytes(b"y" * 4096)
+    opened = os.open(other, os.O_RDWR)
+    os.dup2(opened, number)
+    assert child_of_fork(lambda: array[0]) == -signal.SIGSEGV
+    assert f"/proc/self/fd/{number} is not what was mapped" in capfd.readouterr().err
+    with pytest.raises(OSError, match=f"/proc/self/fd/{number} is not what was mapped"):
+        pickle.loads(sent)
+    os.close(number)
+    if opened != number:
+        os.close(opened)
+    assert child_of_fork(lambda: array[0]) == -signal.SIGSEGV
+    with pytest.raises(OSError):
+        pickle.loads(sent)
+    assert array[0] == ord("x")
+    ended = program("import pickle, sys; pickle.loads(bytes.fromhex(sys.argv[1]))", sent.hex())
+    assert "Error" in ended.errors and f"/proc/self/fd/{number}" in ended.errors and ended.code == 1, ended
+
+
+@pytest.mark.parametrize("where", ["x.bin", "file:x.bin", "file:./x.bin?direct=off", "concat:x.bin,y.bin@0+4KiB",
+                                   "file:[x-y].bin", "sparse:many"])
+def test_relative_names_are_those_of_when_it_was_mapped(tmp_path, monkeypatch, where):
+    for folder in ("odd *[a], 100%@here?", "elsewhere"):
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        for name in ("x.bin", "y.bin"):
+            np.full(4096, len(folder), np.uint8).tofile(name)
+        tiermap.map("sparse:many", shape=4096, mode="w", budget="1MiB")[:] = len(folder)
+    monkeypatch.chdir(tmp_path / "odd *[a], 100%@here?")
+    array = tiermap.map(where, budget="1MiB", page_size="4KiB")
+    sent = pickle.dumps(array)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert array[0] == 20 and child_of_fork(lambda: array[0] + array[-1]) == 40
+    assert pickle.loads(sent)[0] == 20
+    del array
+    assert pickle.loads(sent)[0] == 20
+
+
+def test_a_pickle_from_another_machine_is_of_what_its_name_leads_to_here(numbers, monkeypatch):
+    """Devices and files have other numbers there."""
+    path, values = numbers
+    array = tiermap.map(path, np.int64, budget="1MiB")
+    monkeypatch.setattr("tiermap._mapping.machine", lambda: "there")
+    sent = pickle.dumps(array)
+    monkeypatch.undo()
+    replaced(path)
+    assert pickle.loads(sent)[0] == np.full(8, 77, np.uint8).view(np.int64)[0] != values[0] == array[0]
+
+
+def test_a_file_that_is_written_anew_is_the_same_file(numbers):
+    """Not replaced: cut, and written again."""
+    array = tiermap.map(numbers[0], np.int64, budget="1MiB")
+    sent = pickle.dumps(array)
+    numbers[1][::-1].copy().tofile(numbers[0])
+    array.drop()
+    assert pickle.loads(sent)[0] == numbers[1][-1] and child_of_fork(lambda: array[0] == numbers[1][-1]) == 1
+    assert _location.machine() == _location.machine() != ""

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import select
 import signal
 import threading
 
@@ -95,6 +96,17 @@ def test_either_way_of_starting_its_process(numbers, how):
     path, values = numbers
     array = tiermap.map(FileStore(str(path)), np.int64, budget="1MiB", start=how)
     assert np.array_equal(array, values)
+
+
+def test_a_spawned_process_keeps_no_descriptor_of_the_programs(numbers, capfd):
+    """As docs/python.md says; and it says nothing on standard error itself."""
+    ours, others = os.pipe()
+    os.set_inheritable(others, True)
+    array = tiermap.map(FileStore(str(numbers[0])), np.int64, budget="1MiB", start="spawn")
+    os.close(others)
+    assert select.select([ours], [], [], 20)[0] == [ours] and os.read(ours, 1) == b""
+    os.close(ours)
+    assert array[5] == numbers[1][5] and capfd.readouterr().err == ""
 
 
 def test_its_process_ends_with_the_array():

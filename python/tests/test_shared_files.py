@@ -1,14 +1,18 @@
 """One file mapped more than once in one process: no write is lost, or it is refused."""
 
+import errno
 import gc
+import signal
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
 
 import tiermap
 from conftest import known
+from tiermap import _finding, _map
 
 KINDS = [np.memmap, tiermap.memmap]
 
@@ -192,3 +196,193 @@ def test_mapped_again_while_it_is_being_written_back(zeros):
         thread.join()
     gc.collect()
     assert tiermap.map(path, np.uint8)[:5].tolist() == [rounds] * 4 + [0]
+
+
+SPELLINGS = ["file://{}", "file:{}", "FILE://localhost{}", "file:///{}?direct=off", "file:{}?max_reads=3"]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("escape", ["%", "%25", "plain"])
+def test_all_spellings_of_a_file_are_one_mapping(zeros, spelling, escape):
+    path = zeros(8192, "100%, a+b.bin" if escape == "%25" else "zeros.bin")
+    encoded = str(path).replace("%", "%25").replace(",", "%2C")
+    if escape == "%":
+        encoded = encoded.replace("zeros", "%7Aero%73")
+    first = tiermap.map(path, mode="r+")
+    second = tiermap.map(spelling.format(encoded), mode="r+")
+    second[5] = 1
+    first[6] = 2
+    assert first[5] == 1 and second[6] == 2 and first._mapping is second._mapping
+
+
+def test_spellings_of_many_files_are_one_mapping(zeros, monkeypatch):
+    folder = zeros(4096, "a.bin").parent
+    zeros(4096, "b.bin")
+    monkeypatch.chdir(folder)
+    first = tiermap.map(f"concat:{folder}/a.bin,{folder}/b.bin@0+4KiB", mode="r+")
+    for url in (f"concat://localhost{folder}/%61.bin,{folder}/b.bin@0+4KiB", "concat:a.bin,%62.bin@0+4KiB?direct=off"):
+        assert tiermap.map(url, mode="r+")._mapping is first._mapping
+    stars = tiermap.map("file:*.bin", mode="r+")
+    assert tiermap.map(f"file://{folder}/*.bin", mode="r+")._mapping is stars._mapping
+
+
+@pytest.mark.parametrize("url", ["file:x%2", "file://elsewhere/x", "file:x%00y", "file:", "concat:a,,b",
+                                 "file:%zz?direct=on"])
+def test_urls_that_are_wrong_are_refused_where_they_are_opened(zeros, monkeypatch, url):
+    monkeypatch.chdir(zeros(8192).parent)
+    with pytest.raises((OSError, ValueError)) as caught:
+        tiermap.map(url)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("outer, inner", [("r+", "r+"), ("r", "r+"), ("r+", "r"), ("w+", "r+"), ("w+", "w+")])
+def test_mapping_a_file_within_its_own_mapping_is_refused(zeros, monkeypatch, outer, inner):
+    """As a signal handler or a __del__ may, between the look for a mapping and the making of one."""
+    path = zeros(8192)
+    said, make = [], _map.Mapping
+
+    def interrupted(*arguments, **options):
+        monkeypatch.setattr(_map, "Mapping", make)
+        with pytest.raises(OSError) as caught:
+            tiermap.map(path, shape=8192, mode=inner, overwrite=True)
+        said.append(caught.value)
+        other = tiermap.map(zeros(4096, "other.bin"), mode="r+")
+        other[0] = 1
+        return make(*arguments, **options)
+
+    monkeypatch.setattr(_map, "Mapping", interrupted)
+    array = tiermap.map(path, shape=8192, mode=outer, overwrite=True)
+    assert said[0].errno == errno.EBUSY and "map it after that" in str(said[0]) and str(path) in str(said[0])
+    assert tiermap.map(path, mode="r+").any() == array.any() and not _finding._under_way
+
+
+def test_readers_of_a_file_may_be_mapped_within_one_another(zeros, monkeypatch):
+    path = zeros(8192)
+    make = _map.Mapping
+
+    def interrupted(*arguments, **options):
+        monkeypatch.setattr(_map, "Mapping", make)
+        assert tiermap.map(path)[5] == 0
+        return make(*arguments, **options)
+
+    monkeypatch.setattr(_map, "Mapping", interrupted)
+    assert tiermap.map(path)[7] == 0
+
+
+def test_one_mapping_that_lives_serves_whoever_interrupts_map(zeros, monkeypatch):
+    path = zeros(8192)
+    live = tiermap.map(path, mode="r+")
+    find = _map._mapping.find
+
+    def interrupted(*arguments):
+        monkeypatch.setattr(_map._mapping, "find", find)
+        tiermap.map(path, mode="r+")[3] = 4
+        return find(*arguments)
+
+    monkeypatch.setattr(_map._mapping, "find", interrupted)
+    assert tiermap.map(path, mode="r+")[3] == 4 and live[3] == 4
+
+
+def test_mapping_a_file_within_the_end_of_an_array_of_it_is_refused_soon(zeros):
+    """The array's thread would wait for itself."""
+    path = zeros(8192)
+    array = tiermap.map(path, mode="r+")
+    array[1] = 2
+    said, began = [], time.monotonic()
+
+    def again(_):
+        try:
+            tiermap.map(path, mode="r+")
+        except OSError as error:
+            said.append(error)
+
+    watch = weakref.ref(array._mapping, again)
+    del array
+    gc.collect()
+    assert watch() is None and time.monotonic() - began < 30
+    assert said[0].errno == errno.EBUSY and "map it after that" in str(said[0]) and str(path) in str(said[0])
+    assert tiermap.map(path, mode="r+")[1] == 2
+
+
+def test_mapping_a_file_within_the_collection_of_garbage_that_has_it_is_refused_soon(zeros):
+    path = zeros(8192)
+    array = tiermap.map(path, mode="r+")
+    array[1] = 2
+    said, began = [], time.monotonic()
+
+    def again(_):
+        try:
+            tiermap.map(path, mode="r+")
+        except OSError as error:
+            said.append(error)
+
+    watch = weakref.ref(array._mapping, again)
+    cycle = [array._mapping]
+    array._mapping.cycle = cycle
+    del array, cycle
+    gc.collect()
+    assert watch() is None and time.monotonic() - began < 30
+    assert [error.errno for error in said] == [errno.EBUSY]
+    assert tiermap.map(path, mode="r+")[1] == 2
+
+
+def test_a_signal_handler_maps_while_arrays_of_the_file_come_and_go(zeros):
+    """Whatever it interrupts: it gets the array or EBUSY, at once, and nothing that was written is lost."""
+    path, counted, refused, slowest, inside = zeros(8192), [0], [0], [0.0], []
+
+    def handler(*_):
+        if inside:  # A handler is interrupted, too.
+            return
+        inside.append(True)
+        began = time.monotonic()
+        try:
+            tiermap.map(path, mode="r+")[8:16].view(np.int64)[0] += 1
+            counted[0] += 1
+        except OSError as error:
+            assert error.errno == errno.EBUSY
+            refused[0] += 1
+        slowest[0] = max(slowest[0], time.monotonic() - began)
+        inside.clear()
+
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+    rounds, until = 0, time.monotonic() + 3
+    try:
+        while time.monotonic() < until:
+            tiermap.map(path, mode="r+")[:8].view(np.int64)[0] += 1
+            rounds += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    gc.collect()
+    assert np.fromfile(path, np.int64)[:2].tolist() == [rounds, counted[0]]
+    assert counted[0] > 0 and slowest[0] < 10, (counted, refused, slowest)
+
+
+def test_threads_map_files_while_one_is_interrupted_at_the_end_of_its_array(zeros):
+    """Another thread holds the lock and waits for the end that the interrupting map() is within."""
+    path, other = zeros(8192), zeros(4096, "other.bin")
+    array = tiermap.map(path, mode="r+")
+    got, waiting = [], threading.Event()
+
+    def wait_for_the_end():
+        waiting.set()
+        got.append(tiermap.map(path, mode="r+")[1])
+
+    def again(_):
+        thread.start()
+        waiting.wait()
+        time.sleep(0.2)
+        try:
+            tiermap.map(other, mode="r+")
+        except OSError as error:
+            got.append(error.errno)
+
+    thread = threading.Thread(target=wait_for_the_end)
+    array[1] = 2
+    watch = weakref.ref(array._mapping, again)
+    began = time.monotonic()
+    del array
+    gc.collect()
+    thread.join()
+    assert watch() is None and got == [errno.EBUSY, 2] and time.monotonic() - began < 30

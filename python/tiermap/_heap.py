@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
 
-from tiermap import _core, _dask, _mapping
+from tiermap import _core, _dask, _finding, _mapping
 from tiermap._array import Array
 from tiermap._cache import Cache
 from tiermap._heap_types import layout_of
@@ -83,8 +83,8 @@ class Heap:
         serving, asked_for = cache_for(cache, budget)
         if heap.in_journal and serving.fault_mode == "kernel":
             raise OSError(errno.ENOTSUP, f"heap {self._path} was left by a crash, and some of its last checkpoint is "
-                                         "in its journal, which fault mode kernel cannot map: choose another fault mode, "
-                                         "or open and close it for writing once")
+                                         "in its journal, which fault mode kernel cannot map: choose another fault "
+                                         "mode, or open and close it for writing once")
         if cache is False:
             advice = "sequential" if advice == "normal" else advice
         if "dask.base" in sys.modules:
@@ -239,6 +239,6 @@ def text(raw: bytes) -> str:
 
 def mapping_for(recipe: Recipe, heap: _core.Heap, cache: Cache, asked_for: bool) -> Mapping:
     """The mapping of this process that has this heap, or a new one."""
-    with _mapping.finding():
+    with _finding.finding(recipe.source, False):
         known = _mapping.find(recipe.key, recipe.offset, recipe.length, False, cache if asked_for else None)
         return Mapping(cache, heap.store, recipe) if known is None else known

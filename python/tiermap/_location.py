@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
-import re
 from dataclasses import dataclass
-from typing import Any, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
-from tiermap import _core
-
-SCHEME = re.compile(r"^(file|sparse|concat|memory):", re.IGNORECASE)
+from tiermap import _core, _store_url
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class HeapPlace:
 
 
 def source_of(where: Any) -> Any:
-    """A path made absolute, a URL as it is, or a store written in Python as it is.
+    """A path or a URL made absolute, or a store written in Python as it is.
 
     Raises
     ------
@@ -54,7 +52,7 @@ def source_of(where: Any) -> Any:
     if not isinstance(where, str):
         raise TypeError(f"{type(where).__name__} names no data: give a path, a URL, or an object with size and "
                         "read_into(offset, buffer)")
-    return where if SCHEME.match(where) else os.path.abspath(where)
+    return os.path.abspath(where) if _store_url.parse(where) is None else _store_url.made_absolute(where)
 
 
 def path_of(source: Any) -> Optional[str]:
@@ -63,10 +61,10 @@ def path_of(source: Any) -> Optional[str]:
         return None
     if source.startswith("/"):
         return source
-    match = re.match(r"^file:(//)?(/?[^?]*)", source, re.IGNORECASE)
-    if match is None or any(character in match.group(2) for character in "*[%?"):
+    url = _store_url.parse(source)
+    if url is None or url.scheme != "file" or not url.is_here or _store_url.is_pattern(url.pieces[0]):
         return None
-    return os.path.abspath(match.group(2))
+    return _store_url.decoded(url.pieces[0])
 
 
 def is_npy(source: Any) -> bool:
@@ -83,13 +81,57 @@ def key_of(source: Any) -> Tuple[Any, ...]:
         return ("object", id(source))
     path = path_of(source)
     if path is None:
-        # Each memory: is another.
-        return ("url", source) if not source.lower().startswith("memory:") else ("memory", object())
+        url = _store_url.parse(source)
+        if url is None or not reopens(source):  # Each memory: is another.
+            return ("memory", object())
+        return ("url", url.scheme, *url.names())
     try:
         status = os.stat(path)
     except OSError:
         return ("url", path)
     return ("file", status.st_dev, status.st_ino)
+
+
+def files_of(source: Any) -> List[str]:
+    """The files and directories that a path or URL names now; none of what has a check of its own, or no name."""
+    if not isinstance(source, str) or not reopens(source):
+        return []
+    path, url = path_of(source), _store_url.parse(source)
+    return [path] if path is not None else [] if url is None else url.files()
+
+
+def identity_of(source: Any) -> str:
+    """Equal for the same files on the same machine: a name may lead to others later. Empty where there are none."""
+    numbers: List[Tuple[int, int]] = []
+    for path in files_of(source):
+        try:
+            status = os.stat(path)
+            numbers.append((status.st_dev, status.st_ino))
+        except OSError:  # Of a missing one, opening it says so.
+            numbers.append((0, 0))
+    return hashlib.blake2b(repr(numbers).encode(), digest_size=16).hexdigest() if numbers else ""
+
+
+def check_identity(source: Any, identity: str) -> None:
+    """That a name leads where it led.
+
+    Raises
+    ------
+    OSError
+        ESTALE, if it does not.
+    """
+    if identity_of(source) != identity:
+        raise OSError(errno.ESTALE, f"{name_of(source)} is not what was mapped under this name any more: it was "
+                                    "replaced or renamed, or its descriptor closed; map what is there now")
+
+
+def machine() -> str:
+    """Of which numbers of devices and files hold: this one, since it was started."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return file.read().strip()
+    except OSError:
+        return os.uname().nodename
 
 
 def reopens(source: Any) -> bool:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import math
 import os
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Optional, Tuple, Union
 
 import numpy as np
 
-from tiermap import _core, _dask, _mapping, _npy, _python_store
+from tiermap import _core, _dask, _finding, _mapping, _npy, _python_store
 from tiermap._array import Array, Origin, attach
 from tiermap._cache import Cache, default_cache
-from tiermap._location import is_npy, key_of, name_of, path_of, reopens, source_of
+from tiermap._location import identity_of, is_npy, key_of, name_of, path_of, reopens, source_of
 from tiermap._mapping import Mapping, Recipe
 from tiermap._operations import shape_of
 from tiermap._page_size import MIB, Size, choose_page_size, parse_page_size, parse_size
@@ -34,15 +33,18 @@ PASS_BUDGET = 64 * MIB
 class Layout:
     """Where an array's bytes lie in a store, and what they are."""
 
-    def __init__(self, dtype: np.dtype, shape: Tuple[int, ...], order: str, start: int) -> None:
+    def __init__(self, dtype: np.dtype, shape: Tuple[int, ...], order: str, start: int, header: bytes = b"") -> None:
         self.dtype = dtype
         self.shape = shape
         self.order = order
         self.start = start
+        self.header = header  # Of data that are made.
         self.bytes = math.prod(shape) * dtype.itemsize
         if self.end > MOST_BYTES:
-            raise ValueError(f"{dtype} of shape {shape} from byte {start} on ends at byte {self.end}: no store has more "
-                             f"than {MOST_BYTES}, map less")
+            raise ValueError(f"{dtype} of shape {shape} from byte {start} on ends at byte {self.end}: no store has "
+                             f"more than {MOST_BYTES}, map less")
+        # Before anything is made, numpy says what it has no arrays of.
+        np.ndarray(shape, dtype, bytes(dtype.itemsize), strides=(0,) * len(shape))
 
     @property
     def end(self) -> int:
@@ -63,6 +65,27 @@ class Layout:
             return self.dtype.itemsize
         rows = self.shape[0] if self.order == "C" else self.shape[-1]
         return self.bytes // max(rows, 1)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How map() was asked to map, beside what the data look like."""
+
+    source: Any
+    mode: str
+    page_size: Union[Size, None]
+    read_ahead: Optional[Size]
+    advice: str
+    start: str
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A store, and what its name led to when it was opened."""
+
+    store: _core.Store
+    key: Tuple[Any, ...]
+    identity: str
 
 
 def map(where: Any, dtype: Any = None, shape: Any = None, mode: str = "r", budget: Optional[Size] = None,
@@ -154,26 +177,45 @@ def map_as(kind: type, where: Any, dtype: Any, shape: Any, mode: str, budget: Op
         advice = "sequential" if advice == "normal" else advice
     if "dask.base" in sys.modules:
         _dask.tell_dask(kind)
+    wish = Wish(source, mode, page_size, read_ahead, advice, start)
+    if mode == "w+":
+        return make(kind, wish, layout_to_make(source, asked, wanted, offset, order, with_header), overwrite, serving,
+                    asked_for)
+    opened = open_existing(source, mode, page_size, start)
+    layout = layout_of(opened.store, source, asked, wanted, offset, order, with_header, mode, extend)
+    with _finding.finding(source, mode == "r+") as found:
+        return array_on(kind, wish, layout, opened, serving, asked_for, found)
+
+
+def make(kind: type, wish: Wish, layout: Layout, overwrite: bool, cache: Cache, asked_for: bool) -> Any:
+    """An array of new data. Nobody is to map them between their making or emptying and their mapping."""
     made = False
     try:
-        # Nobody is to map it between its emptying and its mapping.
-        with _mapping.finding() if mode == "w+" else contextlib.nullcontext():
-            if mode == "w+":
-                store, layout, made = create(source, asked, wanted, offset, order, with_header, overwrite, start)
-            else:
-                store = open_existing(source, mode, page_size, start)
-                layout = layout_of(store, source, asked, wanted, offset, order, with_header, mode, extend)
-            origin = Origin(source, layout.start, mode)
-            if layout.bytes == 0:
-                return empty(kind, layout, mode)
-            mapping = region_for(serving, asked_for, store, source, layout, mode, page_size, read_ahead, advice, start)
-            return attach(kind, mapping, layout.shape, layout.dtype, layout.start, order=layout.order,
-                          writable=mode != "r", origin=origin)
+        with _finding.finding(wish.source, True) as found:
+            found.refuse_within_another()
+            store, made = create(wish.source, layout.end, overwrite)
+            opened = Opened(store, key_of(wish.source), identity_of(wish.source))
+            if not made:
+                replace_contents(opened, cache, wish, layout)
+            elif layout.header:
+                store.write(0, layout.header)
+            return array_on(kind, wish, layout, opened, cache, asked_for, found)
     except BaseException:
-        path = path_of(source)
+        path = path_of(wish.source)
         if made and path is not None:
             os.unlink(path)  # Nothing is left of a mapping that could not be.
         raise
+
+
+def array_on(kind: type, wish: Wish, layout: Layout, opened: Opened, cache: Cache, asked_for: bool,
+             found: _finding.Finding) -> Any:
+    """The array that was wished for, on a mapping that there is or a new one."""
+    origin = Origin(wish.source, layout.start, wish.mode)
+    if layout.bytes == 0:
+        return empty(kind, layout, wish.mode)
+    mapping = region_for(cache, asked_for, opened, wish, layout, found)
+    return attach(kind, mapping, layout.shape, layout.dtype, layout.start, order=layout.order,
+                  writable=wish.mode != "r", origin=origin)
 
 
 def check_options(page_size: Union[Size, None], read_ahead: Optional[Size], advice: str, start: str) -> None:
@@ -212,41 +254,57 @@ def checked_dtype(dtype: Any) -> np.dtype:
     return made
 
 
-def create(source: Any, dtype: Optional[np.dtype], shape: Optional[Tuple[int, ...]], offset: int, order: str,
-           with_header: bool, overwrite: bool, start: str) -> Tuple[_core.Store, Layout, bool]:
-    """Makes the store, header included; whether there was none before."""
+def layout_to_make(source: Any, dtype: Optional[np.dtype], shape: Optional[Tuple[int, ...]], offset: int, order: str,
+                   with_header: bool) -> Layout:
+    """Of data that are to be made, with their header."""
     if shape is None:
         raise ValueError("shape is missing: mode w+ makes the data, and has to know how much")
-    dtype = np.dtype(np.uint8) if dtype is None else dtype
-    header = _npy.make_header(dtype, shape, order == "F") if with_header else b""
-    layout = Layout(dtype, shape, order, len(header) if with_header else offset)
-    total = layout.start + layout.bytes
     if not isinstance(source, str):
         raise ValueError(f"mode w+ makes a store, and {name_of(source)} is one: map it with mode='r+'")
+    dtype = np.dtype(np.uint8) if dtype is None else dtype
+    header = _npy.make_header(dtype, shape, order == "F") if with_header else b""
+    return Layout(dtype, shape, order, len(header) if with_header else offset, header)
+
+
+def create(source: str, size: int, overwrite: bool) -> Tuple[_core.Store, bool]:
+    """The store, and whether there was none before. What there was is as it was."""
     try:
-        store = _core.open_store(source, "create", total)
+        return _core.open_store(source, "create", size), True
     except FileExistsError:
         if not overwrite:
             raise FileExistsError(errno.EEXIST, f"{source} exists: map it with mode='r+', or give overwrite=True to "
                                                 "replace it") from None
-        store = _core.open_store(source, "write")
-        with _mapping.replacing(source, total):
-            store.resize(max(total, store.size))  # What cannot be that long is not emptied for it.
-            store.resize(0)
-            store.resize(total)
-            if header:
-                store.write(0, header)
-        return store, layout, False
-    if header:
-        store.write(0, header)
-    return store, layout, True
+        return _core.open_store(source, "write"), False
 
 
-def open_existing(source: Any, mode: str, page_size: Union[Size, None], start: str) -> _core.Store:
-    if isinstance(source, str):
-        return _core.open_store(source, "write" if mode == "r+" else "read")
+def replace_contents(opened: Opened, cache: Cache, wish: Wish, layout: Layout) -> None:
+    """Empties what there is, and gives it its new size and header; only if it can be mapped then."""
+    store = opened.store
+    with _mapping.replacing(wish.source, layout.end):
+        size = store.size
+        try:
+            store.resize(max(layout.end, size))
+            if layout.bytes > 0 and _mapping.find(opened.key, 0, layout.end, True, None) is None:
+                recipe = recipe_for(wish, layout, opened, cache)
+                _core.Region(cache._core, store, writable=True, length=layout.end, page_size=recipe.page_size,
+                             read_ahead=recipe.read_ahead)
+        except BaseException:
+            store.resize(size)
+            raise
+        store.resize(0)
+        store.resize(layout.end)
+        if layout.header:
+            store.write(0, layout.header)
+
+
+def open_existing(source: Any, mode: str, page_size: Union[Size, None], start: str) -> Opened:
+    while isinstance(source, str):
+        identity = identity_of(source)
+        opened = Opened(_core.open_store(source, "write" if mode == "r+" else "read"), key_of(source), identity)
+        if identity_of(source) == identity:  # Not replaced meanwhile.
+            return opened
     slots = parse_size(page_size, "page size") if page_size not in ("auto", None) else MIB
-    return _python_store.start(source, mode == "r+", slots, start)
+    return Opened(_python_store.start(source, mode == "r+", slots, start), key_of(source), "")
 
 
 def layout_of(store: _core.Store, source: Any, dtype: Optional[np.dtype], shape: Optional[Tuple[int, ...]], offset: int,
@@ -281,39 +339,43 @@ def whole_elements(size: int, offset: int, dtype: np.dtype, name: str) -> int:
     return count
 
 
-def region_for(cache: Cache, asked_for: bool, store: _core.Store, source: Any, layout: Layout, mode: str,
-               page_size: Union[Size, None], read_ahead: Optional[Size], advice: str, start: str) -> Mapping:
-    """The mapping of this process that has these bytes, or a new one; what the store lacks is added to it."""
-    writable, private_copy = mode != "r", mode == "c"
-    key = key_of(source)
+def recipe_for(wish: Wish, layout: Layout, opened: Opened, cache: Cache) -> Recipe:
+    """What was wished for, in full."""
     pages: Optional[int]
-    if page_size == "auto":
+    if wish.page_size == "auto":
         pages = choose_page_size(layout.region_bytes, layout.row_bytes, cache.budget,
-                                 sequential=advice == "sequential")
+                                 sequential=wish.advice == "sequential")
     else:
-        pages = None if page_size is None else parse_page_size(page_size)
-    recipe = Recipe(source=source, key=key, writable=writable, private_copy=private_copy, offset=layout.region_offset,
-                    length=layout.region_bytes, page_size=pages,
-                    read_ahead=None if read_ahead is None else parse_size(read_ahead, "read ahead"), advice=advice,
-                    start=start, reopens=reopens(source))
-    with _mapping.finding():
-        if not private_copy and isinstance(source, str):
-            known = _mapping.find(key, recipe.offset, recipe.length, writable, cache if asked_for else None)
-            if known is not None:
-                return known
-        size = store.size
-        if recipe.writes_to_store and isinstance(source, str):
-            recipe = to_write(recipe, max(size, layout.end), cache)
+        pages = None if wish.page_size is None else parse_page_size(wish.page_size)
+    read_ahead = None if wish.read_ahead is None else parse_size(wish.read_ahead, "read ahead")
+    return Recipe(source=wish.source, key=opened.key, writable=wish.mode != "r",
+                  private_copy=wish.mode == "c", offset=layout.region_offset, length=layout.region_bytes,
+                  page_size=pages, read_ahead=read_ahead, advice=wish.advice, start=wish.start,
+                  reopens=reopens(wish.source), identity=opened.identity)
+
+
+def region_for(cache: Cache, asked_for: bool, opened: Opened, wish: Wish, layout: Layout,
+               found: _finding.Finding) -> Mapping:
+    """The mapping of this process that has these bytes, or a new one; what the store lacks is added to it."""
+    store, recipe = opened.store, recipe_for(wish, layout, opened, cache)
+    if not recipe.private_copy and isinstance(wish.source, str):
+        known = _mapping.find(recipe.key, recipe.offset, recipe.length, recipe.writable, cache if asked_for else None)
+        if known is not None:
+            return known
+        found.refuse_within_another()
+    size = store.size
+    if recipe.writes_to_store and isinstance(wish.source, str):
+        recipe = to_write(recipe, max(size, layout.end), cache)
+    if layout.end > size:
+        store.resize(layout.end)
+    try:
+        mapping = Mapping(cache, store, recipe)
+    except BaseException:
         if layout.end > size:
-            store.resize(layout.end)
-        try:
-            mapping = Mapping(cache, store, recipe)
-        except BaseException:
-            if layout.end > size:
-                store.resize(size)
-            raise
-    if advice == "will_need" and recipe.advice != advice:
-        mapping.advise(advice, layout.region_offset - recipe.offset, layout.region_bytes)
+            store.resize(size)
+        raise
+    if wish.advice == "will_need" and recipe.advice != wish.advice:
+        mapping.advise(wish.advice, layout.region_offset - recipe.offset, layout.region_bytes)
     return mapping
 
 

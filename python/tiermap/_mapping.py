@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import threading
-import time
 import weakref
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
-from tiermap import _core, _python_store
+from tiermap import _core, _endings, _finding, _python_store
 from tiermap._cache import Cache
-from tiermap._location import HeapPlace, key_of, name_of, path_of
+from tiermap._location import HeapPlace, check_identity, identity_of, key_of, machine, name_of, path_of
 
 #: sync() and prefetch() go forward by this much where someone wants to be told.
 PIECE = 64 << 20
@@ -23,12 +22,8 @@ Progress = Callable[[int, int], object]
 Key = Tuple[Any, ...]
 
 _lock = threading.RLock()  # A signal handler may map too.
-_finding = threading.RLock()  # From looking for a mapping until there is one: two for one file would go apart.
 _live: "weakref.WeakSet[Mapping]" = weakref.WeakSet()
 _by_key: "Dict[Key, weakref.WeakSet[Mapping]]" = {}
-#: Those that write, and whose last array may have gone: they are being written back then, without the interpreter's lock.
-_counts: Dict[Key, _core.RegionCount] = {}
-MOST_SECONDS_TO_END = 600
 
 
 @dataclass(frozen=True)
@@ -46,6 +41,7 @@ class Recipe:
     advice: str
     start: str = "fork"  # How the process of a store written in Python is started.
     reopens: bool = True  # False where the bytes are in this process only.
+    identity: str = ""  # Of the files that the source named.
 
     @property
     def threads(self) -> int:
@@ -53,12 +49,20 @@ class Recipe:
         return int(getattr(self.source, "threads", 1))
 
     def open(self) -> _core.Store:
-        """The store, opened anew."""
+        """The store, opened anew.
+
+        Raises
+        ------
+        OSError
+            ESTALE, if the source names other files by now; and what else opening it raises.
+        """
         if isinstance(self.source, HeapPlace):
             return self.source.open().store
         if not isinstance(self.source, str):
             return _python_store.start(self.source, self.writes_to_store, self.page_size or 1 << 20, self.start)
-        return _core.open_store(self.source, "write" if self.writes_to_store else "read")
+        store = _core.open_store(self.source, "write" if self.writes_to_store else "read")
+        check_identity(self.source, self.identity)  # Not before: it may be replaced in between.
+        return store
 
     @property
     def writes_to_store(self) -> bool:
@@ -79,14 +83,17 @@ class Mapping(_core.Region):
         self.store: Optional[_core.ChannelStore] = store if isinstance(store, _core.ChannelStore) else None
         with _lock:
             _live.add(self)
-            for gone in [key for key, known in _by_key.items() if not known] if len(_by_key) > 2 * len(_live) else []:
-                del _by_key[gone]
-                if gone in _counts and _counts[gone].value == 0:
-                    del _counts[gone]
-            if self.writes_to_store:
-                self.count_in(_counts.setdefault(recipe.key, _core.RegionCount()))
+            if len(_by_key) > 2 * len(_live):
+                for gone in [key for key, known in list(_by_key.items()) if not known]:
+                    del _by_key[gone]
+            self.ending = _endings.note(self) if self.writes_to_store else None
             _by_key.setdefault(recipe.key, weakref.WeakSet()).add(self)
             cache.note_mapping(self)
+
+    def __del__(self) -> None:
+        ending = getattr(self, "ending", None)
+        if ending is not None:
+            ending.begins()
 
     @property
     def writes_to_store(self) -> bool:
@@ -150,7 +157,7 @@ class Mapping(_core.Region):
         self.among_processes = self.writes_to_store
 
     def __reduce__(self) -> Any:
-        return (mapping_of, (self.recipe, self.cache))
+        return (mapping_of, (self.recipe, self.cache, machine()))
 
     def __repr__(self) -> str:
         kind = "private copy" if self.recipe.private_copy else "writable" if self.recipe.writable else "read-only"
@@ -168,18 +175,12 @@ def held_bytes(mapping: Mapping) -> int:
     return (mapping.size + 4095) // 4096 * 4096
 
 
-def finding() -> Any:
-    """To be held from find() until its caller has made what it did not find."""
-    return _finding
-
-
 def find(key: Key, offset: int, length: int, writable: bool, cache: Optional[Cache]) -> Optional[Mapping]:
     """A shared mapping of this process that has these bytes.
 
     Two copies of written bytes would go apart. So a region that is written serves everyone; one that is only read
     serves readers who have not asked for another cache.
     """
-    await_ends(key)
     # Writers first: what a reader from before has may be older.
     for mapping in sorted(shared_mappings(key), key=lambda known: not known.recipe.writable):
         if not mapping.covers(offset, length):
@@ -189,29 +190,27 @@ def find(key: Key, offset: int, length: int, writable: bool, cache: Optional[Cac
     return None
 
 
-def await_ends(key: Key) -> None:
-    """Waits until what nobody has any more is written: whoever maps it again is to see that, and not to undo it.
+def members(known: Iterable[Mapping]) -> List[Mapping]:
+    """Of a weak set, which a signal handler may change meanwhile."""
+    while True:
+        try:
+            return list(known)
+        except RuntimeError:
+            pass
+
+
+def shared_mappings(key: Key) -> List[Mapping]:
+    """The mappings of these bytes in this process, private copies left out; when those that nobody has are written.
 
     Raises
     ------
     OSError
-        EBUSY, if that takes ten minutes.
+        EBUSY, if that would take too long.
     """
-    deadline = time.monotonic() + MOST_SECONDS_TO_END
-    while True:
-        with _lock:
-            count = _counts.get(key)
-            if count is None or count.value <= sum(mapping.writes_to_store for mapping in list(_by_key.get(key, ()))):
-                return
-        if time.monotonic() > deadline:
-            raise OSError(errno.EBUSY, "an array of the same file that was given up is still being written: try again")
-        time.sleep(0.001)
-
-
-def shared_mappings(key: Key) -> List[Mapping]:
-    """The mappings of these bytes in this process, private copies left out."""
-    with _lock:
-        return [mapping for mapping in _by_key.get(key, ()) if not mapping.recipe.private_copy]
+    with _lock:  # Taken first: none of these ends while others are waited for.
+        known = [mapping for mapping in members(_by_key.get(key, ())) if not mapping.recipe.private_copy]
+    _endings.wait(key)
+    return known
 
 
 def extent_to_write(recipe: Recipe, size: int, through_kernel: bool) -> Tuple[int, int]:
@@ -246,7 +245,6 @@ def replacing(source: Any, size: int) -> Iterator[None]:
     OSError
         EBUSY, if one that writes would not fit the new contents.
     """
-    await_ends(key_of(source))
     live = [mapping for mapping in shared_mappings(key_of(source)) if not mapping.through_kernel]
     for mapping in live:
         fits = path_of(source) is not None and mapping.recipe.offset == 0 and mapping.size == size
@@ -261,13 +259,18 @@ def replacing(source: Any, size: int) -> Iterator[None]:
         mapping.discard(0, mapping.size)
 
 
-def mapping_of(recipe: Recipe, cache: Cache) -> Mapping:
+def mapping_of(recipe: Recipe, cache: Cache, sender: str) -> Mapping:
     """What a pickle of a mapping becomes: the one of this process, or a new one."""
-    recipe = replace(recipe, key=key_of(recipe.source))  # Another machine numbers its files differently.
-    with finding():
+    if sender == machine():
+        check_identity(recipe.source, recipe.identity)
+    else:  # It numbers its files differently.
+        recipe = replace(recipe, identity=identity_of(recipe.source))
+    recipe = replace(recipe, key=key_of(recipe.source))
+    with _finding.finding(recipe.source, recipe.writes_to_store) as found:
         known = find(recipe.key, recipe.offset, recipe.length, recipe.writable, cache)
         if known is not None and not recipe.private_copy:
             return known
+        found.refuse_within_another()
         if recipe.writes_to_store and path_of(recipe.source) is None:
             recipe = replace(recipe, writable=False)  # Several writers of these could undo one another's work.
         if recipe.writes_to_store:
@@ -279,12 +282,12 @@ def mapping_of(recipe: Recipe, cache: Cache) -> Mapping:
 def live_mappings() -> List[Mapping]:
     """Every region of this process."""
     with _lock:
-        return list(_live)
+        return members(_live)
 
 
 def after_fork_in_child() -> None:
     """Another thread may have held the lock when this process was forked."""
-    global _lock, _finding
-    _lock, _finding = threading.RLock(), threading.RLock()
-    for key, count in _counts.items():  # Who was ending one is not here.
-        count.value = sum(mapping.writes_to_store for mapping in list(_by_key.get(key, ())))
+    global _lock
+    _lock = threading.RLock()
+    _finding.after_fork_in_child()
+    _endings.after_fork_in_child()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any, Callable, Iterator, Optional, Tuple
 
 import numpy as np
@@ -243,9 +244,16 @@ def blocks(array: Any, size: Size = 16 * MIB, *, cache: bool = True,
 
 def shape_of(shape: Any) -> Tuple[int, ...]:
     """A shape as numpy takes it: a number or a sequence of them, none negative."""
-    if isinstance(shape, (int, np.integer)):
-        shape = (shape,)
-    made = tuple(length.__index__() for length in shape)
+    made: Tuple[int, ...]
+    try:
+        made = (index(shape),)
+    except TypeError:
+        try:
+            made = tuple(index(length) for length in shape)
+        except TypeError:
+            said = " ".join(repr(shape).split())[:100]
+            raise TypeError(f"shape {said} is no shape: give a whole number, or a tuple of them such as "
+                            "(1000, 64)") from None
     if any(length < 0 for length in made):
         raise ValueError(f"shape {made} has a negative length: leave the shape out to take all there is")
     return made

@@ -206,7 +206,7 @@ def spawn(store: Any, ends: Ends, ours: socket.socket, theirs: socket.socket, re
     payload = pickle.dumps(preparation) + pickle.dumps(store)
     channels = [theirs.fileno(), *(end.fileno() for end in ends.theirs)]
     arguments = [str(told), str(ends.memory), str(ends.slot_bytes), *(str(channel) for channel in channels)]
-    process = subprocess.Popen([sys.executable, "-m", "tiermap._store_server", *arguments],
+    process = subprocess.Popen([sys.executable, "-c", "from tiermap._store_server import main; main()", *arguments],
                                pass_fds=(told, ends.memory, *channels), stdin=subprocess.PIPE)
     assert process.stdin is not None
     try:

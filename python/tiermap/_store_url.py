@@ -1,0 +1,91 @@
+"""URLs of stores, taken apart as ``src/store/store_url.cpp`` does."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from dataclasses import dataclass
+from typing import List, Optional, Tuple
+from urllib.parse import quote, unquote_to_bytes
+
+SCHEME = re.compile(r"^(file|sparse|concat|memory):", re.IGNORECASE)
+CODES = re.compile(r"(?:%[0-9a-fA-F]{2})+")
+NO_CODE = re.compile(r"%(?![0-9a-fA-F]{2})|%00")
+
+
+@dataclass(frozen=True)
+class StoreUrl:
+    """What stands in a URL, as it stands there."""
+
+    scheme: str  # In small letters.
+    host: str
+    pieces: Tuple[str, ...]  # More than one in concat only.
+    query: str  # With its question mark.
+
+    def __str__(self) -> str:
+        return f"{self.scheme}:{'//' if self.host else ''}{self.host}{','.join(self.pieces)}{self.query}"
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it names files of this machine, and none of no name."""
+        return self.scheme != "memory" and self.host in ("", "localhost") and all(self.pieces)
+
+    def names(self) -> List[str]:
+        """Equal for two spellings of the same pieces."""
+        return [piece if is_pattern(piece) else f"{decoded(path)}{span}"
+                for piece in self.pieces for path, span in [self.path_and_span(piece)]]
+
+    def files(self) -> List[str]:
+        """The paths of all that it names now."""
+        found: List[str] = []
+        for piece in self.pieces:
+            path, _ = self.path_and_span(piece)
+            plain = decoded(path)
+            found += [plain or path] if not is_pattern(path) else sorted(glob.glob(pattern_of(path)), key=os.fsencode)
+        return found
+
+    def path_and_span(self, piece: str) -> Tuple[str, str]:
+        """Of a piece of concat also which of the file's bytes it means."""
+        if self.scheme != "concat":
+            return piece, ""
+        path, at, span = piece.rpartition("@")
+        return (path, at + span) if at else (piece, "")
+
+
+def parse(text: str) -> Optional[StoreUrl]:
+    """None for a plain path."""
+    if not SCHEME.match(text):
+        return None
+    scheme, _, rest = text.partition(":")
+    rest, question, query = rest.partition("?")
+    host = ""
+    if rest.startswith("//"):
+        host, slash, rest = rest[2:].partition("/")
+        rest = slash + rest
+    scheme = scheme.lower()
+    return StoreUrl(scheme, host, tuple(rest.split(",")) if scheme == "concat" else (rest,), question + query)
+
+
+def is_pattern(encoded: str) -> bool:
+    return "*" in encoded or "[" in encoded
+
+
+def decoded(encoded: str) -> Optional[str]:
+    """The path that is meant; None where opening it will say what is wrong."""
+    return None if NO_CODE.search(encoded) else os.fsdecode(unquote_to_bytes(os.fsencode(encoded)))
+
+
+def pattern_of(encoded: str) -> str:
+    """For Python's glob, in which what was encoded means itself."""
+    return CODES.sub(lambda codes: glob.escape(os.fsdecode(unquote_to_bytes(codes.group()))), encoded)
+
+
+def made_absolute(text: str) -> str:
+    """The same URL, and what is relative in it led on from the working directory of now."""
+    url = parse(text)
+    if url is None or not url.is_here or all(piece.startswith("/") for piece in url.pieces):
+        return text
+    here = quote(os.fsencode(os.getcwd())).rstrip("/")
+    pieces = (piece if piece.startswith("/") else f"{here}/{piece}" for piece in url.pieces)
+    return str(StoreUrl(url.scheme, url.host, tuple(pieces), url.query))
