@@ -10,7 +10,7 @@ import errno
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Tuple
 
 from tiermap import _core
 from tiermap._location import name_of
@@ -34,8 +34,9 @@ class Ending:
         self.left = _core.RegionCount()
         mapping.count_in(self.left)
 
-    def begins(self) -> None:
-        self.thread = threading.get_ident()
+    # The function is held: modules lose their names at the interpreter's end, before the last mapping goes.
+    def begins(self, this_thread: Callable[[], int] = threading.get_ident) -> None:
+        self.thread = this_thread()
 
     @property
     def over(self) -> bool:
