@@ -8,5 +8,6 @@
 #include "tiermap/region.hpp"         // IWYU pragma: export
 #include "tiermap/statistics.hpp"     // IWYU pragma: export
 #include "tiermap/store.hpp"          // IWYU pragma: export
+#include "tiermap/transaction.hpp"    // IWYU pragma: export
 #include "tiermap/vector.hpp"         // IWYU pragma: export
 #include "tiermap/version.hpp"        // IWYU pragma: export

@@ -5,78 +5,19 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
 
-#include "tiermap/cache.hpp"
 #include "tiermap/error.hpp"
-#include "tiermap/options.hpp"
 #include "tiermap/region.hpp"
+#include "tiermap/transaction.hpp"
+#include "tiermap/vector_storage.hpp"
 
 namespace tiermap {
-
-struct VectorOptions {
-  /// DRAM for the vector's pages, of a cache of its own. Default: as in CacheOptions.
-  std::optional<std::uint64_t> budget_bytes = std::nullopt;
-  /// The cache to page through instead; only used while the vector is opened, which keeps of it what it needs.
-  Cache* cache = nullptr;
-  /// As in RegionOptions; fixed while the vector is open.
-  std::optional<std::uint64_t> page_size_bytes = std::nullopt;
-  /// As in RegionOptions.
-  Advice advice = Advice::normal;
-  /// Address space to grow into, in bytes. Takes no memory. Of stores that cannot grow, their size.
-  std::uint64_t capacity_bytes = 256ULL << 30;
-};
-
-/// Elements of a vector, one after the other.
-struct VectorRange {
-  std::uint64_t first = 0;
-  std::uint64_t count = 0;
-};
-
-/// Part `rank` of `parts` of so many elements: every element is in one part, and no part has more than one element more
-/// than another. Throws OptionError if `rank` is no part.
-VectorRange partition(std::uint64_t elements, std::uint64_t rank, std::uint64_t parts);
-
-/// What all vectors are, whatever their elements: bytes of a store that may grow. Vector<T> is what programs use.
-class VectorStorage {
- public:
-  enum class How : std::uint8_t { create, open, open_read_only, open_or_create, temporary };
-  /// Throws as Vector's functions of these names.
-  VectorStorage(How how, const std::string& url, std::uint64_t element_bytes, std::uint64_t count,
-                const VectorOptions& options);
-  VectorStorage(VectorStorage&&) noexcept;
-  VectorStorage& operator=(VectorStorage&&) noexcept;
-  ~VectorStorage();
-
-  std::byte* data() const noexcept;
-  std::uint64_t size() const noexcept;
-  std::uint64_t capacity() const noexcept;
-  bool writable() const noexcept;
-  const std::string& url() const noexcept;
-  Region& region() noexcept;
-  /// Makes room for `count` more and returns the index of the first. Thread-safe.
-  std::uint64_t extend(std::uint64_t count);
-  void resize(std::uint64_t count);
-  void bound_memory(std::uint64_t bytes);
-  void sync();
-  void close();
-  void destroy();
-  ByteRange bytes_of(VectorRange range) const;
-  /// Throws OptionError (ERANGE).
-  void require_index(std::uint64_t index) const;
-
- private:
-  std::unique_ptr<class VectorImplementation> implementation_;
-};
 
 /// Elements seen as an array of N dimensions, the last one the fastest, in a vector or any other memory. As cheap to
 /// copy as a pointer. Indices are not checked.
@@ -236,6 +177,52 @@ class Vector {
   /// Changes how much DRAM its pages may take. Throws OptionError where the cache is not its own, and as
   /// Cache::set_budget_bytes().
   void bound_memory(std::uint64_t bytes) { storage_.bound_memory(bytes); }
+
+  // --- Transactions: what will be accessed next, see tiermap/transaction.hpp. Ranges that leave the vector throw
+  // OptionError (ERANGE).
+
+  /// All elements there are now.
+  VectorRange all() const noexcept { return {0, size()}; }
+  SequentialTransaction<const T> read() { return read(all()); }
+  SequentialTransaction<T> write() { return write(all()); }
+  SequentialTransaction<T> read_write() { return read_write(all()); }
+  /// Of a range, one after the other.
+  SequentialTransaction<const T> read(VectorRange range, const TransactionOptions& options = {}) {
+    return {storage_, Intent::read, range, options};
+  }
+  SequentialTransaction<T> write(VectorRange range, const TransactionOptions& options = {}) {
+    return {storage_, Intent::write, range, options};
+  }
+  SequentialTransaction<T> read_write(VectorRange range, const TransactionOptions& options = {}) {
+    return {storage_, Intent::read_write, range, options};
+  }
+  /// Of every so-manieth element.
+  StridedTransaction<const T> read(Strided pattern, const TransactionOptions& options = {}) {
+    return {storage_, Intent::read, pattern, options};
+  }
+  StridedTransaction<T> write(Strided pattern, const TransactionOptions& options = {}) {
+    return {storage_, Intent::write, pattern, options};
+  }
+  StridedTransaction<T> read_write(Strided pattern, const TransactionOptions& options = {}) {
+    return {storage_, Intent::read_write, pattern, options};
+  }
+  /// Of random elements.
+  RandomTransaction<const T> read(Random pattern, const TransactionOptions& options = {}) {
+    return {storage_, Intent::read, pattern, options};
+  }
+  RandomTransaction<T> write(Random pattern, const TransactionOptions& options = {}) {
+    return {storage_, Intent::write, pattern, options};
+  }
+  RandomTransaction<T> read_write(Random pattern, const TransactionOptions& options = {}) {
+    return {storage_, Intent::read_write, pattern, options};
+  }
+  /// Elements one by one to the end, as fast as into an array: any number of threads, each with one of its own.
+  AppendTransaction<T> append() { return AppendTransaction<T>(storage_); }
+  /// One of the program's own class, derived from Transaction, whose constructor is given the storage and `arguments`.
+  template <typename Derived, typename... Arguments>
+  Derived transaction(Arguments&&... arguments) {
+    return Derived(storage_, std::forward<Arguments>(arguments)...);
+  }
 
   /// Fetches in the background, see Region::prefetch(). Ranges that leave the vector throw OptionError (ERANGE).
   Prefetch prefetch(VectorRange range) { return storage_.region().prefetch(storage_.bytes_of(range)); }

@@ -49,6 +49,18 @@ Region& VectorStorage::region() noexcept {
   return implementation_->region();
 }
 
+std::uint64_t VectorStorage::element_bytes() const noexcept {
+  return implementation_->element_bytes();
+}
+
+std::atomic<std::uint32_t>& VectorStorage::open_transactions() noexcept {
+  return implementation_->open_transactions();
+}
+
+void VectorStorage::leave(VectorRange range) {
+  implementation_->leave(range);
+}
+
 std::uint64_t VectorStorage::extend(std::uint64_t count) {
   return implementation_->extend(count);
 }

@@ -176,6 +176,23 @@ void VectorImplementation::shrink(std::uint64_t bytes) {
   }
 }
 
+// Pages that end in the range: what comes next goes into the last one.
+void VectorImplementation::leave(VectorRange range) {
+  if (!region_) {
+    return;
+  }
+  const ByteRange bytes = bytes_of(range);
+  const std::uint64_t page_bytes = region_.page_size_bytes();
+  const std::uint64_t first = bytes.offset / page_bytes * page_bytes;
+  const std::uint64_t end = (bytes.offset + bytes.bytes) / page_bytes * page_bytes;
+  if (first < end) {
+    if (writable_) {
+      region_.flush({first, end - first});
+    }
+    region_.advise(Advice::cold, {first, end - first});
+  }
+}
+
 void VectorImplementation::bound_memory(std::uint64_t bytes) {
   if (!own_cache_) {
     throw OptionError("vector " + url_ + " has no cache of its own: change the budget of the one it was opened with");

@@ -1,6 +1,7 @@
 // What a Vector<T> holds on to: its store, its region, how many elements there are.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -24,6 +25,9 @@ class VectorImplementation {
   bool writable() const noexcept { return writable_; }
   const std::string& url() const noexcept { return url_; }
   Region& region() noexcept { return region_; }
+  std::uint64_t element_bytes() const noexcept { return element_bytes_; }
+  std::atomic<std::uint32_t>& open_transactions() noexcept { return open_transactions_; }
+  void leave(VectorRange range);
 
   std::uint64_t extend(std::uint64_t count);
   void resize(std::uint64_t count);
@@ -50,6 +54,7 @@ class VectorImplementation {
   std::uint64_t capacity_bytes_ = 0;
   std::unique_ptr<Cache> own_cache_;
   Region region_;
+  std::atomic<std::uint32_t> open_transactions_{0};
 };
 
 }  // namespace tiermap

@@ -229,6 +229,12 @@ TEST_P(Window, WildWritesToAReadOnlyRegionNeverLast) {
     stop.store(true);
     writer.join();
     for (std::uint64_t page = 0; page < std::min<std::uint64_t>(pages_, 24); ++page) {
+      // Who placed it may not have come to look yet.
+      const auto latest = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+      while (*const_cast<volatile std::uint64_t*>(word(page, 1)) != first_content(page) &&
+             std::chrono::steady_clock::now() < latest) {
+        std::this_thread::yield();
+      }
       ASSERT_EQ(*word(page, 1), first_content(page)) << "page " << page << ", round " << rounds;
     }
     ASSERT_EQ(SignalTrap::store(word(0, 1), 0xBAD), SIGSEGV);

@@ -1,0 +1,79 @@
+// What is common to all vectors, whatever their elements: bytes of a store that may grow, under a budget. Programs use
+// Vector<T> (tiermap/vector.hpp); transactions are built on this.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tiermap/cache.hpp"
+#include "tiermap/options.hpp"
+#include "tiermap/region.hpp"
+
+namespace tiermap {
+
+struct VectorOptions {
+  /// DRAM for the vector's pages, of a cache of its own. Default: as in CacheOptions.
+  std::optional<std::uint64_t> budget_bytes = std::nullopt;
+  /// The cache to page through instead; only used while the vector is opened, which keeps of it what it needs.
+  Cache* cache = nullptr;
+  /// As in RegionOptions; fixed while the vector is open.
+  std::optional<std::uint64_t> page_size_bytes = std::nullopt;
+  /// As in RegionOptions.
+  Advice advice = Advice::normal;
+  /// Address space to grow into, in bytes. Takes no memory. Of stores that cannot grow, their size.
+  std::uint64_t capacity_bytes = 256ULL << 30;
+};
+
+/// Elements of a vector, one after the other.
+struct VectorRange {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+};
+
+/// Part `rank` of `parts` of so many elements: every element is in one part, and no part has more than one element more
+/// than another. Throws OptionError if `rank` is no part.
+VectorRange partition(std::uint64_t elements, std::uint64_t rank, std::uint64_t parts);
+
+/// What all vectors are, whatever their elements: bytes of a store that may grow. Vector<T> is what programs use.
+class VectorStorage {
+ public:
+  enum class How : std::uint8_t { create, open, open_read_only, open_or_create, temporary };
+  /// Throws as Vector's functions of these names.
+  VectorStorage(How how, const std::string& url, std::uint64_t element_bytes, std::uint64_t count,
+                const VectorOptions& options);
+  VectorStorage(VectorStorage&&) noexcept;
+  VectorStorage& operator=(VectorStorage&&) noexcept;
+  ~VectorStorage();
+
+  std::byte* data() const noexcept;
+  std::uint64_t size() const noexcept;
+  std::uint64_t capacity() const noexcept;
+  bool writable() const noexcept;
+  const std::string& url() const noexcept;
+  Region& region() noexcept;
+  /// Makes room for `count` more and returns the index of the first. Thread-safe.
+  std::uint64_t extend(std::uint64_t count);
+  void resize(std::uint64_t count);
+  void bound_memory(std::uint64_t bytes);
+  void sync();
+  void close();
+  void destroy();
+  ByteRange bytes_of(VectorRange range) const;
+  /// Nobody needs these elements soon: their pages, but for one that they do not fill, go to the store in the
+  /// background and leave memory first.
+  void leave(VectorRange range);
+  /// How many transactions share its memory now.
+  std::atomic<std::uint32_t>& open_transactions() noexcept;
+  std::uint64_t element_bytes() const noexcept;
+  /// Throws OptionError (ERANGE).
+  void require_index(std::uint64_t index) const;
+
+ private:
+  std::unique_ptr<class VectorImplementation> implementation_;
+};
+
+}  // namespace tiermap

@@ -1,0 +1,83 @@
+#include "tiermap/transaction.hpp"
+
+#include <string>
+
+#include "tiermap/error.hpp"
+#include "vector/transaction_prefetcher.hpp"
+
+namespace tiermap {
+namespace {
+
+std::uint64_t accesses_of(VectorStorage& vector, const Strided& pattern) {
+  static_cast<void>(vector.bytes_of(pattern.range));
+  if (pattern.stride == 0) {
+    throw OptionError("stride 0 goes nowhere: choose 1 or more");
+  }
+  return pattern.range.count / pattern.stride + (pattern.range.count % pattern.stride != 0 ? 1 : 0);
+}
+
+std::uint64_t accesses_of(VectorStorage& vector, const Random& pattern) {
+  static_cast<void>(vector.bytes_of(pattern.range));
+  if (pattern.range.count == 0 && pattern.accesses != 0) {
+    throw OptionError(std::to_string(pattern.accesses) +
+                      " random elements cannot be had of a range of none: choose one "
+                      "that is not empty");
+  }
+  return pattern.accesses;
+}
+
+}  // namespace
+
+Transaction::Transaction(VectorStorage& vector, Intent intent, std::uint64_t length, const TransactionOptions& options)
+    : intent_(intent),
+      length_(length),
+      element_bytes_(vector.element_bytes()),
+      page_bytes_(vector.region() ? vector.region().page_size_bytes() : 1),
+      prefetcher_(std::make_unique<TransactionPrefetcher>(vector, *this, options)) {
+  if (intent != Intent::read && !vector.writable()) {
+    throw OptionError("vector " + vector.url() + " is open for reading alone: open it for writing, or only read()",
+                      EROFS);
+  }
+}
+
+Transaction::~Transaction() {
+  prefetcher_->start_writing();
+}
+
+void Transaction::turn() {
+  next_turn_ = position_ < length_ ? prefetcher_->turn() : length_;
+}
+
+void Transaction::commit() {
+  prefetcher_->write_back();
+}
+
+TransactionStatistics Transaction::statistics() const noexcept {
+  return prefetcher_->statistics();
+}
+
+StridedPages::StridedPages(VectorStorage& vector, Intent intent, Strided pattern, const TransactionOptions& options)
+    : Transaction(vector, intent, accesses_of(vector, pattern), options),
+      first_(pattern.range.first),
+      stride_(pattern.stride) {}
+
+void StridedPages::pages(std::uint64_t position, std::uint64_t count, std::vector<PageAccesses>& runs) const {
+  for (std::uint64_t run = 0; run < count && position < length(); ++run) {
+    const std::uint64_t element = first_ + position * stride_;
+    const std::uint64_t page = page_of(element);
+    const std::uint64_t accesses = (end_of_page(page) - element + stride_ - 1) / stride_;
+    runs.push_back({page, accesses});
+    position += accesses;
+  }
+}
+
+RandomPages::RandomPages(VectorStorage& vector, Intent intent, Random pattern, const TransactionOptions& options)
+    : Transaction(vector, intent, accesses_of(vector, pattern), options), pattern_(pattern) {}
+
+void RandomPages::pages(std::uint64_t position, std::uint64_t count, std::vector<PageAccesses>& runs) const {
+  for (std::uint64_t run = 0; run < count && position < length(); ++run, ++position) {
+    runs.push_back({page_of(element(position)), 1});
+  }
+}
+
+}  // namespace tiermap

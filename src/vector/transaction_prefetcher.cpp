@@ -1,0 +1,279 @@
+#include "vector/transaction_prefetcher.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <iterator>
+#include <utility>
+
+namespace tiermap {
+namespace {
+
+constexpr std::uint64_t most_window_bytes = 256 << 20;
+/// With so much of the budget in use the evictors will soon be at work.
+constexpr std::uint64_t full_percent = 75;
+/// A vector of so much of the budget stays in memory.
+constexpr std::uint64_t most_that_fits_percent = 90;
+/// A window passes in so many turns.
+constexpr std::uint64_t turns_a_window = 8;
+
+std::uint64_t turn_pages(std::uint64_t window) noexcept {
+  return std::max<std::uint64_t>(window / turns_a_window, 1);
+}
+
+}  // namespace
+
+TransactionPrefetcher::TransactionPrefetcher(VectorStorage& vector, const Transaction& transaction,
+                                             const TransactionOptions& options)
+    : vector_(vector),
+      transaction_(transaction),
+      options_(options),
+      page_bytes_(vector.region() ? vector.region().page_size_bytes() : 1) {
+  vector_.open_transactions().fetch_add(1, std::memory_order_relaxed);
+}
+
+TransactionPrefetcher::~TransactionPrefetcher() {
+  vector_.open_transactions().fetch_sub(1, std::memory_order_relaxed);
+}
+
+std::uint64_t TransactionPrefetcher::turn() {
+  leave_behind();
+  if (!options_.prefetch) {
+    return transaction_.length();
+  }
+  const Statistics now = vector_.region().statistics();
+  const std::uint64_t window = window_pages(now);
+  if (is_all_there(now)) {
+    return nap();
+  }
+  make_room(window, now);
+  look_ahead(nap_ != 0 ? turn_pages(window) : window);
+  const std::uint64_t next = transaction_.position() + accesses_in(turn_pages(window));
+  await_groups(next);
+  return next;
+}
+
+// After a window in which nothing had to be fetched, or after one look that follows a nap.
+bool TransactionPrefetcher::is_all_there(const Statistics& now) {
+  const std::uint64_t fills = std::exchange(fills_, now[Counter::fills]);
+  const bool looked = !ahead_.empty() || announced_ > 0;
+  if (!looked || fills != fills_) {
+    quiet_turns_ = 0;
+    nap_ = 0;
+    return false;
+  }
+  ++quiet_turns_;
+  return quiet_turns_ >= (nap_ != 0 ? 2 : turns_a_window);
+}
+
+// Where everything is in memory, to look ahead costs more than the accesses. Twice as many go by each time, but never
+// more than an eighth of those there have been: what has left memory meanwhile comes by faults for so long.
+std::uint64_t TransactionPrefetcher::nap() {
+  const std::uint64_t position = transaction_.position();
+  nap_ = std::max<std::uint64_t>(nap_ == 0 ? position / 64 : std::min(2 * nap_, position / 8), 1);
+  napped_ = true;
+  quiet_turns_ = 1;
+  ahead_.clear();
+  expected_.clear();
+  groups_.clear();
+  behind_.clear();
+  left_ = announced_ = std::min(position + nap_, transaction_.length());
+  return left_;
+}
+
+// Half of the budget: the other half is what is being left, and what other transactions do.
+std::uint64_t TransactionPrefetcher::window_pages(const Statistics& now) {
+  std::uint64_t bytes = options_.window_bytes;
+  if (bytes == 0) {
+    const std::uint64_t sharers =
+        std::max<std::uint64_t>(vector_.open_transactions().load(std::memory_order_relaxed), 1);
+    bytes = std::min(now.budget_bytes / 2 / sharers, most_window_bytes);
+  }
+  return std::max<std::uint64_t>(bytes / page_bytes_, 1);
+}
+
+void TransactionPrefetcher::leave_behind() {
+  if (transaction_.position() <= left_) {  // Within a nap.
+    return;
+  }
+  std::uint64_t accesses = transaction_.position() - left_;
+  left_ = transaction_.position();
+  while (accesses > 0 && !ahead_.empty()) {
+    PageAccesses& run = ahead_.front();
+    first_page_ = std::min(first_page_, run.page);
+    end_page_ = std::max(end_page_, run.page + 1);
+    if (run.accesses > accesses) {
+      run.accesses -= accesses;
+      break;
+    }
+    accesses -= run.accesses;
+    const auto expected = expected_.find(run.page);
+    if (--expected->second == 0) {
+      expected_.erase(expected);
+      finished_.push_back(run.page);
+      behind_.push_back(run.page);
+    }
+    ahead_.pop_front();
+  }
+  if (finished_.empty()) {
+    return;
+  }
+  collect(finished_);
+  Region& region = vector_.region();
+  for (const ByteRange& range : ranges_) {
+    if (transaction_.intent() != Intent::read) {
+      region.flush(range);
+    }
+    region.advise(Advice::cold, range);
+  }
+}
+
+// What was left goes before what was fetched and not touched yet, whatever the eviction policy makes of it; the last
+// ones left first, so that the next pass over the vector finds the others. What was written has some turns to get to
+// the store.
+void TransactionPrefetcher::make_room(std::uint64_t window, const Statistics& now) {
+  const std::uint64_t group = turn_pages(window);
+  const std::size_t stay = transaction_.intent() == Intent::read ? 0 : 4 * group;
+  const bool fits = vector_.size() * vector_.element_bytes() <= now.budget_bytes / 100 * most_that_fits_percent;
+  const bool full = now.resident_bytes + 2 * group * page_bytes_ > now.budget_bytes / 100 * full_percent;
+  if (full && !fits && behind_.size() > stay) {
+    const auto end = behind_.end() - static_cast<std::ptrdiff_t>(stay);
+    const auto first = end - static_cast<std::ptrdiff_t>(std::min<std::size_t>(2 * group, behind_.size() - stay));
+    std::copy_if(first, end, std::back_inserter(finished_),
+                 [&](std::uint64_t page) { return !expected_.contains(page); });
+    behind_.erase(first, end);
+  }
+  while (behind_.size() > 4 * window) {
+    behind_.pop_front();
+  }
+  collect(finished_);
+  for (const ByteRange& range : ranges_) {
+    vector_.region().advise(Advice::dont_need, range);
+  }
+}
+
+// Where a few pages are touched again and again the window would never be full.
+void TransactionPrefetcher::look_ahead(std::uint64_t window) {
+  const std::uint64_t most_runs = 4 * window + 64;
+  const std::uint64_t group = turn_pages(window);
+  while (announced_ < transaction_.length() && expected_.size() < window && ahead_.size() < most_runs) {
+    const std::uint64_t before = announced_;
+    runs_.clear();
+    transaction_.pages(announced_, std::min(window - expected_.size(), most_runs - ahead_.size()), runs_);
+    for (const PageAccesses& run : runs_) {
+      announce(run);
+      if (wanted_.size() >= group) {
+        fetch_group();
+      }
+    }
+    if (announced_ == before) {
+      break;  // Of a class that has nothing to say: faults serve.
+    }
+  }
+  fetch_group();
+}
+
+void TransactionPrefetcher::announce(PageAccesses run) {
+  run.accesses = std::min(run.accesses, transaction_.length() - announced_);
+  if (run.accesses == 0) {
+    return;
+  }
+  if (!ahead_.empty() && ahead_.back().page == run.page) {
+    ahead_.back().accesses += run.accesses;
+  } else {
+    ahead_.push_back(run);
+    if (++expected_[run.page] == 1) {
+      wanted_at_ = wanted_.empty() ? announced_ : wanted_at_;
+      wanted_.push_back(run.page);
+    }
+  }
+  announced_ += run.accesses;
+}
+
+// What is there already is not fetched, but may have been given up for cold when it was left the last time.
+void TransactionPrefetcher::fetch_group() {
+  if (wanted_.empty()) {
+    return;
+  }
+  Group group;
+  group.pages = wanted_.size();
+  group.needed_at = wanted_at_;
+  collect(wanted_);
+  for (const ByteRange& range : ranges_) {
+    vector_.region().advise(Advice::hot, range);
+  }
+  group.fetched = vector_.region().prefetch(ranges_);
+  groups_.push_back(std::move(group));
+}
+
+// Groups that are needed before the next turn. The program would wait for their pages one by one; and would it overtake
+// them, what is still to be fetched then would be fetched for nothing.
+void TransactionPrefetcher::await_groups(std::uint64_t before) {
+  while (!groups_.empty() && groups_.front().needed_at < before) {
+    const Group& group = groups_.front();
+    statistics_.pages += group.pages;
+    const bool in_time = group.fetched.done();
+    const std::uint64_t fetched = std::min(group.fetched.wait(), group.pages);
+    statistics_.in_time += in_time ? fetched : 0;
+    groups_.pop_front();
+  }
+}
+
+std::uint64_t TransactionPrefetcher::accesses_in(std::uint64_t runs) const noexcept {
+  std::uint64_t accesses = 0;
+  for (std::size_t at = 0; at < std::min<std::size_t>(runs, ahead_.size()); ++at) {
+    accesses += ahead_[at].accesses;
+  }
+  return ahead_.empty() ? transaction_.length() : accesses;
+}
+
+/// Pages as byte ranges within the region, those side by side together; empties `pages`.
+void TransactionPrefetcher::collect(std::vector<std::uint64_t>& pages) {
+  const std::uint64_t size = vector_.region().size();
+  ranges_.clear();
+  for (const std::uint64_t page : pages) {
+    const std::uint64_t offset = page * page_bytes_;
+    if (offset >= size) {
+      continue;  // Of a class that counts wrongly: what it says is a hint only.
+    }
+    const std::uint64_t bytes = std::min(page_bytes_, size - offset);
+    if (!ranges_.empty() && ranges_.back().offset + ranges_.back().bytes == offset) {
+      ranges_.back().bytes += bytes;
+    } else {
+      ranges_.push_back({offset, bytes});
+    }
+  }
+  pages.clear();
+}
+
+// What was touched: all of it, where nobody counted.
+ByteRange TransactionPrefetcher::touched() {
+  leave_behind();
+  const std::uint64_t size = vector_.region().size();
+  if (transaction_.intent() == Intent::read) {
+    return {0, 0};
+  }
+  if (!options_.prefetch || napped_) {
+    return {0, size};
+  }
+  // The last element may reach into the page behind its own.
+  const std::uint64_t first = first_page_ < size / page_bytes_ ? first_page_ * page_bytes_ : size;
+  const std::uint64_t end = std::min(std::max(end_page_ * page_bytes_ + vector_.element_bytes() - 1, first), size);
+  return {first, end - first};
+}
+
+void TransactionPrefetcher::write_back() {
+  if (const ByteRange range = touched(); range.bytes != 0) {
+    vector_.region().write_back(range);
+  }
+}
+
+void TransactionPrefetcher::start_writing() noexcept {
+  try {
+    if (const ByteRange range = touched(); range.bytes != 0) {
+      vector_.region().flush(range);
+    }
+  } catch (const std::exception&) {  // It stays dirty, and is written when its page leaves, or at close().
+  }
+}
+
+}  // namespace tiermap

@@ -1,0 +1,79 @@
+// Algorithm 1 of the paper named in tiermap/transaction.hpp: at every turn of a transaction, what it has left for good
+// is given up first, and what comes next is fetched.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "tiermap/transaction.hpp"
+
+namespace tiermap {
+
+/// Of one transaction, and used by its thread.
+///
+/// Between the last access that was counted and those that were announced lie the runs `ahead_`; `expected_` says how
+/// many of them touch each page. A page comes into it when it is announced, which is when it is fetched, and leaves it
+/// with its last run, which is when it is given up: so no page is fetched twice while it is still expected.
+class TransactionPrefetcher {
+ public:
+  TransactionPrefetcher(VectorStorage& vector, const Transaction& transaction, const TransactionOptions& options);
+  ~TransactionPrefetcher();
+  TransactionPrefetcher(const TransactionPrefetcher&) = delete;
+  TransactionPrefetcher& operator=(const TransactionPrefetcher&) = delete;
+
+  /// The position at which the next turn is due.
+  std::uint64_t turn();
+  /// Of what was touched so far.
+  void write_back();
+  void start_writing() noexcept;
+  TransactionStatistics statistics() const noexcept { return statistics_; }
+
+ private:
+  /// Pages that were asked for together.
+  struct Group {
+    Prefetch fetched;
+    std::uint64_t pages = 0;
+    std::uint64_t needed_at = 0;  ///< The first access to one of them.
+  };
+
+  std::uint64_t window_pages(const Statistics& now);
+  void leave_behind();
+  void make_room(std::uint64_t window, const Statistics& now);
+  void look_ahead(std::uint64_t window);
+  void announce(PageAccesses run);
+  void fetch_group();
+  void await_groups(std::uint64_t before);
+  bool is_all_there(const Statistics& now);
+  std::uint64_t nap();
+  std::uint64_t accesses_in(std::uint64_t runs) const noexcept;
+  void collect(std::vector<std::uint64_t>& pages);
+  ByteRange touched();
+
+  VectorStorage& vector_;
+  const Transaction& transaction_;
+  const TransactionOptions options_;
+  const std::uint64_t page_bytes_;
+  std::uint64_t left_ = 0;       ///< Accesses whose runs are behind.
+  std::uint64_t announced_ = 0;  ///< Accesses whose runs have been looked at.
+  std::deque<PageAccesses> ahead_;
+  std::unordered_map<std::uint64_t, std::uint64_t> expected_;
+  std::deque<Group> groups_;          ///< Not needed yet.
+  std::deque<std::uint64_t> behind_;  ///< Pages that were left, the last one last; some may be expected again.
+  std::uint64_t fills_ = 0;           ///< Of the region, at the last turn.
+  std::uint64_t quiet_turns_ = 0;     ///< So many had nothing fetched.
+  std::uint64_t nap_ = 0;             ///< The accesses that were not looked at the last time.
+  bool napped_ = false;               ///< Some were not: nobody knows what was touched.
+  TransactionStatistics statistics_;
+  std::uint64_t first_page_ = UINT64_MAX;  ///< Of those touched so far.
+  std::uint64_t end_page_ = 0;
+  // Kept for their memory.
+  std::vector<PageAccesses> runs_;
+  std::vector<std::uint64_t> wanted_;
+  std::uint64_t wanted_at_ = 0;
+  std::vector<std::uint64_t> finished_;
+  std::vector<ByteRange> ranges_;
+};
+
+}  // namespace tiermap
