@@ -103,7 +103,8 @@ readonly tsan_tests=(store cache fault region vector heap adapt kernel_mode exac
 readonly not_sanitized='_(16|512|4096|8192)K[_ ]|^(region|system_calls):.*_(move|copy)( |$)'
 
 # The same of the engine's own tests, which are many; what threads do to each other in these engines ThreadSanitizer sees.
-readonly not_for_addresses='^exactness:.*_(move|copy)([_ ]|$)'
+# And long simulations of policies: the short ones come by the same code.
+readonly not_for_addresses='^exactness:.*_(move|copy)([_ ]|$)|^policy:.*(Reference|IsWithin|AreWithin)'
 
 # Of the heap, what has one thread of its own: the engine's threads below it are seen in the other folders.
 readonly of_one_thread='^heap:.*Heap(Kill|Model|PowerLoss|DiskFull|Update|Check|Salvage)'
