@@ -24,8 +24,8 @@ enum class Intent : std::uint8_t { read, write, read_write };
 struct TransactionOptions {
   /// Off: pages come by faults alone, as without a transaction.
   bool prefetch = true;
-  /// How much may be in memory ahead of the program, in bytes. Default: half of what is the vector's budget, shared
-  /// among the transactions that are open, and at most 256 MiB.
+  /// How much may be in memory ahead of the program, in bytes; never more than three quarters of the vector's budget.
+  /// Default: half of it, shared among the transactions that are open, and at most 256 MiB.
   std::uint64_t window_bytes = 0;
 };
 

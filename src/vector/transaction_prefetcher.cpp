@@ -49,6 +49,7 @@ std::uint64_t TransactionPrefetcher::turn() {
   look_ahead(nap_ != 0 ? turn_pages(window) : window);
   const std::uint64_t next = transaction_.position() + accesses_in(turn_pages(window));
   await_groups(next);
+  keep_fetched();
   return next;
 }
 
@@ -88,6 +89,7 @@ std::uint64_t TransactionPrefetcher::window_pages(const Statistics& now) {
         std::max<std::uint64_t>(vector_.open_transactions().load(std::memory_order_relaxed), 1);
     bytes = std::min(now.budget_bytes / 2 / sharers, most_window_bytes);
   }
+  bytes = std::min(bytes, now.budget_bytes / 4 * 3);  // Fetched for nothing would be what has no room beside it.
   return std::max<std::uint64_t>(bytes / page_bytes_, 1);
 }
 
@@ -189,7 +191,6 @@ void TransactionPrefetcher::announce(PageAccesses run) {
   announced_ += run.accesses;
 }
 
-// What is there already is not fetched, but may have been given up for cold when it was left the last time.
 void TransactionPrefetcher::fetch_group() {
   if (wanted_.empty()) {
     return;
@@ -198,11 +199,22 @@ void TransactionPrefetcher::fetch_group() {
   group.pages = wanted_.size();
   group.needed_at = wanted_at_;
   collect(wanted_);
-  for (const ByteRange& range : ranges_) {
-    vector_.region().advise(Advice::hot, range);
-  }
+  group.ranges = ranges_;
   group.fetched = vector_.region().prefetch(ranges_);
   groups_.push_back(std::move(group));
+}
+
+// A policy that holds on to what an earlier pass has left would give up what was just fetched; and what was there
+// already may have been called cold when it was left the last time.
+void TransactionPrefetcher::keep_fetched() {
+  for (Group& group : groups_) {
+    if (!group.kept && group.fetched.done()) {
+      group.kept = true;
+      for (const ByteRange& range : group.ranges) {
+        vector_.region().advise(Advice::hot, range);
+      }
+    }
+  }
 }
 
 // Groups that are needed before the next turn. The program would wait for their pages one by one; and would it overtake

@@ -36,6 +36,8 @@ class TransactionPrefetcher {
     Prefetch fetched;
     std::uint64_t pages = 0;
     std::uint64_t needed_at = 0;  ///< The first access to one of them.
+    std::vector<ByteRange> ranges;
+    bool kept = false;  ///< They are there, and the eviction policy has been told to keep them.
   };
 
   std::uint64_t window_pages(const Statistics& now);
@@ -45,6 +47,7 @@ class TransactionPrefetcher {
   void announce(PageAccesses run);
   void fetch_group();
   void await_groups(std::uint64_t before);
+  void keep_fetched();
   bool is_all_there(const Statistics& now);
   std::uint64_t nap();
   std::uint64_t accesses_in(std::uint64_t runs) const noexcept;
