@@ -46,14 +46,14 @@ std::uint64_t TransactionPrefetcher::turn() {
     return nap();
   }
   make_room(window, now);
-  look_ahead(nap_ != 0 ? turn_pages(window) : window);
+  look_ahead(window);
   const std::uint64_t next = transaction_.position() + accesses_in(turn_pages(window));
   await_groups(next);
   keep_fetched();
   return next;
 }
 
-// After a window in which nothing had to be fetched, or after one look that follows a nap.
+// After a window in which nothing had to be fetched, or a nap in which no fault fetched anything.
 bool TransactionPrefetcher::is_all_there(const Statistics& now) {
   const std::uint64_t fills = std::exchange(fills_, now[Counter::fills]);
   const bool looked = !ahead_.empty() || announced_ > 0;
@@ -63,7 +63,7 @@ bool TransactionPrefetcher::is_all_there(const Statistics& now) {
     return false;
   }
   ++quiet_turns_;
-  return quiet_turns_ >= (nap_ != 0 ? 2 : turns_a_window);
+  return nap_ != 0 || quiet_turns_ >= turns_a_window;
 }
 
 // Where everything is in memory, to look ahead costs more than the accesses. Twice as many go by each time, but never
@@ -72,7 +72,6 @@ std::uint64_t TransactionPrefetcher::nap() {
   const std::uint64_t position = transaction_.position();
   nap_ = std::max<std::uint64_t>(nap_ == 0 ? position / 64 : std::min(2 * nap_, position / 8), 1);
   napped_ = true;
-  quiet_turns_ = 1;
   ahead_.clear();
   expected_.clear();
   groups_.clear();
