@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,15 @@ struct Extent {
   std::uint64_t bytes = 0;   ///< How far the piece goes, at most what was asked; never 0 on success.
   bool hole = false;         ///< The piece reads as zeros; there is no file descriptor.
   bool complete = false;     ///< The file had all these bytes: a page of which it has none any more is an error.
+};
+
+/// What a store's format says of its elements.
+struct ElementLayout {
+  std::uint64_t bytes = 0;
+  std::uint64_t row_bytes = 0;  ///< Of those that differ in all indices but the first; of one dimension the same.
+  char kind = '\0';             ///< As numpy has them: b, i, u, f, c and others; '\0': several fields.
+  bool swapped = false;         ///< Some of it is in the byte order of other machines.
+  std::string type;             ///< As the file calls it.
 };
 
 /// A backing store. The engine calls it from several threads at once, never twice at once for overlapping ranges of
@@ -83,6 +93,9 @@ class Store {
   virtual std::uint32_t max_reads_in_flight() const { return 0; }
   virtual std::uint32_t max_writes_in_flight() const { return 0; }
 
+  /// What it holds, where its format tells; a Vector is held against it.
+  virtual std::optional<ElementLayout> element_layout() const { return std::nullopt; }
+
   /// What messages call it, such as its URL.
   virtual std::string name() const { return "store"; }
 };
@@ -97,8 +110,8 @@ enum class OpenMode : std::uint8_t {
 
 /// Opens the store that a URL names: `file:///p` (or a plain path), `sparse:///dir?segment=256MiB&capacity=1TiB`,
 /// `concat:///a,/b` (`/a@offset+length` for a part), globs `file:///d/*.bin` (a read-only or read-write concat in name
-/// order), `memory:1GiB`. Throws StoreError, which names the URL and the remedy. `create_bytes` is the size of what is
-/// created. Thread-safe.
+/// order), `npy:///p.npy` (the elements of a .npy file), `memory:1GiB`. Throws StoreError, which names the URL and the
+/// remedy. `create_bytes` is the size of what is created. Thread-safe.
 std::unique_ptr<Store> open_store(std::string_view url, OpenMode mode, std::uint64_t create_bytes = 0);
 
 }  // namespace tiermap

@@ -84,7 +84,8 @@ class Vector {
   static Vector create(const std::string& url, std::uint64_t count = 0, const VectorOptions& options = {}) {
     return Vector(VectorStorage::How::create, url, count, options);
   }
-  /// Opens one for reading and writing. Throws StoreError if what is there is no whole number of elements.
+  /// Opens one for reading and writing. Throws StoreError if what is there is no whole number of elements, or, where
+  /// the store's format says what they are (npy:), if they are others: of another size, kind of number or byte order.
   static Vector open(const std::string& url, const VectorOptions& options = {}) {
     return Vector(VectorStorage::How::open, url, 0, options);
   }
@@ -247,7 +248,20 @@ class Vector {
 
  private:
   Vector(VectorStorage::How how, const std::string& url, std::uint64_t count, const VectorOptions& options)
-      : storage_(how, url, sizeof(T), count, options), first_(reinterpret_cast<T*>(storage_.data())) {}
+      : storage_(how, url, layout(), count, options), first_(reinterpret_cast<T*>(storage_.data())) {}
+
+  /// Of numbers; of others the size is all that can be compared.
+  static ElementLayout layout() {
+    ElementLayout elements;
+    elements.bytes = sizeof(T);
+    if constexpr (std::is_arithmetic_v<T>) {
+      elements.kind = std::is_same_v<T, bool>       ? 'b'
+                      : std::is_floating_point_v<T> ? 'f'
+                      : std::is_signed_v<T>         ? 'i'
+                                                    : 'u';
+    }
+    return elements;
+  }
 
   VectorStorage storage_;
   T* first_;

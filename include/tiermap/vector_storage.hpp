@@ -12,6 +12,7 @@
 #include "tiermap/cache.hpp"
 #include "tiermap/options.hpp"
 #include "tiermap/region.hpp"
+#include "tiermap/store.hpp"
 
 namespace tiermap {
 
@@ -43,7 +44,7 @@ class VectorStorage {
  public:
   enum class How : std::uint8_t { create, open, open_read_only, open_or_create, temporary };
   /// Throws as Vector's functions of these names.
-  VectorStorage(How how, const std::string& url, std::uint64_t element_bytes, std::uint64_t count,
+  VectorStorage(How how, const std::string& url, const ElementLayout& elements, std::uint64_t count,
                 const VectorOptions& options);
   VectorStorage(VectorStorage&&) noexcept;
   VectorStorage& operator=(VectorStorage&&) noexcept;

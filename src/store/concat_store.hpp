@@ -2,7 +2,9 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "store/file_open.hpp"
@@ -38,6 +40,9 @@ class ConcatStore final : public Store {
   std::uint32_t max_reads_in_flight() const override { return options_.max_reads_in_flight; }
   std::uint32_t max_writes_in_flight() const override { return options_.max_writes_in_flight; }
   std::string name() const override { return name_; }
+  std::optional<ElementLayout> element_layout() const override { return elements_; }
+  /// Before anybody else has it.
+  void describe_elements(ElementLayout elements) { elements_ = std::move(elements); }
 
  private:
   /// A part that is open. `start` is where it begins in the store.
@@ -59,6 +64,7 @@ class ConcatStore final : public Store {
   const bool writable_;
   const std::string name_;
   const FileOptions options_;
+  std::optional<ElementLayout> elements_;
   std::uint64_t size_ = 0;
   std::uint32_t alignment_ = 1;  ///< The largest of the parts.
   std::atomic<int> flush_error_{0};

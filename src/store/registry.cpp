@@ -8,6 +8,7 @@
 #include "store/concat_store.hpp"
 #include "store/file_store.hpp"
 #include "store/memory_store.hpp"
+#include "store/npy_header.hpp"
 #include "store/sparse_store.hpp"
 #include "tiermap/error.hpp"
 
@@ -98,6 +99,35 @@ std::unique_ptr<Store> open_memory(const StoreUrl& url, OpenMode mode, std::uint
   return std::make_unique<MemoryStore>(bytes, mode != OpenMode::read_only);
 }
 
+NpyHeader read_npy_header(const std::string& path) {
+  const std::unique_ptr<FileStore> file = FileStore::open(path, OpenMode::read_only, 0, FileOptions());
+  const auto first = [&](std::uint64_t bytes) {
+    std::string text(bytes, '\0');
+    const std::int64_t got = file->read(text.data(), text.size(), 0);
+    if (got < 0) {
+      throw_file_error(static_cast<int>(-got), path, "cannot be read");
+    }
+    text.resize(static_cast<std::size_t>(got));
+    return text;
+  };
+  return parse_npy_header(first(npy_header_bytes(first(npy_prefix_bytes), path)), path);
+}
+
+std::unique_ptr<Store> open_npy(const StoreUrl& url, OpenMode mode, std::uint64_t) {
+  UrlOptions options(url);
+  const FileOptions file_options = options.file_options();
+  options.finish();
+  const std::string path = percent_decode(local_path(url, "npy:///array.npy"), url.text);
+  if (mode == OpenMode::create) {
+    throw StoreError(ENOTSUP, "store '" + url.text + "': .npy files are not made here: make one with numpy.save()");
+  }
+  NpyHeader header = read_npy_header(path);
+  const std::vector<ConcatStore::Part> parts{{path, header.data_offset, true, header.data_bytes}};
+  auto store = std::make_unique<ConcatStore>(parts, mode != OpenMode::read_only, url.text, file_options);
+  store->describe_elements(std::move(header.elements));
+  return store;
+}
+
 std::unique_ptr<Store> open_plain_path(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes) {
   return FileStore::open(url.path, mode, create_bytes, FileOptions());
 }
@@ -129,6 +159,7 @@ StoreRegistry built_in_stores() {
   registry.add("sparse", open_sparse);
   registry.add("concat", open_concat);
   registry.add("memory", open_memory);
+  registry.add("npy", open_npy);
   return registry;
 }
 

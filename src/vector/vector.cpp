@@ -18,9 +18,9 @@ VectorRange partition(std::uint64_t elements, std::uint64_t rank, std::uint64_t 
   return {rank * least + std::min(rank, larger), least + (rank < larger ? 1 : 0)};
 }
 
-VectorStorage::VectorStorage(How how, const std::string& url, std::uint64_t element_bytes, std::uint64_t count,
+VectorStorage::VectorStorage(How how, const std::string& url, const ElementLayout& elements, std::uint64_t count,
                              const VectorOptions& options)
-    : implementation_(std::make_unique<VectorImplementation>(how, url, element_bytes, count, options)) {}
+    : implementation_(std::make_unique<VectorImplementation>(how, url, elements, count, options)) {}
 VectorStorage::VectorStorage(VectorStorage&&) noexcept = default;
 VectorStorage& VectorStorage::operator=(VectorStorage&&) noexcept = default;
 VectorStorage::~VectorStorage() = default;

@@ -59,11 +59,12 @@ std::string file_of(const std::string& url) {
 
 }  // namespace
 
-VectorImplementation::VectorImplementation(VectorStorage::How how, std::string url, std::uint64_t element_bytes,
+VectorImplementation::VectorImplementation(VectorStorage::How how, std::string url, const ElementLayout& elements,
                                            std::uint64_t count, const VectorOptions& options)
-    : url_(std::move(url)), element_bytes_(element_bytes), writable_(how != VectorStorage::How::open_read_only) {
-  capacity_bytes_ = std::max(options.capacity_bytes, element_bytes);
+    : url_(std::move(url)), element_bytes_(elements.bytes), writable_(how != VectorStorage::How::open_read_only) {
+  capacity_bytes_ = std::max(options.capacity_bytes, element_bytes_);
   open_store(how, count);
+  require_elements(elements);
   try {
     map(options);
   } catch (...) {
@@ -104,6 +105,28 @@ void VectorImplementation::open_store(VectorStorage::How how, std::uint64_t coun
         store_, how == VectorStorage::How::temporary ? "temporary vector in " + url_ : store_->name());
   } else {
     capacity_bytes_ = fixed_bytes_;
+  }
+}
+
+// What the store's format says. Of fields, and of elements that are no numbers here, the size is compared; such an
+// element may be a whole row.
+void VectorImplementation::require_elements(const ElementLayout& wanted) const {
+  const std::optional<ElementLayout> there = store_->element_layout();
+  if (!there) {
+    return;
+  }
+  const std::string holds =
+      "vector " + url_ + " holds elements of type " + there->type + ", of " + std::to_string(there->bytes) + " bytes";
+  if (there->swapped) {
+    throw StoreError(EINVAL, holds + " in the byte order of other machines: convert it with numpy's newbyteorder()");
+  }
+  const bool numbers = wanted.kind != '\0' && std::string_view("biuf").find(there->kind) != std::string_view::npos;
+  const bool row = wanted.kind == '\0' && wanted.bytes == there->row_bytes;
+  if ((there->bytes != wanted.bytes && !row) || (numbers && there->kind != wanted.kind)) {
+    throw StoreError(EINVAL, holds + ", and not " +
+                                 (wanted.kind != '\0' ? wanted.kind + std::to_string(wanted.bytes)
+                                                      : "of " + std::to_string(wanted.bytes) + " bytes") +
+                                 ": open it as a vector of what it holds");
   }
 }
 

@@ -13,7 +13,7 @@ namespace tiermap {
 
 class VectorImplementation {
  public:
-  VectorImplementation(VectorStorage::How how, std::string url, std::uint64_t element_bytes, std::uint64_t count,
+  VectorImplementation(VectorStorage::How how, std::string url, const ElementLayout& elements, std::uint64_t count,
                        const VectorOptions& options);
   ~VectorImplementation();
   VectorImplementation(const VectorImplementation&) = delete;
@@ -39,6 +39,7 @@ class VectorImplementation {
 
  private:
   void open_store(VectorStorage::How how, std::uint64_t count);
+  void require_elements(const ElementLayout& wanted) const;
   void map(const VectorOptions& options);
   /// What an address space has room for.
   std::uint64_t most_elements() const noexcept { return (std::uint64_t{1} << 46) / element_bytes_; }
