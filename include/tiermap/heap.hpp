@@ -76,8 +76,8 @@ class Heap {
   static Heap open_read_only(const std::string& path, const HeapOptions& options = {});
   /// open() if a heap is there, else create().
   static Heap open_or_create(const std::string& path, const HeapOptions& options = {});
-  /// Removes a heap, or what is left of one that was made only in part. False if there is nothing at `path`. Refused
-  /// for a heap that is open and for a directory that holds anything else.
+  /// Removes a heap, or what is left of one that was made only in part. False if there is nothing at `path`, or an empty
+  /// directory, which stays. Refused for a heap that is open and for a directory that holds anything else.
   static bool remove(const std::string& path);
   /// Whether the heap was closed properly, or is a snapshot. If not, one with checkpoints is opened at its last one,
   /// and one without is refused. Throws StoreError if it cannot be told: open for writing, damaged, no heap.

@@ -68,15 +68,12 @@ std::unique_ptr<HeapImplementation> HeapImplementation::create(const std::string
   RegionOptions region;
   region.page_size_bytes = options.page_size_bytes;
   const HeapSuperblock superblock{random_identity(), capacity, resolve(region).page_size_bytes};
-  HeapFiles files = create_heap_files(path, options.backing, HeapLayout(capacity));
-  try {
-    write_empty_heap(*files.data, superblock, path);
-    return std::make_unique<HeapImplementation>(path, options, true, std::move(files));
-  } catch (...) {
-    files = {};
-    remove_part(path);
-    throw;
-  }
+  HeapInTheMaking making(path);
+  HeapFiles files = making.create_files(options.backing, HeapLayout(capacity));
+  write_empty_heap(*files.data, superblock, path);
+  auto made = std::make_unique<HeapImplementation>(path, options, true, std::move(files));
+  making.keep();
+  return made;
 }
 
 HeapImplementation::HeapImplementation(std::string path, const HeapOptions& options, bool writable)

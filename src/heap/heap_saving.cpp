@@ -5,6 +5,7 @@
 
 #include "heap/data_ranges.hpp"
 #include "heap/heap_copy.hpp"
+#include "heap/heap_copy_files.hpp"
 #include "heap/heap_implementation.hpp"
 #include "heap/heap_update.hpp"
 #include "heap/open_heaps.hpp"
@@ -132,6 +133,7 @@ void HeapImplementation::close() {
   metadata_.reset();
   store_.reset();
   checkpointed_.reset();
+  files_.data.reset();  // Before the journal's lock is given up: whoever has that may have the data too.
   files_ = {};
 }
 
