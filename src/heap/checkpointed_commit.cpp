@@ -38,7 +38,9 @@ int CheckpointedStore::commit() {
       return result;
     }
     seal();
-    return finish();
+    const int result = finish();
+    leave_open_ = leave_open_ && result != 0;
+    return result;
   } catch (const std::bad_alloc&) {
     return -ENOMEM;
   }
@@ -141,7 +143,9 @@ int CheckpointedStore::apply() {
 void CheckpointedStore::recover() {
   const CommitRecord& record = journal_.record();
   committed_size_ = record.size_bytes;
-  was_left_open_ = record.state == CommitState::opened;
+  // One that is closed says that its last commit was applied.
+  was_left_open_ = record.state != CommitState::applied;
+  leave_open_ = was_left_open_;
   if (record.state != CommitState::committed) {
     if (base_->size_bytes() != record.size_bytes) {
       throw StoreError(EINVAL, base_->name() + " has " + std::to_string(base_->size_bytes()) +
@@ -202,7 +206,7 @@ int CheckpointedStore::note(CommitState state) {
 
 void CheckpointedStore::close_journal() noexcept {
   try {
-    if (!under_way_ && note(CommitState::applied) == 0) {
+    if (!under_way_ && note(leave_open_ ? CommitState::opened : CommitState::applied) == 0) {
       journal_.cut(0);  // With what was not committed.
     }
   } catch (...) {  // The next opening does it.

@@ -84,6 +84,9 @@ class CheckpointedStore final : public Store {
 
   /// Whether the process that wrote it last ended without destroying its store: what it had not committed is lost.
   bool was_left_open() const noexcept { return was_left_open_; }
+  /// What the next one is told of this. Without a call: that it was closed, if anything was committed; else as this one
+  /// was told.
+  void leave_open(bool open) noexcept { leave_open_ = open; }
 
   /// How many commits there have been since the heap was made.
   std::uint64_t generation() const;
@@ -142,6 +145,7 @@ class CheckpointedStore final : public Store {
   const std::shared_ptr<Store> base_;
   const bool writable_;
   bool was_left_open_ = false;
+  std::atomic<bool> leave_open_{false};
   Journal journal_;
   const std::uint32_t alignment_;
   std::atomic<std::uint64_t> size_;

@@ -108,16 +108,20 @@ void HeapImplementation::open_store(const HeapOptions& options) {
     return;
   }
   require_journal(files_, superblock_, path_);
-  store_ = files_.data;
   // Without checkpoints too: a journal that was used may have something to finish.
   if (options.checkpoints || files_.journal->size_bytes() != 0) {
     checkpointed_ = std::make_shared<CheckpointedStore>(files_.data, files_.journal, superblock_.identity);
   }
   if (options.checkpoints) {
     store_ = checkpointed_;
-  } else {
+    return;
+  }
+  if (checkpointed_ != nullptr) {
+    checkpointed_->leave_open(false);  // The state block will say so.
     checkpointed_.reset();
   }
+  guarded_ = std::make_shared<GuardedStore>(files_.data);
+  store_ = guarded_;
 }
 
 void HeapImplementation::map(const HeapOptions& options) {
@@ -139,7 +143,8 @@ void HeapImplementation::map(const HeapOptions& options) {
   region.advice = options.advice;
   region.page_size_bytes = options.page_size_bytes.value_or(superblock_.page_size_bytes);
   // The kernel maps files, and nothing around them.
-  region_ = cache.map(cache.fault_mode() == FaultMode::kernel ? store_ : mapped_store(), region);
+  const std::shared_ptr<Store> plain = guarded_ != nullptr ? files_.data : store_;
+  region_ = cache.map(cache.fault_mode() == FaultMode::kernel ? plain : mapped_store(), region);
 }
 
 /// Pages that no block was ever in need not be read.
@@ -155,6 +160,9 @@ HeapImplementation::~HeapImplementation() {
   try {
     close();
   } catch (...) {  // Who wants to know calls close().
+    if (checkpointed_ != nullptr) {
+      checkpointed_->leave_open(true);
+    }
   }
   if (data_ != nullptr) {
     remove_open_heap(data_);

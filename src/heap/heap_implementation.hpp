@@ -18,6 +18,7 @@
 
 #include "heap/allocator.hpp"
 #include "heap/checkpointed_store.hpp"
+#include "heap/guarded_store.hpp"
 #include "heap/heap_directory.hpp"
 #include "heap/heap_layout.hpp"
 #include "heap/object_names.hpp"
@@ -76,6 +77,8 @@ class HeapImplementation {
   void give_back_space();
   void save_names();
   void save_state(HeapState state);
+  void make_durable();
+  void take_back_closed();
   /// checkpoint(), and `copy` of the state that this has made, which the base holds meanwhile.
   void save_and_copy(const std::function<void()>& copy, const std::function<void()>& checkpointed);
   void copy_to(const std::string& path);
@@ -92,7 +95,8 @@ class HeapImplementation {
   // Destroyed in the reverse order: what is above serves what is below.
   HeapFiles files_;
   std::shared_ptr<CheckpointedStore> checkpointed_;  ///< Null without checkpoints.
-  std::shared_ptr<Store> store_;                     ///< The same, or the data itself.
+  std::shared_ptr<GuardedStore> guarded_;            ///< Around the data; null with checkpoints and for reading.
+  std::shared_ptr<Store> store_;                     ///< One of these, or the data itself.
   std::unique_ptr<HeapLayout> layout_;
   std::unique_ptr<StoreMetadataArea> metadata_;
   std::unique_ptr<Allocator> allocator_;

@@ -89,17 +89,39 @@ void HeapImplementation::save(HeapState state) {
   write_back();
   naming_heap(path_, [&] { allocator_->save(); });
   save_names();
-  const bool direct = checkpointed_ == nullptr;
-  if (direct) {
-    // All else first: the state must not be on the disk before what it speaks for.
-    if (const int result = store_->flush(); result != 0) {
-      throw_file_error(-result, "heap " + path_, "cannot be saved");
-    }
+  if (checkpointed_ == nullptr) {
+    make_durable();  // The state must not be on the disk before what it speaks for.
   }
-  save_state(state);
-  if (const int result = direct ? store_->flush() : checkpointed_->commit(); result != 0) {
+  try {
+    save_state(state);
+    make_durable();
+  } catch (...) {
+    if (state == HeapState::closed) {
+      take_back_closed();
+    }
+    throw;
+  }
+}
+
+void HeapImplementation::make_durable() {
+  if (const int result = checkpointed_ != nullptr ? checkpointed_->commit() : store_->flush(); result != 0) {
     throw_file_error(-result, "heap " + path_, "cannot be saved");
   }
+}
+
+/// That it was closed may be on the disk, and the heap goes on: without checkpoints nothing may change before the disk
+/// says otherwise.
+void HeapImplementation::take_back_closed() {
+  if (guarded_ == nullptr) {
+    return;
+  }
+  HeapStateBlock open = state_;
+  open.state = HeapState::written_directly;
+  ++open.generation;
+  HeapBlock block;
+  encode_state(open, block);
+  guarded_->require_first(HeapLayout::state_offset, block);
+  state_ = open;
 }
 
 void HeapImplementation::begin_writing_directly() {
@@ -132,6 +154,7 @@ void HeapImplementation::close() {
   allocator_.reset();
   metadata_.reset();
   store_.reset();
+  guarded_.reset();
   checkpointed_.reset();
   files_.data.reset();  // Before the journal's lock is given up: whoever has that may have the data too.
   files_ = {};
