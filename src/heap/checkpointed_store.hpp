@@ -51,9 +51,10 @@ class CheckpointedStore final : public Store {
   /// Opens `base` in the state of the last commit: one that was cut short is finished, what was not committed is
   /// dropped. `journal` may be an empty file (of a base that nothing was written to through another journal). Both
   /// belong to this object until it is destroyed; `identity` tells heaps apart. Read-only, neither is written: what is
-  /// committed and not yet applied is read from the journal. Throws StoreError.
+  /// committed and not yet applied is read from the journal. Unless `needed_bytes` is 0, a commit that would give the
+  /// base another size is refused: a journal may come from anywhere. Throws StoreError.
   CheckpointedStore(std::shared_ptr<Store> base, std::shared_ptr<Store> journal, std::uint64_t identity,
-                    bool writable = true);
+                    bool writable = true, std::uint64_t needed_bytes = 0);
   /// Drops what was not committed, and notes that nothing is left to recover.
   ~CheckpointedStore() override;
   CheckpointedStore(const CheckpointedStore&) = delete;
@@ -133,6 +134,8 @@ class CheckpointedStore final : public Store {
 
   // checkpointed_commit.cpp; under commit_mutex_, but for those of the constructor and destructor.
   static std::vector<std::uint32_t> slots_of(const Commit& commit);
+  std::uint64_t recorded_size(std::uint64_t needed_bytes) const;
+  void load_commit(Commit& commit);
   void recover();
   void seal();
   int finish();

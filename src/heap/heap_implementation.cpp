@@ -110,7 +110,8 @@ void HeapImplementation::open_store(const HeapOptions& options) {
   require_journal(files_, superblock_, path_);
   // Without checkpoints too: a journal that was used may have something to finish.
   if (options.checkpoints || files_.journal->size_bytes() != 0) {
-    checkpointed_ = std::make_shared<CheckpointedStore>(files_.data, files_.journal, superblock_.identity);
+    checkpointed_ =
+        std::make_shared<CheckpointedStore>(files_.data, files_.journal, superblock_.identity, true, layout_->end);
   }
   if (options.checkpoints) {
     store_ = checkpointed_;
