@@ -16,6 +16,9 @@ namespace {
 
 constexpr int most_attempts_to_open = 20;
 
+/// Not null, which is how a HeapFallbackAllocator says that it means the program's own memory.
+constexpr char base_of_closed_heaps = 0;
+
 }  // namespace
 
 Heap::Heap(std::unique_ptr<HeapImplementation> implementation) noexcept : implementation_(std::move(implementation)) {}
@@ -155,7 +158,7 @@ std::byte* Heap::data() const noexcept {
 }
 
 const void* base_of(const Heap& heap) noexcept {
-  return heap.data();
+  return heap.data() != nullptr ? static_cast<const void*>(heap.data()) : &base_of_closed_heaps;
 }
 
 void* allocate_in_heap(const void* base, std::size_t bytes, std::size_t alignment) {

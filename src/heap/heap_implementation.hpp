@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "heap/allocator.hpp"
 #include "heap/checkpointed_store.hpp"
@@ -70,6 +71,7 @@ class HeapImplementation {
   void require_own_process() const;
   void require_open() const;
   void require_writable() const;
+  void require_not_in_callback() const;
 
   // Under saving_.
   void save(HeapState state);
@@ -79,9 +81,11 @@ class HeapImplementation {
   void save_state(HeapState state);
   void make_durable();
   void take_back_closed();
-  /// checkpoint(), and `copy` of the state that this has made, which the base holds meanwhile.
-  void save_and_copy(const std::function<void()>& copy, const std::function<void()>& checkpointed);
-  void copy_to(const std::string& path);
+  /// checkpoint(), and `copy` of the state that this has made, which the base holds meanwhile. `copied` is what it has to
+  /// call when others may go on: without checkpoints not before.
+  void save_and_copy(const std::function<void(const std::function<void()>& copied)>& copy,
+                     const std::function<void()>& checkpointed);
+  void call_back(const std::function<void()>& checkpointed);
 
   const std::string path_;
   const bool writable_;
@@ -90,6 +94,7 @@ class HeapImplementation {
   std::uint64_t saved_name_changes_ = 0;
   std::atomic<std::uint64_t> checkpoints_{0};
   std::mutex saving_;
+  std::atomic<std::thread::id> calling_back_{};  ///< The thread that a snapshot's `checkpointed` runs in.
   const pid_t process_;
 
   // Destroyed in the reverse order: what is above serves what is below.

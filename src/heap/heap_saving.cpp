@@ -1,5 +1,6 @@
 // How an open heap is saved: checkpoints, closing, snapshots.
 #include <cerrno>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -135,6 +136,7 @@ void HeapImplementation::begin_writing_directly() {
 void HeapImplementation::checkpoint() {
   require_own_process();
   require_writable();
+  require_not_in_callback();
   const std::lock_guard lock(saving_);
   save(checkpointed_ != nullptr ? HeapState::checkpoint : HeapState::written_directly);
 }
@@ -143,6 +145,7 @@ void HeapImplementation::close() {
   if (data_ == nullptr || in_child()) {
     return;
   }
+  require_not_in_callback();
   const std::lock_guard lock(saving_);
   if (writable_) {
     save(HeapState::closed);
@@ -160,39 +163,66 @@ void HeapImplementation::close() {
   files_ = {};
 }
 
+/// It would wait for itself.
+void HeapImplementation::require_not_in_callback() const {
+  if (calling_back_ == std::this_thread::get_id()) {
+    throw OptionError("heap " + path_ +
+                          " cannot be saved or closed by the function that a snapshot calls: do that once the snapshot "
+                          "has returned",
+                      EDEADLK);
+  }
+}
+
+void HeapImplementation::call_back(const std::function<void()>& checkpointed) {
+  if (!checkpointed) {
+    return;
+  }
+  calling_back_ = std::this_thread::get_id();
+  try {
+    checkpointed();
+  } catch (...) {
+    calling_back_ = std::thread::id();
+    throw;
+  }
+  calling_back_ = std::thread::id();
+}
+
 void HeapImplementation::snapshot(const std::string& path, const std::function<void()>& checkpointed) {
-  save_and_copy([&] { copy_to(path); }, checkpointed);
+  save_and_copy(
+      [&](const std::function<void()>& copied) {
+        HeapCopyFiles copy(files_.lasting_path(), path);
+        write_closed(*copy.open_data(), superblock_, state_);
+        copied();
+        copy.finish();
+      },
+      checkpointed);
 }
 
 std::uint64_t HeapImplementation::update_snapshot(const std::string& path, const std::function<void()>& checkpointed) {
   std::uint64_t written = 0;
-  save_and_copy([&] { written = update_copy(*files_.data, path, superblock_, state_); }, checkpointed);
+  save_and_copy(
+      [&](const std::function<void()>& copied) {
+        written = update_copy(*files_.data, path, superblock_, state_);
+        copied();
+      },
+      checkpointed);
   return written;
 }
 
-void HeapImplementation::save_and_copy(const std::function<void()>& copy, const std::function<void()>& checkpointed) {
+void HeapImplementation::save_and_copy(const std::function<void(const std::function<void()>& copied)>& copy,
+                                       const std::function<void()>& checkpointed) {
   require_own_process();
   require_writable();
+  require_not_in_callback();
   const std::lock_guard lock(saving_);
   save(checkpointed_ != nullptr ? HeapState::checkpoint : HeapState::written_directly);
   if (checkpointed_ == nullptr) {
-    copy();
-    if (checkpointed) {
-      checkpointed();
-    }
+    copy([&] { call_back(checkpointed); });
     return;
   }
   const auto paused = checkpointed_->pause_applying();
-  if (checkpointed) {
-    checkpointed();
-  }
-  copy();
-}
-
-void HeapImplementation::copy_to(const std::string& path) {
-  HeapCopyFiles copy(files_.lasting_path(), path);
-  write_closed(*copy.open_data(), superblock_, state_);
-  copy.finish();
+  call_back(checkpointed);
+  copy([] {});
 }
 
 HeapStatistics HeapImplementation::statistics() const {

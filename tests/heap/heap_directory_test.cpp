@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "heap/directory_lock.hpp"
-#include "heap/heap_copy_files.hpp"
+#include "heap/heap_data.hpp"
 #include "heap/heap_directory.hpp"
 #include "heap/heap_fixture.hpp"
 
@@ -134,6 +134,23 @@ TEST_F(HeapDirectory, a_fifo_is_no_journal) {
   write_file(path_ + "/data", "");
   EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::open_or_create(path_, small()); }), "not a regular file"));
   EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::check(path_); }), "not a regular file"));
+}
+
+TEST_F(HeapDirectory, segments_grow_with_the_heap_so_that_all_can_be_open) {
+  for (const std::uint64_t capacity : {1ULL << 30, 1ULL << 40, 32ULL << 40}) {
+    const std::string path = directory_ / std::to_string(capacity);
+    std::filesystem::create_directory(path);
+    const std::uint64_t end = HeapLayout(capacity).end;
+    create_heap_data(path, HeapBacking::sparse, end)->write("x", 1, end - 1);
+    EXPECT_EQ(open_heap_data(path, "/data", true)->size_bytes(), end);
+    for (const auto& entry : std::filesystem::directory_iterator(path + "/data")) {
+      if (entry.path().filename().string().starts_with("segment-")) {
+        EXPECT_LE(end / entry.file_size(), 2048U);
+        std::filesystem::resize_file(entry.path(), 4096);
+      }
+    }
+    EXPECT_TRUE(says(refusal<StoreError>([&] { open_heap_data(path, "/data", true); }), "truncated"));
+  }
 }
 
 TEST_F(HeapDirectory, a_snapshot_without_a_path_is_refused) {
