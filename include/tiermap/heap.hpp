@@ -25,8 +25,8 @@ namespace tiermap {
 /// What a heap's data is kept in.
 enum class HeapBacking : std::uint8_t {
   file,  ///< One sparse file.
-  /// A sparse store's directory: files of 256 MiB, or larger ones, so that there are 2048 at most; each is made when it is
-  /// first written to. Where the file system does not let one file be as large as the heap.
+  /// A sparse store's directory: files of 256 MiB, or larger ones, so that there are 2048 at most; each is made when it
+  /// is first written to. Where the file system does not let one file be as large as the heap.
   sparse,
 };
 
@@ -78,8 +78,8 @@ class Heap {
   static Heap open_read_only(const std::string& path, const HeapOptions& options = {});
   /// open() if a heap is there, else create().
   static Heap open_or_create(const std::string& path, const HeapOptions& options = {});
-  /// Removes a heap, or what is left of one that was made only in part. False if there is nothing at `path`, or an empty
-  /// directory, which stays. Refused for a heap that is open and for a directory that holds anything else.
+  /// Removes a heap, or what is left of one that was made only in part. False if there is nothing at `path`, or an
+  /// empty directory, which stays. Refused for a heap that is open and for a directory that holds anything else.
   static bool remove(const std::string& path);
   /// Whether the heap was closed properly, or is a snapshot. If not, one with checkpoints is opened at its last one,
   /// and one without is refused. Throws StoreError if it cannot be told: open for writing, damaged, no heap.

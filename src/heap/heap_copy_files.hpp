@@ -15,8 +15,8 @@ namespace tiermap {
 class HeapCopyFiles {
  public:
   /// Makes a heap's directory at `to` and copies the data of the heap at `from`, holes as holes, by reference where the
-  /// file system can. `copied` as for copy_sparse_file(). Throws StoreError; nothing stays behind then, nor if it is not
-  /// finished.
+  /// file system can. `copied` as for copy_sparse_file(). Throws StoreError; nothing stays behind then, nor if it is
+  /// not finished.
   HeapCopyFiles(const std::string& from, const std::string& to, const std::function<void(std::uint64_t)>& copied = {});
 
   /// For what is to differ in the copy.

@@ -81,8 +81,8 @@ class HeapImplementation {
   void save_state(HeapState state);
   void make_durable();
   void take_back_closed();
-  /// checkpoint(), and `copy` of the state that this has made, which the base holds meanwhile. `copied` is what it has to
-  /// call when others may go on: without checkpoints not before.
+  /// checkpoint(), and `copy` of the state that this has made, which the base holds meanwhile. `copied` is what it has
+  /// to call when others may go on: without checkpoints not before.
   void save_and_copy(const std::function<void(const std::function<void()>& copied)>& copy,
                      const std::function<void()>& checkpointed);
   void call_back(const std::function<void()>& checkpointed);
