@@ -79,7 +79,7 @@ class Heap {
   /// open() if a heap is there, else create().
   static Heap open_or_create(const std::string& path, const HeapOptions& options = {});
   /// Removes a heap, or what is left of one that was made only in part. False if there is nothing at `path`, or an
-  /// empty directory, which stays. Refused for a heap that is open and for a directory that holds anything else.
+  /// empty directory, which stays. Refused for a heap that is open, and for a directory that holds anything else.
   static bool remove(const std::string& path);
   /// Whether the heap was closed properly, or is a snapshot. If not, one with checkpoints is opened at its last one,
   /// and one without is refused. Throws StoreError if it cannot be told: open for writing, damaged, no heap.
@@ -104,8 +104,8 @@ class Heap {
   void checkpoint();
 
   /// checkpoint(), and a copy of that state as a heap of its own at `path`, which must not exist: by reflink where the
-  /// file system can, else of what is not a hole. `checkpointed` is called in between: from then on other threads may go
-  /// on changing it; without checkpoints only after this returns. It must not save or close the heap, which is an
+  /// file system can, else of what is not a hole. `checkpointed` is called in between: from then on other threads may
+  /// go on changing it; without checkpoints only after this returns. It must not save or close the heap, which is an
   /// OptionError (EDEADLK). Throws StoreError, and what `checkpointed` throws; then nothing stays at `path`.
   void snapshot(const std::string& path, const std::function<void()>& checkpointed = {});
 
