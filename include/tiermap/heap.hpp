@@ -24,8 +24,10 @@ namespace tiermap {
 
 /// What a heap's data is kept in.
 enum class HeapBacking : std::uint8_t {
-  file,    ///< One sparse file.
-  sparse,  ///< A sparse store's directory: files of 256 MiB, each made when it is first written to.
+  file,  ///< One sparse file.
+  /// A sparse store's directory: files of 256 MiB, or larger ones, so that there are 2048 at most; each is made when it
+  /// is first written to. Where the file system does not let one file be as large as the heap.
+  sparse,
 };
 
 struct HeapOptions {
@@ -76,8 +78,8 @@ class Heap {
   static Heap open_read_only(const std::string& path, const HeapOptions& options = {});
   /// open() if a heap is there, else create().
   static Heap open_or_create(const std::string& path, const HeapOptions& options = {});
-  /// Removes a heap, or what is left of one that was made only in part. False if there is nothing at `path`. Refused
-  /// for a heap that is open and for a directory that holds anything else.
+  /// Removes a heap, or what is left of one that was made only in part. False if there is nothing at `path`, or an
+  /// empty directory, which stays. Refused for a heap that is open, and for a directory that holds anything else.
   static bool remove(const std::string& path);
   /// Whether the heap was closed properly, or is a snapshot. If not, one with checkpoints is opened at its last one,
   /// and one without is refused. Throws StoreError if it cannot be told: open for writing, damaged, no heap.
@@ -102,14 +104,15 @@ class Heap {
   void checkpoint();
 
   /// checkpoint(), and a copy of that state as a heap of its own at `path`, which must not exist: by reflink where the
-  /// file system can, else of what is not a hole. `checkpointed` is called in between, and must not save the heap: from
-  /// then on other threads may go on changing it; without checkpoints only after this returns. Throws StoreError, and
-  /// then nothing stays at `path`.
+  /// file system can, else of what is not a hole. `checkpointed` is called in between: from then on other threads may
+  /// go on changing it; without checkpoints only after this returns. It must not save or close the heap, which is an
+  /// OptionError (EDEADLK). Throws StoreError, and what `checkpointed` throws; then nothing stays at `path`.
   void snapshot(const std::string& path, const std::function<void()>& checkpointed = {});
 
   /// The same, into an earlier snapshot of this heap at `path`: both are read, and only blocks of 4 KiB that differ are
   /// written. Returns their bytes. Throws StoreError and leaves it as it is if it is no snapshot of this heap, was
-  /// changed since, or is open; if it cannot be written, nothing stays at `path`. A crash meanwhile leaves something
+  /// changed since, or is open; if it cannot be written, nothing stays at `path`. What `checkpointed` throws goes
+  /// through: the snapshot is then as it was, or, without checkpoints, up to date. A crash meanwhile leaves something
   /// that is refused as a heap and can be removed: who needs one at any time keeps two and updates them in turn.
   std::uint64_t update_snapshot(const std::string& path, const std::function<void()>& checkpointed = {});
 

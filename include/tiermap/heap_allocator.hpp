@@ -15,7 +15,7 @@ class Heap;
 /// Heap::deallocate() do; OptionError if no heap is open there, or only for reading.
 void* allocate_in_heap(const void* base, std::size_t bytes, std::size_t alignment);
 void deallocate_in_heap(const void* base, void* block);
-/// The base of a heap.
+/// The base of a heap. Of one that is closed it is a place where no heap is ever open.
 const void* base_of(const Heap& heap) noexcept;
 
 /// A stateful allocator: copies of it, also those inside containers in the heap, allocate in the heap it was made for,

@@ -42,7 +42,7 @@ class HeapFallbackAllocator {
   template <typename Other>
   HeapFallbackAllocator(const HeapFallbackAllocator<Other>& other) noexcept : base_(other.base()) {}
 
-  /// Throws std::bad_alloc when there is no room; of a heap that is a HeapFullError.
+  /// Throws std::bad_alloc when there is no room; of a heap that is a HeapFullError, and OptionError for a closed one.
   pointer allocate(size_type count) {
     if (count > max_size()) {
       throw std::bad_array_new_length();

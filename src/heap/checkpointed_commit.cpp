@@ -5,6 +5,7 @@
 
 #include "heap/block_transfer.hpp"
 #include "heap/checkpointed_store.hpp"
+#include "heap/data_ranges.hpp"
 #include "store/file_open.hpp"
 #include "tiermap/error.hpp"
 
@@ -13,6 +14,30 @@ namespace {
 
 /// A free tail of the journal shorter than this, or than what is before it, is kept for the next commit.
 constexpr std::uint64_t least_cut_slots = 16384;
+
+/// Blocks that are to be zeros, and are holes in the base, need not be made so nor be remembered: a few bytes of an
+/// index can say it of all of a heap.
+std::vector<JournalEntry> without_holes(const std::vector<JournalEntry>& entries, const Store& base) {
+  constexpr std::uint64_t block_bytes = CheckpointedStore::block_bytes;
+  std::vector<JournalEntry> left;
+  for (const JournalEntry& entry : entries) {
+    if (!entry.zeros()) {
+      left.push_back(entry);
+      continue;
+    }
+    const std::uint64_t end = std::min((entry.block + entry.count) * block_bytes, base.size_bytes());
+    for (std::uint64_t at = entry.block * block_bytes; at < end;) {
+      const DataRange data = first_data(base, at, end);
+      const std::uint64_t first = data.begin / block_bytes;
+      const std::uint64_t last = (data.end + block_bytes - 1) / block_bytes;
+      if (data.begin < data.end) {
+        left.push_back({first, no_slot, static_cast<std::uint32_t>(last - first), 0});
+      }
+      at = std::max(data.end, last * block_bytes);
+    }
+  }
+  return left;
+}
 
 }  // namespace
 
@@ -38,7 +63,9 @@ int CheckpointedStore::commit() {
       return result;
     }
     seal();
-    return finish();
+    const int result = finish();
+    leave_open_ = leave_open_ && result != 0;
+    return result;
   } catch (const std::bad_alloc&) {
     return -ENOMEM;
   }
@@ -138,10 +165,41 @@ int CheckpointedStore::apply() {
   return result;
 }
 
+/// What the base is to be as long as.
+std::uint64_t CheckpointedStore::recorded_size(std::uint64_t needed_bytes) const {
+  const std::uint64_t recorded = journal_.record().size_bytes;
+  if (needed_bytes != 0 && recorded != needed_bytes && recorded != base_->size_bytes()) {
+    throw StoreError(EINVAL, journal_.name() + " is damaged: its commit record speaks of " + std::to_string(recorded) +
+                                 " bytes of data, and the heap has " + std::to_string(needed_bytes) +
+                                 ": restore heap and journal from a snapshot");
+  }
+  return recorded;
+}
+
+/// What the journal has of the last commit, checked.
+void CheckpointedStore::load_commit(Commit& commit) {
+  commit.record = journal_.record();
+  commit.stage = Stage::recorded;
+  commit.entries = journal_.load_index(commit.index_slots);
+  // Holes past every end say nothing, and could be long.
+  const std::uint64_t end = std::max(base_->size_bytes(), commit.record.size_bytes) / block_bytes + 1;
+  std::erase_if(commit.entries, [end](const JournalEntry& entry) { return entry.block >= end; });
+  commit.entries = without_holes(commit.entries, *base_);
+  journal_.verify(commit.entries);
+  if (!changes_.adopt(commit.entries, commit.index_slots)) {
+    throw StoreError(EINVAL, journal_.name() +
+                                 " is damaged: its index names a slot twice: restore heap and journal "
+                                 "from a snapshot");
+  }
+  last_slots_ = slots_of(commit);
+}
+
 void CheckpointedStore::recover() {
   const CommitRecord& record = journal_.record();
   committed_size_ = record.size_bytes;
-  was_left_open_ = record.state == CommitState::opened;
+  // One that is closed says that its last commit was applied.
+  was_left_open_ = record.state != CommitState::applied;
+  leave_open_ = was_left_open_;
   if (record.state != CommitState::committed) {
     if (base_->size_bytes() != record.size_bytes) {
       throw StoreError(EINVAL, base_->name() + " has " + std::to_string(base_->size_bytes()) +
@@ -154,23 +212,7 @@ void CheckpointedStore::recover() {
     return;
   }
   Commit commit;
-  commit.record = record;
-  commit.stage = Stage::recorded;
-  commit.entries = journal_.load_index(commit.index_slots);
-  // Holes past every end say nothing, and could be long.
-  const std::uint64_t end = std::max(base_->size_bytes(), record.size_bytes) / block_bytes + 1;
-  std::erase_if(commit.entries, [end](const JournalEntry& entry) { return entry.block >= end; });
-  if (!commit.entries.empty() && commit.entries.back().zeros()) {
-    JournalEntry& last = commit.entries.back();
-    last.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(last.count, end - last.block));
-  }
-  journal_.verify(commit.entries);
-  if (!changes_.adopt(commit.entries, commit.index_slots)) {
-    throw StoreError(EINVAL, journal_.name() +
-                                 " is damaged: its index names a slot twice: restore heap and journal "
-                                 "from a snapshot");
-  }
-  last_slots_ = slots_of(commit);
+  load_commit(commit);
   if (!writable_) {
     return;
   }
@@ -202,7 +244,7 @@ int CheckpointedStore::note(CommitState state) {
 
 void CheckpointedStore::close_journal() noexcept {
   try {
-    if (!under_way_ && note(CommitState::applied) == 0) {
+    if (!under_way_ && note(leave_open_ ? CommitState::opened : CommitState::applied) == 0) {
       journal_.cut(0);  // With what was not committed.
     }
   } catch (...) {  // The next opening does it.

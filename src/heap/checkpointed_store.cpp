@@ -30,12 +30,12 @@ std::uint64_t reach_for(std::uint64_t bytes, const std::string& name) {
 }  // namespace
 
 CheckpointedStore::CheckpointedStore(std::shared_ptr<Store> base, std::shared_ptr<Store> journal,
-                                     std::uint64_t identity, bool writable)
+                                     std::uint64_t identity, bool writable, std::uint64_t needed_bytes)
     : base_(std::move(base)),
       writable_(writable),
       journal_(std::move(journal), identity, base_->size_bytes(), writable),
       alignment_(std::max(base_->direct_alignment(), journal_.direct_alignment())),
-      size_(journal_.record().size_bytes),
+      size_(recorded_size(needed_bytes)),
       changes_(reach_for(std::max(base_->size_bytes(), journal_.record().size_bytes), base_->name()),
                journal_.record().generation + 1) {
   if (writable && !base_->writable()) {

@@ -51,9 +51,10 @@ class CheckpointedStore final : public Store {
   /// Opens `base` in the state of the last commit: one that was cut short is finished, what was not committed is
   /// dropped. `journal` may be an empty file (of a base that nothing was written to through another journal). Both
   /// belong to this object until it is destroyed; `identity` tells heaps apart. Read-only, neither is written: what is
-  /// committed and not yet applied is read from the journal. Throws StoreError.
+  /// committed and not yet applied is read from the journal. Unless `needed_bytes` is 0, a commit that would give the
+  /// base another size is refused: a journal may come from anywhere. Throws StoreError.
   CheckpointedStore(std::shared_ptr<Store> base, std::shared_ptr<Store> journal, std::uint64_t identity,
-                    bool writable = true);
+                    bool writable = true, std::uint64_t needed_bytes = 0);
   /// Drops what was not committed, and notes that nothing is left to recover.
   ~CheckpointedStore() override;
   CheckpointedStore(const CheckpointedStore&) = delete;
@@ -84,6 +85,9 @@ class CheckpointedStore final : public Store {
 
   /// Whether the process that wrote it last ended without destroying its store: what it had not committed is lost.
   bool was_left_open() const noexcept { return was_left_open_; }
+  /// What the next one is told of this. Without a call: that it was closed, if anything was committed; else as this one
+  /// was told.
+  void leave_open(bool open) noexcept { leave_open_ = open; }
 
   /// How many commits there have been since the heap was made.
   std::uint64_t generation() const;
@@ -130,6 +134,8 @@ class CheckpointedStore final : public Store {
 
   // checkpointed_commit.cpp; under commit_mutex_, but for those of the constructor and destructor.
   static std::vector<std::uint32_t> slots_of(const Commit& commit);
+  std::uint64_t recorded_size(std::uint64_t needed_bytes) const;
+  void load_commit(Commit& commit);
   void recover();
   void seal();
   int finish();
@@ -142,6 +148,7 @@ class CheckpointedStore final : public Store {
   const std::shared_ptr<Store> base_;
   const bool writable_;
   bool was_left_open_ = false;
+  std::atomic<bool> leave_open_{false};
   Journal journal_;
   const std::uint32_t alignment_;
   std::atomic<std::uint64_t> size_;

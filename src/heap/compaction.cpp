@@ -126,7 +126,7 @@ HeapCompaction compact_heap(const std::string& path, const HeapProgress& progres
     const HeapLayout layout(superblock.capacity_bytes);
     if (files.journal->size_bytes() != 0) {
       // Opening it finishes what a crash left, and closing it empties the journal.
-      const CheckpointedStore finished(files.data, files.journal, superblock.identity);
+      const CheckpointedStore finished(files.data, files.journal, superblock.identity, true, layout.end);
     }
     const HeapStateBlock state = read_state(data, layout, path);
     require_saved(state, path);

@@ -5,27 +5,47 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <thread>
 #include <utility>
 
 #include "store/file_open.hpp"
+#include "tiermap/error.hpp"
 
 namespace tiermap {
 namespace {
+
+constexpr std::chrono::milliseconds between_looks{1};
 
 FileDescriptor open_to_lock(const std::string& path) {
   return FileDescriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
-}  // namespace
-
-DirectoryLock::DirectoryLock(const std::string& path) : DirectoryLock(open_to_lock(path)) {
-  if (!directory_.valid()) {
-    throw_file_error(errno, "heap " + path, "cannot be opened");
-  }
-  lock();
+bool are_one(const struct stat& one, const struct stat& other) noexcept {
+  return one.st_ino == other.st_ino && one.st_dev == other.st_dev;
 }
 
-DirectoryLock DirectoryLock::making(const std::string& path) {
+}  // namespace
+
+std::optional<DirectoryLock> DirectoryLock::existing(const std::string& path, std::chrono::milliseconds wait) {
+  const Deadline deadline = std::chrono::steady_clock::now() + wait;
+  while (true) {
+    DirectoryLock found(open_to_lock(path));
+    if (!found.directory_.valid()) {
+      if (errno == ENOENT || errno == ENOTDIR) {
+        return std::nullopt;
+      }
+      throw_file_error(errno, "heap " + path, "cannot be opened");
+    }
+    found.lock(path, deadline);
+    // Who removed a heap meanwhile has taken this directory away, and another may be there.
+    if (found.is_at(path)) {
+      return found;
+    }
+  }
+}
+
+DirectoryLock DirectoryLock::making(const std::string& path, std::chrono::milliseconds wait) {
+  const Deadline deadline = std::chrono::steady_clock::now() + wait;
   while (true) {
     if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) {
       throw_file_error(errno, "heap " + path, "cannot be made");
@@ -35,7 +55,7 @@ DirectoryLock DirectoryLock::making(const std::string& path) {
       throw_file_error(errno == ENOTDIR ? EEXIST : errno, "heap " + path, "cannot be made");
     }
     if (made.directory_.valid()) {
-      made.lock();
+      made.lock(path, deadline);
     }
     // Who made it in vain, or removed a heap, may have taken it away before it was locked.
     if (made.is_at(path)) {
@@ -52,16 +72,27 @@ DirectoryLock::~DirectoryLock() {
 }
 
 // Where a file system locks no directories, the journal's lock has to do: it comes a moment after the journal.
-void DirectoryLock::lock() const noexcept {
-  while (::flock(directory_.get(), LOCK_EX) != 0 && errno == EINTR) {
+void DirectoryLock::lock(const std::string& path, Deadline deadline) const {
+  while (::flock(directory_.get(), LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR)) {
+    if (std::chrono::steady_clock::now() >= deadline) {
+      throw StoreError(EBUSY, "heap " + path +
+                                  " is in use: somebody has its directory locked, to make or remove a heap or for "
+                                  "something else: wait until that is done, or stop it");
+    }
+    std::this_thread::sleep_for(between_looks);
   }
 }
 
 bool DirectoryLock::is_at(const std::string& path) const noexcept {
   struct stat own = {};
   struct stat named = {};
-  return ::fstat(directory_.get(), &own) == 0 && ::stat(path.c_str(), &named) == 0 && own.st_ino == named.st_ino &&
-         own.st_dev == named.st_dev;
+  return ::fstat(directory_.get(), &own) == 0 && ::stat(path.c_str(), &named) == 0 && are_one(own, named);
+}
+
+bool DirectoryLock::is_of(int directory) const noexcept {
+  struct stat own = {};
+  struct stat other = {};
+  return ::fstat(directory_.get(), &own) == 0 && ::fstat(directory, &other) == 0 && are_one(own, other);
 }
 
 }  // namespace tiermap

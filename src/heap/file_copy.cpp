@@ -13,6 +13,7 @@
 
 #include "store/file_descriptor.hpp"
 #include "store/file_open.hpp"
+#include "tiermap/error.hpp"
 
 namespace tiermap {
 namespace {
@@ -86,10 +87,13 @@ int copy_data(int from, int to, off_t size, const Copied& told) {
 }  // namespace
 
 void copy_sparse_file(const std::string& from, const std::string& to, const Copied& copied) {
-  const FileDescriptor source(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
+  const FileDescriptor source(::open(from.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status = {};
   if (!source.valid() || ::fstat(source.get(), &status) != 0) {
     throw_file_error(errno, from, "cannot be opened to be copied");
+  }
+  if (!S_ISREG(status.st_mode)) {
+    throw StoreError(EINVAL, from + " is not a regular file, and is not copied: take it away");
   }
   const FileDescriptor target(::open(to.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!target.valid()) {

@@ -7,10 +7,19 @@
 #include "heap/block_check.hpp"
 #include "heap/heap_directory.hpp"
 #include "heap/heap_implementation.hpp"
+#include "heap/heap_removal.hpp"
 #include "heap/open_heaps.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
+namespace {
+
+constexpr int most_attempts_to_open = 20;
+
+/// Not null, which is how a HeapFallbackAllocator says that it means the program's own memory.
+constexpr char base_of_closed_heaps = 0;
+
+}  // namespace
 
 Heap::Heap(std::unique_ptr<HeapImplementation> implementation) noexcept : implementation_(std::move(implementation)) {}
 Heap::Heap(Heap&&) noexcept = default;
@@ -30,30 +39,22 @@ Heap Heap::open_read_only(const std::string& path, const HeapOptions& options) {
 }
 
 Heap Heap::open_or_create(const std::string& path, const HeapOptions& options) {
-  const HeapPresence presence = heap_presence(path);
-  if (presence == HeapPresence::nothing || presence == HeapPresence::empty_directory) {
+  for (int attempt = 1;; ++attempt) {
+    const HeapPresence presence = heap_presence(path);
+    const bool missing = presence == HeapPresence::nothing || presence == HeapPresence::empty_directory;
     try {
-      return create(path, options);
+      return missing ? create(path, options) : open(path, options);
     } catch (const StoreError& error) {
-      if (error.code().value() != EEXIST) {  // Somebody else has made it, or something else, by now.
+      // Somebody else may have made it by now, or removed it.
+      if (error.code().value() != (missing ? EEXIST : ENOENT) || attempt == most_attempts_to_open) {
         throw;
       }
     }
   }
-  return open(path, options);
 }
 
 bool Heap::remove(const std::string& path) {
-  switch (heap_presence(path)) {
-    case HeapPresence::nothing:
-      return false;
-    case HeapPresence::heap:
-    case HeapPresence::in_part:
-      remove_heap_files(path);
-      return true;
-    default:
-      throw StoreError(EINVAL, path + " is not a heap, and is left as it is: check the path");
-  }
+  return remove_heap_files(path);
 }
 
 bool Heap::consistent(const std::string& path) {
@@ -157,7 +158,7 @@ std::byte* Heap::data() const noexcept {
 }
 
 const void* base_of(const Heap& heap) noexcept {
-  return heap.data();
+  return heap.data() != nullptr ? static_cast<const void*>(heap.data()) : &base_of_closed_heaps;
 }
 
 void* allocate_in_heap(const void* base, std::size_t bytes, std::size_t alignment) {

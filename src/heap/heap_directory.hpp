@@ -1,8 +1,7 @@
-// A heap's directory and the files in it: making, opening, locking, copying, removing.
+// A heap's directory and the files in it: making, opening, locking.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -18,7 +17,7 @@ enum class HeapPresence : std::uint8_t {
   nothing,
   empty_directory,
   heap,       ///< Journal and data; what is in them is another question.
-  in_part,    ///< What a creation, a copy or a removal that was cut short left.
+  in_part,    ///< What a creation, a copy or a removal that was cut short left, or one that is under way.
   something,  ///< Anything else.
 };
 HeapPresence heap_presence(const std::string& path);
@@ -33,43 +32,29 @@ struct HeapFiles {
   std::string lasting_path() const;
 };
 
-/// Throws StoreError that names the heap: missing, no heap, in use (EBUSY).
+/// Throws StoreError that names the heap: missing (ENOENT), no heap, in use (EBUSY).
 HeapFiles open_heap_files(const std::string& path, bool writable);
 
-/// Makes directory, journal and empty data of a heap. Throws StoreError; nothing stays behind then.
-HeapFiles create_heap_files(const std::string& path, HeapBacking backing, const HeapLayout& layout);
-
-/// Takes the files of a heap, or of a part of one, and its directory away. Throws StoreError.
-void remove_heap_files(const std::string& path);
-/// The same of what was made in vain: left alone where it fails, as what it is called for has failed already.
-void remove_part(const std::string& path) noexcept;
-
-/// A heap in the making: the data of another, copied. Locked, so that nobody removes it as a part that was left.
-class HeapCopyFiles {
+/// A heap in the making, locked, so that nobody opens it or removes it as a part that was left. All of it is taken away
+/// again, and the lock given up only then, unless it was kept. What is open of it is to be closed by then.
+class HeapInTheMaking {
  public:
-  /// Makes a heap's directory at `to` and copies the data of the heap at `from`, holes as holes, by reference where the
-  /// file system can. `copied` as for copy_sparse_file(). Throws StoreError; nothing stays behind then.
-  HeapCopyFiles(const std::string& from, std::string to, const std::function<void(std::uint64_t)>& copied = {});
-  /// Nothing stays behind, unless it was finished.
-  ~HeapCopyFiles();
-  HeapCopyFiles(const HeapCopyFiles&) = delete;
-  HeapCopyFiles& operator=(const HeapCopyFiles&) = delete;
+  /// Makes its directory and journal. Throws StoreError, EEXIST if anything is there; nothing stays behind then.
+  explicit HeapInTheMaking(std::string path);
+  ~HeapInTheMaking();
+  HeapInTheMaking(const HeapInTheMaking&) = delete;
+  HeapInTheMaking& operator=(const HeapInTheMaking&) = delete;
 
-  /// For what is to differ in the copy.
-  std::shared_ptr<Store> open_data() const;
-  /// Makes it a heap, once its data is closed. Throws StoreError.
-  void finish();
+  /// Makes its empty data, and opens all of it. Throws StoreError.
+  HeapFiles create_files(HeapBacking backing, const HeapLayout& layout) const;
+  const std::string& path() const noexcept { return path_; }
+  /// It is a heap: locked from now on only as long as its files are open.
+  void keep() noexcept { journal_.reset(); }
 
  private:
-  void copy(const std::string& from, const std::function<void(std::uint64_t)>& copied) const;
-
-  const std::string to_;
-  std::shared_ptr<Store> journal_;  ///< Null once it is finished.
+  const std::string path_;
+  std::shared_ptr<Store> journal_;  ///< Null once it is kept.
+  FileDescriptor directory_;
 };
-
-/// Takes the name of a heap from an open copy while it is brought up to date, so that one that was cut short is no
-/// heap; and gives it back. Throw StoreError.
-void begin_update(const std::string& copy);
-void finish_update(const std::string& copy);
 
 }  // namespace tiermap

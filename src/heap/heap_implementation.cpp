@@ -68,15 +68,12 @@ std::unique_ptr<HeapImplementation> HeapImplementation::create(const std::string
   RegionOptions region;
   region.page_size_bytes = options.page_size_bytes;
   const HeapSuperblock superblock{random_identity(), capacity, resolve(region).page_size_bytes};
-  HeapFiles files = create_heap_files(path, options.backing, HeapLayout(capacity));
-  try {
-    write_empty_heap(*files.data, superblock, path);
-    return std::make_unique<HeapImplementation>(path, options, true, std::move(files));
-  } catch (...) {
-    files = {};
-    remove_part(path);
-    throw;
-  }
+  HeapInTheMaking making(path);
+  HeapFiles files = making.create_files(options.backing, HeapLayout(capacity));
+  write_empty_heap(*files.data, superblock, path);
+  auto made = std::make_unique<HeapImplementation>(path, options, true, std::move(files));
+  making.keep();
+  return made;
 }
 
 HeapImplementation::HeapImplementation(std::string path, const HeapOptions& options, bool writable)
@@ -111,16 +108,21 @@ void HeapImplementation::open_store(const HeapOptions& options) {
     return;
   }
   require_journal(files_, superblock_, path_);
-  store_ = files_.data;
   // Without checkpoints too: a journal that was used may have something to finish.
   if (options.checkpoints || files_.journal->size_bytes() != 0) {
-    checkpointed_ = std::make_shared<CheckpointedStore>(files_.data, files_.journal, superblock_.identity);
+    checkpointed_ =
+        std::make_shared<CheckpointedStore>(files_.data, files_.journal, superblock_.identity, true, layout_->end);
   }
   if (options.checkpoints) {
     store_ = checkpointed_;
-  } else {
+    return;
+  }
+  if (checkpointed_ != nullptr) {
+    checkpointed_->leave_open(false);  // The state block will say so.
     checkpointed_.reset();
   }
+  guarded_ = std::make_shared<GuardedStore>(files_.data);
+  store_ = guarded_;
 }
 
 void HeapImplementation::map(const HeapOptions& options) {
@@ -142,7 +144,8 @@ void HeapImplementation::map(const HeapOptions& options) {
   region.advice = options.advice;
   region.page_size_bytes = options.page_size_bytes.value_or(superblock_.page_size_bytes);
   // The kernel maps files, and nothing around them.
-  region_ = cache.map(cache.fault_mode() == FaultMode::kernel ? store_ : mapped_store(), region);
+  const std::shared_ptr<Store> plain = guarded_ != nullptr ? files_.data : store_;
+  region_ = cache.map(cache.fault_mode() == FaultMode::kernel ? plain : mapped_store(), region);
 }
 
 /// Pages that no block was ever in need not be read.
@@ -158,6 +161,9 @@ HeapImplementation::~HeapImplementation() {
   try {
     close();
   } catch (...) {  // Who wants to know calls close().
+    if (checkpointed_ != nullptr) {
+      checkpointed_->leave_open(true);
+    }
   }
   if (data_ != nullptr) {
     remove_open_heap(data_);

@@ -15,9 +15,11 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "heap/allocator.hpp"
 #include "heap/checkpointed_store.hpp"
+#include "heap/guarded_store.hpp"
 #include "heap/heap_directory.hpp"
 #include "heap/heap_layout.hpp"
 #include "heap/object_names.hpp"
@@ -69,6 +71,7 @@ class HeapImplementation {
   void require_own_process() const;
   void require_open() const;
   void require_writable() const;
+  void require_not_in_callback() const;
 
   // Under saving_.
   void save(HeapState state);
@@ -76,9 +79,13 @@ class HeapImplementation {
   void give_back_space();
   void save_names();
   void save_state(HeapState state);
-  /// checkpoint(), and `copy` of the state that this has made, which the base holds meanwhile.
-  void save_and_copy(const std::function<void()>& copy, const std::function<void()>& checkpointed);
-  void copy_to(const std::string& path);
+  void make_durable();
+  void take_back_closed();
+  /// checkpoint(), and `copy` of the state that this has made, which the base holds meanwhile. `copied` is what it has
+  /// to call when others may go on: without checkpoints not before.
+  void save_and_copy(const std::function<void(const std::function<void()>& copied)>& copy,
+                     const std::function<void()>& checkpointed);
+  void call_back(const std::function<void()>& checkpointed);
 
   const std::string path_;
   const bool writable_;
@@ -87,12 +94,14 @@ class HeapImplementation {
   std::uint64_t saved_name_changes_ = 0;
   std::atomic<std::uint64_t> checkpoints_{0};
   std::mutex saving_;
+  std::atomic<std::thread::id> calling_back_{};  ///< The thread that a snapshot's `checkpointed` runs in.
   const pid_t process_;
 
   // Destroyed in the reverse order: what is above serves what is below.
   HeapFiles files_;
   std::shared_ptr<CheckpointedStore> checkpointed_;  ///< Null without checkpoints.
-  std::shared_ptr<Store> store_;                     ///< The same, or the data itself.
+  std::shared_ptr<GuardedStore> guarded_;            ///< Around the data; null with checkpoints and for reading.
+  std::shared_ptr<Store> store_;                     ///< One of these, or the data itself.
   std::unique_ptr<HeapLayout> layout_;
   std::unique_ptr<StoreMetadataArea> metadata_;
   std::unique_ptr<Allocator> allocator_;

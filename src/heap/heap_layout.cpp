@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -22,6 +23,8 @@ constexpr std::uint64_t least_names_bytes = 1 << 20;
 constexpr std::uint64_t data_alignment = 2 << 20;
 constexpr std::uint64_t least_capacity_bytes = 128 << 10;
 constexpr std::uint64_t most_capacity_bytes = 32ULL << 40;
+constexpr std::uint64_t least_page_bytes_of_heaps = 4 << 10;
+constexpr std::uint64_t most_page_bytes_of_heaps = 64 << 20;
 
 template <typename Number>
 void put_native(HeapBlock& block, std::size_t at, Number number) noexcept {
@@ -123,6 +126,12 @@ HeapSuperblock decode_superblock(const HeapBlock& block, const std::string& heap
     refuse_heap(heap,
                 "is damaged: the superblock, at byte 0 of its data, is not what its checksum says: restore it "
                 "from a snapshot");
+  }
+  if (!std::has_single_bit(superblock.page_size_bytes) || superblock.page_size_bytes < least_page_bytes_of_heaps ||
+      superblock.page_size_bytes > most_page_bytes_of_heaps) {
+    refuse_heap(heap, "is damaged: the superblock, at byte 0 of its data, speaks of pages of " +
+                          std::to_string(superblock.page_size_bytes) +
+                          " bytes, which cannot be: restore it from a snapshot");
   }
   return superblock;
 }

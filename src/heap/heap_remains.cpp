@@ -158,29 +158,40 @@ void HeapRemains::read_state() {
 
 void HeapRemains::read_names() {
   const HeapLayout where = layout();
-  std::vector<std::byte> bytes(state_ ? state_->names_bytes
-                                      : std::min(where.names_capacity_bytes, most_guessed_names_bytes));
+  const std::uint64_t wanted =
+      state_ ? state_->names_bytes : std::min(where.names_capacity_bytes, most_guessed_names_bytes);
+  std::vector<std::byte> bytes;
   try {
-    read_bytes(*store_, where.names_offset, bytes);
+    bytes = read_names_area(*store_, where, wanted);
   } catch (const StoreError& error) {
     find(heap_data_file, where.names_offset, error.what(), "no object with a name can be found");
     return;
   }
   take_names(bytes);
-  if (!state_) {
-    return;
+  if (state_) {
+    judge_names(bytes, wanted);
   }
-  const std::uint64_t end = names_.empty() ? 0 : names_.back().byte - where.names_offset;
-  if (heap_checksum(bytes) != state_->names_checksum) {
-    find(heap_data_file, where.names_offset,
+}
+
+void HeapRemains::judge_names(std::span<const std::byte> bytes, std::uint64_t wanted) {
+  const std::uint64_t begin = layout().names_offset;
+  const std::uint64_t end = names_.empty() ? 0 : names_.back().byte - begin;
+  const std::string readable = std::to_string(names_.size()) + " names can be read, and any of them may be wrong";
+  const bool as_saved = bytes.size() == wanted && heap_checksum(bytes) == state_->names_checksum;
+  if (bytes.size() < wanted) {
+    find(heap_data_file, HeapLayout::state_offset,
+         "the state block speaks of " + std::to_string(wanted) + " bytes of names, and there are only " +
+             std::to_string(bytes.size()),
+         "the heap cannot be opened; " + readable);
+  } else if (!as_saved) {
+    find(heap_data_file, begin,
          "the names, " + std::to_string(bytes.size()) + " bytes from here on, are not what their checksum says",
-         "the heap cannot be opened; " + std::to_string(names_.size()) +
-             " names can be read, and any of them may be wrong");
+         "the heap cannot be opened; " + readable);
   } else if (!names_intact_) {
-    find(heap_data_file, where.names_offset + end, "the record of a name here, or the one behind it, cannot be",
+    find(heap_data_file, begin + end, "the record of a name here, or the one behind it, cannot be",
          "the heap cannot be opened");
   }
-  names_intact_ = names_intact_ && heap_checksum(bytes) == state_->names_checksum;
+  names_intact_ = names_intact_ && as_saved;
 }
 
 void HeapRemains::take_names(std::span<const std::byte> bytes) {

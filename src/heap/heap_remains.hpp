@@ -55,6 +55,7 @@ class HeapRemains {
   void read_journal();
   void read_state();
   void read_names();
+  void judge_names(std::span<const std::byte> bytes, std::uint64_t wanted);
   void take_names(std::span<const std::byte> bytes);
 
   const std::string path_;

@@ -1,10 +1,12 @@
 // How an open heap is saved: checkpoints, closing, snapshots.
 #include <cerrno>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "heap/data_ranges.hpp"
 #include "heap/heap_copy.hpp"
+#include "heap/heap_copy_files.hpp"
 #include "heap/heap_implementation.hpp"
 #include "heap/heap_update.hpp"
 #include "heap/open_heaps.hpp"
@@ -88,17 +90,39 @@ void HeapImplementation::save(HeapState state) {
   write_back();
   naming_heap(path_, [&] { allocator_->save(); });
   save_names();
-  const bool direct = checkpointed_ == nullptr;
-  if (direct) {
-    // All else first: the state must not be on the disk before what it speaks for.
-    if (const int result = store_->flush(); result != 0) {
-      throw_file_error(-result, "heap " + path_, "cannot be saved");
-    }
+  if (checkpointed_ == nullptr) {
+    make_durable();  // The state must not be on the disk before what it speaks for.
   }
-  save_state(state);
-  if (const int result = direct ? store_->flush() : checkpointed_->commit(); result != 0) {
+  try {
+    save_state(state);
+    make_durable();
+  } catch (...) {
+    if (state == HeapState::closed) {
+      take_back_closed();
+    }
+    throw;
+  }
+}
+
+void HeapImplementation::make_durable() {
+  if (const int result = checkpointed_ != nullptr ? checkpointed_->commit() : store_->flush(); result != 0) {
     throw_file_error(-result, "heap " + path_, "cannot be saved");
   }
+}
+
+/// That it was closed may be on the disk, and the heap goes on: without checkpoints nothing may change before the disk
+/// says otherwise.
+void HeapImplementation::take_back_closed() {
+  if (guarded_ == nullptr) {
+    return;
+  }
+  HeapStateBlock open = state_;
+  open.state = HeapState::written_directly;
+  ++open.generation;
+  HeapBlock block;
+  encode_state(open, block);
+  guarded_->require_first(HeapLayout::state_offset, block);
+  state_ = open;
 }
 
 void HeapImplementation::begin_writing_directly() {
@@ -112,6 +136,7 @@ void HeapImplementation::begin_writing_directly() {
 void HeapImplementation::checkpoint() {
   require_own_process();
   require_writable();
+  require_not_in_callback();
   const std::lock_guard lock(saving_);
   save(checkpointed_ != nullptr ? HeapState::checkpoint : HeapState::written_directly);
 }
@@ -120,6 +145,7 @@ void HeapImplementation::close() {
   if (data_ == nullptr || in_child()) {
     return;
   }
+  require_not_in_callback();
   const std::lock_guard lock(saving_);
   if (writable_) {
     save(HeapState::closed);
@@ -131,43 +157,72 @@ void HeapImplementation::close() {
   allocator_.reset();
   metadata_.reset();
   store_.reset();
+  guarded_.reset();
   checkpointed_.reset();
+  files_.data.reset();  // Before the journal's lock is given up: whoever has that may have the data too.
   files_ = {};
 }
 
+/// It would wait for itself.
+void HeapImplementation::require_not_in_callback() const {
+  if (calling_back_ == std::this_thread::get_id()) {
+    throw OptionError("heap " + path_ +
+                          " cannot be saved or closed by the function that a snapshot calls: do that once the snapshot "
+                          "has returned",
+                      EDEADLK);
+  }
+}
+
+void HeapImplementation::call_back(const std::function<void()>& checkpointed) {
+  if (!checkpointed) {
+    return;
+  }
+  calling_back_ = std::this_thread::get_id();
+  try {
+    checkpointed();
+  } catch (...) {
+    calling_back_ = std::thread::id();
+    throw;
+  }
+  calling_back_ = std::thread::id();
+}
+
 void HeapImplementation::snapshot(const std::string& path, const std::function<void()>& checkpointed) {
-  save_and_copy([&] { copy_to(path); }, checkpointed);
+  save_and_copy(
+      [&](const std::function<void()>& copied) {
+        HeapCopyFiles copy(files_.lasting_path(), path);
+        write_closed(*copy.open_data(), superblock_, state_);
+        copied();
+        copy.finish();
+      },
+      checkpointed);
 }
 
 std::uint64_t HeapImplementation::update_snapshot(const std::string& path, const std::function<void()>& checkpointed) {
   std::uint64_t written = 0;
-  save_and_copy([&] { written = update_copy(*files_.data, path, superblock_, state_); }, checkpointed);
+  save_and_copy(
+      [&](const std::function<void()>& copied) {
+        written = update_copy(*files_.data, path, superblock_, state_);
+        copied();
+      },
+      checkpointed);
   return written;
 }
 
-void HeapImplementation::save_and_copy(const std::function<void()>& copy, const std::function<void()>& checkpointed) {
+void HeapImplementation::save_and_copy(const std::function<void(const std::function<void()>& copied)>& copy,
+                                       const std::function<void()>& checkpointed) {
   require_own_process();
   require_writable();
+  require_not_in_callback();
   const std::lock_guard lock(saving_);
   save(checkpointed_ != nullptr ? HeapState::checkpoint : HeapState::written_directly);
   if (checkpointed_ == nullptr) {
-    copy();
-    if (checkpointed) {
-      checkpointed();
-    }
+    copy([&] { call_back(checkpointed); });
     return;
   }
   const auto paused = checkpointed_->pause_applying();
-  if (checkpointed) {
-    checkpointed();
-  }
-  copy();
-}
-
-void HeapImplementation::copy_to(const std::string& path) {
-  HeapCopyFiles copy(files_.lasting_path(), path);
-  write_closed(*copy.open_data(), superblock_, state_);
-  copy.finish();
+  call_back(checkpointed);
+  copy([] {});
 }
 
 HeapStatistics HeapImplementation::statistics() const {

@@ -8,7 +8,9 @@
 
 #include "heap/data_ranges.hpp"
 #include "heap/heap_copy.hpp"
+#include "heap/heap_copy_files.hpp"
 #include "heap/heap_directory.hpp"
+#include "heap/heap_removal.hpp"
 #include "heap/saved_heap.hpp"
 #include "heap/store_bytes.hpp"
 #include "store/file_open.hpp"
@@ -114,8 +116,8 @@ std::uint64_t update_copy(Store& data, const std::string& copy, const HeapSuperb
     finish_update(copy);
     return written;
   } catch (...) {
-    files = {};  // Its lock would keep us out too.
-    remove_part(copy);
+    files.data.reset();
+    remove_own_files(copy, files.directory.get());
     throw;
   }
 }

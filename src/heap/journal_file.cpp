@@ -44,9 +44,14 @@ std::shared_ptr<Store> open_journal_file(const std::string& path, OpenMode mode)
     FileStore::open(path, mode, 0, options);
     mode = OpenMode::read_write;
   }
-  file->lock = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file->lock.valid()) {
+  // Opening a FIFO would wait for whoever comes to write to it.
+  file->lock = FileDescriptor(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  struct stat locked = {};
+  if (!file->lock.valid() || ::fstat(file->lock.get(), &locked) != 0) {
     throw_file_error(errno, path, "cannot be opened");
+  }
+  if (!S_ISREG(locked.st_mode)) {
+    throw StoreError(EINVAL, path + " is not a regular file, and so not the journal of a heap: check the path");
   }
   if (::flock(file->lock.get(), (writable ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) {
@@ -57,10 +62,8 @@ std::shared_ptr<Store> open_journal_file(const std::string& path, OpenMode mode)
                                 (writable ? ", since one heap takes one writer and no reader beside it" : ""));
   }
   // Who removes a heap holds the lock meanwhile: what was opened before that and locked after it is no heap's any more.
-  struct stat locked = {};
   struct stat named = {};
-  if (::fstat(file->lock.get(), &locked) != 0 || ::stat(path.c_str(), &named) != 0 || locked.st_ino != named.st_ino ||
-      locked.st_dev != named.st_dev) {
+  if (::stat(path.c_str(), &named) != 0 || locked.st_ino != named.st_ino || locked.st_dev != named.st_dev) {
     throw StoreError(EBUSY, heap + " was removed while it was opened: try again");
   }
   file->store = FileStore::open(path, mode, 0, options);

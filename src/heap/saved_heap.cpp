@@ -1,12 +1,20 @@
 #include "heap/saved_heap.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <span>
 
 #include "heap/allocator.hpp"
+#include "heap/data_ranges.hpp"
 #include "heap/store_bytes.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
+namespace {
+
+constexpr std::uint64_t names_read_at_once = 1 << 20;
+
+}  // namespace
 
 HeapSuperblock read_superblock(Store& data, const std::string& path) {
   HeapBlock block;
@@ -35,10 +43,28 @@ void require_saved(const HeapStateBlock& state, const std::string& path) {
   }
 }
 
+std::vector<std::byte> read_names_area(Store& store, const HeapLayout& layout, std::uint64_t wanted_bytes) {
+  std::vector<std::byte> bytes;
+  while (bytes.size() < wanted_bytes) {
+    const std::uint64_t begin = layout.names_offset + bytes.size();
+    const std::uint64_t piece = std::min(names_read_at_once, wanted_bytes - bytes.size());
+    if (piece == names_read_at_once && first_data(store, begin, begin + piece).begin == begin + piece) {
+      break;
+    }
+    bytes.resize(bytes.size() + piece);
+    read_bytes(store, begin, std::span(bytes).last(piece));
+  }
+  return bytes;
+}
+
 std::unique_ptr<ObjectNames> read_names(Store& store, const HeapLayout& layout, const HeapStateBlock& state,
                                         const std::string& path) {
-  std::vector<std::byte> bytes(state.names_bytes);
-  read_bytes(store, layout.names_offset, bytes);
+  const std::vector<std::byte> bytes = read_names_area(store, layout, state.names_bytes);
+  if (bytes.size() < state.names_bytes) {
+    throw StoreError(EINVAL, "heap " + path + " is damaged: its state block, at byte 4096 of its data, speaks of " +
+                                 std::to_string(state.names_bytes) + " bytes of names, and there are only " +
+                                 std::to_string(bytes.size()) + ": restore it from a snapshot");
+  }
   if (heap_checksum(bytes) != state.names_checksum) {
     throw StoreError(EINVAL, "heap " + path + " is damaged: its names, at byte " + std::to_string(layout.names_offset) +
                                  " of its data, are not what their checksum says: restore it from a snapshot");
@@ -63,7 +89,8 @@ SavedData saved_data(const HeapFiles& files, const HeapSuperblock& superblock, c
   if (files.journal->size_bytes() == 0) {
     return {files.data, nullptr, false};
   }
-  const auto journal = std::make_shared<CheckpointedStore>(files.data, files.journal, superblock.identity, false);
+  const auto journal = std::make_shared<CheckpointedStore>(files.data, files.journal, superblock.identity, false,
+                                                           HeapLayout(superblock.capacity_bytes).end);
   if (journal->journal_bytes_in_use() == 0) {
     return {files.data, nullptr, journal->was_left_open()};
   }

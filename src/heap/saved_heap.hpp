@@ -20,6 +20,9 @@ HeapSuperblock read_superblock(Store& data, const std::string& path);
 HeapStateBlock read_state(Store& store, const HeapLayout& layout, const std::string& path);
 /// EUCLEAN for a heap that was written without checkpoints and not closed.
 void require_saved(const HeapStateBlock& state, const std::string& path);
+/// So many bytes of the names area, or fewer: it ends before the first whole MiB in which nothing was ever written, so
+/// that a number that cannot be takes no memory.
+std::vector<std::byte> read_names_area(Store& store, const HeapLayout& layout, std::uint64_t wanted_bytes);
 std::unique_ptr<ObjectNames> read_names(Store& store, const HeapLayout& layout, const HeapStateBlock& state,
                                         const std::string& path);
 

@@ -42,6 +42,17 @@ class HeapAllocators : public HeapTest {
   std::unique_ptr<Heap> heap_ = std::make_unique<Heap>(Heap::create(path_, small()));
 };
 
+TEST_F(HeapAllocators, of_a_closed_heap_take_no_other_memory) {
+  heap_->close();
+  const HeapAllocator<int> in_heap(*heap_);
+  HeapFallbackAllocator<int> either(*heap_);
+  EXPECT_NE(either.base(), nullptr);
+  EXPECT_THROW(HeapAllocator<int>(in_heap).allocate(1), OptionError);
+  EXPECT_TRUE(says(refusal<OptionError>([&] { either.allocate(1); }), "no heap is open"));
+  EXPECT_TRUE(says(refusal<OptionError>([&] { HeapFallbackAllocator<int>(in_heap).allocate(1); }), "no heap is open"));
+  EXPECT_THROW(Either<int>(3, 1, *heap_), OptionError);
+}
+
 TEST_F(HeapAllocators, standard_scoped_adaptors_tell_all_depths_of_the_heap) {
   auto& table = *heap_->construct<Table>("table")();
   for (std::size_t i = 0; i < 20; ++i) {

@@ -1,0 +1,41 @@
+#include "heap/heap_entries.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "store/file_descriptor.hpp"
+#include "store/file_open.hpp"
+
+namespace tiermap {
+
+bool is_there(const std::string& path) {
+  struct stat status = {};
+  return ::lstat(path.c_str(), &status) == 0;
+}
+
+bool is_directory(const std::string& path) {
+  struct stat status = {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+void make_durable(const std::string& path) {
+  const FileDescriptor entry(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (entry.valid() && ::fsync(entry.get()) != 0 && errno == EIO) {
+    throw_file_error(EIO, path, "cannot be made durable");
+  }
+}
+
+std::string parent_of(const std::string& path) {
+  std::filesystem::path normal = std::filesystem::path(path).lexically_normal();
+  if (!normal.has_filename()) {  // A slash at the end.
+    normal = normal.parent_path();
+  }
+  const std::string parent = normal.parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+}  // namespace tiermap

@@ -1,0 +1,163 @@
+// A heap is made, opened and removed while others do the same at that path: nobody's heap is removed that he has open,
+// and nobody waits for ever.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <chrono>
+#include <thread>
+
+#include "heap/directory_lock.hpp"
+#include "heap/heap_data.hpp"
+#include "heap/heap_directory.hpp"
+#include "heap/heap_fixture.hpp"
+
+namespace tiermap {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// Long enough for a thread to come to where it waits.
+constexpr milliseconds a_moment{50};
+
+class HeapDirectory : public HeapTest {
+ protected:
+  static FileDescriptor locked(const std::string& directory) {
+    FileDescriptor descriptor(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    EXPECT_EQ(::flock(descriptor.get(), LOCK_EX | LOCK_NB), 0);
+    return descriptor;
+  }
+
+  template <typename Call>
+  static int error_of(Call&& call) {
+    try {
+      call();
+    } catch (const StoreError& error) {
+      return error.code().value();
+    }
+    return 0;
+  }
+};
+
+TEST_F(HeapDirectory, removing_waits_for_the_directory_that_is_there_now) {
+  Heap::create(path_, small()).close();
+  FileDescriptor first = locked(path_);
+  int error = 0;
+  std::thread remover([&] { error = error_of([&] { Heap::remove(path_); }); });
+  std::this_thread::sleep_for(a_moment);
+  // While it waits another heap takes that one's place, and is not yet whole.
+  std::filesystem::rename(path_, directory_ / "elsewhere");
+  std::filesystem::create_directory(path_);
+  FileDescriptor second = locked(path_);
+  write_file(path_ + "/data", std::string(8192, '\0'));
+  first = FileDescriptor();
+  std::this_thread::sleep_for(a_moment);
+  EXPECT_TRUE(std::filesystem::exists(path_ + "/data"));
+  write_file(path_ + "/journal", "");
+  const FileDescriptor journal(::open((path_ + "/journal").c_str(), O_RDONLY | O_CLOEXEC));
+  EXPECT_EQ(::flock(journal.get(), LOCK_EX | LOCK_NB), 0);
+  second = FileDescriptor();
+  remover.join();
+  EXPECT_EQ(error, EBUSY);
+  EXPECT_TRUE(std::filesystem::exists(path_ + "/data"));
+}
+
+TEST_F(HeapDirectory, what_was_made_in_vain_takes_nobody_elses_heap_away) {
+  {
+    const HeapInTheMaking making(path_);
+    EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::remove(path_); }), "in use"));
+    EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::open(path_, small()); }), "in use"));
+    EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::create(path_, small()); }), "in use"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path_));
+  {
+    const HeapInTheMaking making(path_);
+    std::filesystem::rename(path_, directory_ / "elsewhere");
+    Heap::create(path_, small()).construct<int>("answer")(42);
+  }
+  EXPECT_EQ(*Heap::open(path_, small()).find<int>("answer"), 42);
+}
+
+TEST_F(HeapDirectory, one_that_fails_to_open_what_it_made_has_it_locked_until_it_is_gone) {
+  HeapOptions impossible = small();
+  impossible.budget_bytes = 1;  // Noticed after the files were made.
+  EXPECT_THROW(Heap::create(path_, impossible), Error);
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(HeapDirectory, an_opener_waits_for_who_removes_or_begins_a_heap) {
+  std::filesystem::create_directory(path_);
+  FileDescriptor removing = locked(path_);
+  write_file(path_ + "/journal", "");
+  std::string text;
+  std::thread opener([&] { text = refusal<StoreError>([&] { Heap::open(path_, small()); }); });
+  std::thread maker([&] { EXPECT_NO_THROW(Heap::open_or_create(path_, small()).close()); });
+  std::this_thread::sleep_for(a_moment);
+  std::filesystem::remove_all(path_);
+  removing = FileDescriptor();
+  opener.join();
+  maker.join();
+  EXPECT_TRUE(says(text, "missing") || says(text, "empty directory") || says(text, "in use")) << text;
+  EXPECT_TRUE(Heap::consistent(path_));
+}
+
+TEST_F(HeapDirectory, an_empty_directory_is_no_heap_and_stays) {
+  std::filesystem::create_directory(path_);
+  EXPECT_FALSE(Heap::remove(path_));
+  EXPECT_EQ(error_of([&] { Heap::open(path_, small()); }), ENOENT);
+  EXPECT_NO_THROW(Heap::open_or_create(path_, small()));
+}
+
+TEST_F(HeapDirectory, a_locked_directory_is_not_waited_for_for_ever) {
+  std::filesystem::create_directory(path_);
+  const FileDescriptor held = locked(path_);
+  const auto text = refusal<StoreError>([&] { DirectoryLock::existing(path_, milliseconds(20)); });
+  EXPECT_TRUE(says(text, path_ + " is in use"));
+  EXPECT_TRUE(says(refusal<StoreError>([&] { DirectoryLock::making(path_, milliseconds(20)); }), "is in use"));
+  EXPECT_FALSE(DirectoryLock::existing(directory_ / "none").has_value());
+}
+
+TEST_F(HeapDirectory, a_heap_opens_though_somebody_has_its_directory_locked) {
+  Heap::create(path_, small()).close();
+  const FileDescriptor held = locked(path_);
+  EXPECT_NO_THROW(Heap::open(path_, small()));
+  EXPECT_TRUE(Heap::consistent(path_));
+}
+
+TEST_F(HeapDirectory, a_fifo_is_no_journal) {
+  std::filesystem::create_directory(path_);
+  ASSERT_EQ(::mkfifo((path_ + "/journal").c_str(), 0600), 0);
+  EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::open(path_, small()); }), "not a regular file"));
+  EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::create(path_, small()); }), "not a regular file"));
+  EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::remove(path_); }), "left as it is"));
+  write_file(path_ + "/data", "");
+  EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::open_or_create(path_, small()); }), "not a regular file"));
+  EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::check(path_); }), "not a regular file"));
+}
+
+TEST_F(HeapDirectory, segments_grow_with_the_heap_so_that_all_can_be_open) {
+  for (const std::uint64_t capacity : {1ULL << 30, 1ULL << 40, 32ULL << 40}) {
+    const std::string path = directory_ / std::to_string(capacity);
+    std::filesystem::create_directory(path);
+    const std::uint64_t end = HeapLayout(capacity).end;
+    create_heap_data(path, HeapBacking::sparse, end)->write("x", 1, end - 1);
+    EXPECT_EQ(open_heap_data(path, "/data", true)->size_bytes(), end);
+    for (const auto& entry : std::filesystem::directory_iterator(path + "/data")) {
+      if (entry.path().filename().string().starts_with("segment-")) {
+        EXPECT_LE(end / entry.file_size(), 2048U);
+        std::filesystem::resize_file(entry.path(), 4096);
+      }
+    }
+    EXPECT_TRUE(says(refusal<StoreError>([&] { open_heap_data(path, "/data", true); }), "truncated"));
+  }
+}
+
+TEST_F(HeapDirectory, a_snapshot_without_a_path_is_refused) {
+  Heap heap = Heap::create(path_, small());
+  EXPECT_TRUE(says(refusal<StoreError>([&] { heap.snapshot(""); }), "empty"));
+  EXPECT_TRUE(says(refusal<StoreError>([&] { heap.update_snapshot(""); }), "missing"));
+}
+
+}  // namespace
+}  // namespace tiermap
