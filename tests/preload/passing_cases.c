@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/sendfile.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -346,6 +347,33 @@ static void small_stack(void) {
   check("written", written_by_handler == 100000 && stored[1000000] == 'h');
 }
 
+/* What a call on the file is told lies in a mapping of the same file, in pages that it changes. */
+static void arguments_in_the_mapping(void) {
+  int descriptor = make_file();
+  unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  char elsewhere[2][10] = {"aaaaaaaaa", "bbbbbbbbb"};
+  struct iovec* vectors = (struct iovec*)memory;
+  vectors[0] = (struct iovec){elsewhere[0], 10};
+  vectors[1] = (struct iovec){elsewhere[1], 10};
+  lseek(descriptor, 200, SEEK_SET);
+  check("writev", writev(descriptor, vectors, 2) == 20 && memory[200] == 'a' && memory[210] == 'b');
+  check("pwritev", pwritev(descriptor, vectors, 2, 300) == 20 && memory[310] == 'b');
+  loff_t* offsets = (loff_t*)(memory + 8192);
+  offsets[0] = 300;
+  offsets[1] = 8192 + 400;
+  check("copy_file_range", copy_file_range(descriptor, offsets, descriptor, offsets + 1, 20, 0) == 20 &&
+                               offsets[0] == 320 && offsets[1] == 8612 && memory[8602] == 'b');
+  off_t* from = (off_t*)(memory + 16384);
+  *from = 300;
+  lseek(descriptor, 16384 + 100, SEEK_SET);
+  check("sendfile", sendfile(descriptor, descriptor, from, 20) == 20 && *from == 320 && memory[16484] == 'a');
+  char* path = (char*)memory + 32768;
+  strcpy(path, file_path());
+  check("truncate", truncate(path, file_bytes / 2) == 0);
+  int again = open(path, O_RDWR | O_TRUNC);
+  check("open", again >= 0 && lseek(again, 0, SEEK_END) == 0);
+}
+
 const struct test_case passing_cases[] = {
     {"printed", printed},
     {"temporary_file", temporary_file},
@@ -366,5 +394,6 @@ const struct test_case passing_cases[] = {
     {"locked_parts", locked_parts},
     {"cancelled_in_msync", cancelled_in_msync},
     {"small_stack", small_stack},
+    {"arguments_in_the_mapping", arguments_in_the_mapping},
     {NULL, NULL},
 };

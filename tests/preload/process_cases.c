@@ -4,7 +4,9 @@
 #undef NDEBUG
 
 #include <assert.h>
+#include <linux/close_range.h>
 #include <pthread.h>
+#include <sched.h>
 #include <spawn.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
@@ -233,16 +235,29 @@ static void exec_fails(void) {
   check("goes on", system(command) == 0);
 }
 
+/* A thread that gets a table of descriptors of its own maps as before. */
+static void own_table(int how) {
+  int descriptor = make_file();
+  unsigned char* first = map_file(descriptor, file_bytes, PROT_READ, MAP_SHARED, 0);
+  check("before", first[70000] == known_byte(70000));
+  check("own", how == 0 ? unshare(CLONE_FILES) == 0 : close_range(60, ~0U, CLOSE_RANGE_UNSHARE) == 0);
+  unsigned char* second = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  second[70000] = 'o';
+  unsigned char byte = 0;
+  check("after", first[70000] == 'o' && checksum(first, file_bytes) == checksum(second, file_bytes) &&
+                     msync(second, file_bytes, MS_SYNC) == 0 && pread(descriptor, &byte, 1, 70000) == 1 && byte == 'o');
+  munmap(first, file_bytes);
+  munmap(second, file_bytes);
+}
+
+static void own_tables(void) {
+  own_table(0);
+  own_table(1);
+}
+
 const struct test_case process_cases[] = {
-    {"fork_reads", fork_reads},
-    {"fork_writes", fork_writes},
-    {"spawn", spawn},
-    {"exec_keeps", exec_keeps},
-    {"exit_keeps", exit_keeps},
-    {"close_everything", close_everything},
-    {"threads", threads},
-    {"fork_then_map", fork_then_map},
-    {"assertion_keeps", assertion_keeps},
-    {"exec_fails", exec_fails},
-    {NULL, NULL},
+    {"fork_reads", fork_reads}, {"fork_writes", fork_writes},     {"spawn", spawn},
+    {"exec_keeps", exec_keeps}, {"exit_keeps", exit_keeps},       {"close_everything", close_everything},
+    {"threads", threads},       {"fork_then_map", fork_then_map}, {"assertion_keeps", assertion_keeps},
+    {"exec_fails", exec_fails}, {"own_tables", own_tables},       {NULL, NULL},
 };

@@ -238,6 +238,22 @@ TEST_F(ServedRunTest, ReportsAndGoesOnInChildren) {
   EXPECT_NE(on_standard_error.errors.find("1 mappings served"), std::string::npos);
 }
 
+// Each mapping takes two; further ones are the kernel's.
+TEST_F(ServedRunTest, HalfOfTheDescriptorsAreTheProgramsOwn) {
+  const std::string report = report_of_python(R"(
+import mmap, os, resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (120, 120))
+mapped = []
+for number in range(30):
+    with open(f"file{number}", "w+b") as file:
+        file.truncate(2 << 20)
+        mapped.append(mmap.mmap(file.fileno(), 0))
+        mapped[-1][5] = 7
+free = [os.open("/dev/null", os.O_RDONLY) for _ in range(30)]
+)");
+  EXPECT_NE(report.find("half of the descriptors that the program may have are in use"), std::string::npos) << report;
+}
+
 // An exec() that fails ends nothing: the report comes at the end, and has what was done since.
 TEST_F(ServedRunTest, ReportsAfterAnExecThatFailed) {
   const std::string report = report_of_python(R"(

@@ -1,6 +1,7 @@
 // Opening, closing and locking files.
 #include <errno.h>
 #include <linux/close_range.h>
+#include <sched.h>
 #include <stdarg.h>
 
 #include "preload/program_memory.hpp"
@@ -19,10 +20,7 @@ namespace {
 
 /// Opening with O_TRUNC changes the file that is there.
 template <typename Call>
-int open_file(int directory, const char* path, int flags, Call call) {
-  if ((flags & O_TRUNC) == 0 || served_mappings() == nullptr) {
-    return call();
-  }
+int truncate_by_opening(int directory, const char* path, Call call) {
   const auto lowest = static_cast<int>(::syscall(SYS_openat, directory, path, O_PATH | O_CLOEXEC));
   if (lowest < 0) {
     return call();
@@ -44,11 +42,17 @@ int open_file(int directory, const char* path, int flags, Call call) {
   return result;
 }
 
+int open_now(int directory, const char* path, int flags, mode_t mode) {
+  return next_calls().openat == nullptr ? static_cast<int>(::syscall(SYS_openat, directory, path, flags, mode))
+                                        : next_calls().openat(directory, path, flags, mode);
+}
+
 int open_at(int directory, const char* path, int flags, mode_t mode) {
-  return open_file(directory, path, flags, [&] {
-    return next_calls().openat == nullptr ? static_cast<int>(::syscall(SYS_openat, directory, path, flags, mode))
-                                          : next_calls().openat(directory, path, flags, mode);
-  });
+  if ((flags & O_TRUNC) == 0 || served_mappings() == nullptr) {
+    return open_now(directory, path, flags, mode);
+  }
+  const tiermap::preload::KeptPath kept(path);
+  return truncate_by_opening(directory, kept.get(), [&] { return open_now(directory, kept.get(), flags, mode); });
 }
 
 bool takes_mode(int flags) noexcept {
@@ -65,7 +69,19 @@ Mappings* owner_of(int descriptor) noexcept {
   return mappings != nullptr && mappings->own_descriptors().owns(descriptor) ? mappings : nullptr;
 }
 
+/// The engine's threads have the table of descriptors that this thread had so far.
+void before_own_table() noexcept {
+  if (Mappings* mappings = mappings_for_caller(); mappings != nullptr && mappings->owned_by_caller()) {
+    constexpr const char* reason = "a thread has descriptors of its own";
+    mappings->serve_nothing_more(reason);
+    mappings->give_back_all(reason);
+  }
+}
+
 int close_range_but_own(unsigned first, unsigned last, int flags) noexcept {
+  if ((static_cast<unsigned>(flags) & CLOSE_RANGE_UNSHARE) != 0) {
+    before_own_table();
+  }
   Mappings* served = served_mappings();
   if (served != nullptr && served->has_locks() && (static_cast<unsigned>(flags) & CLOSE_RANGE_CLOEXEC) == 0) {
     static_cast<void>(served->write_back_all());
@@ -221,6 +237,12 @@ TIERMAP_EXPORTED int close(int descriptor) {
   }
   errno = error;
   return result;
+}
+TIERMAP_EXPORTED int unshare(int flags) noexcept {
+  if ((flags & CLONE_FILES) != 0) {
+    before_own_table();
+  }
+  return static_cast<int>(::syscall(SYS_unshare, flags));
 }
 TIERMAP_EXPORTED int close_range(unsigned first, unsigned last, int flags) noexcept {
   return close_range_but_own(first, last, flags);

@@ -63,7 +63,7 @@ off_t offset_at(const off64_t* place) noexcept {
 struct Buffers {
   std::uint64_t bytes = 0;
   bool possible = true;  ///< All of them lie where a program may have memory at all.
-  bool served = false;   ///< Some of them lie in served memory.
+  bool served = false;   ///< Some of them, or the list of them, lie in served memory.
 
   void add(iovec vector) noexcept {
     constexpr std::uintptr_t end_of_addresses = std::uintptr_t{1} << 47U;
@@ -126,6 +126,7 @@ ssize_t write_buffers(int descriptor, const iovec* vectors, int count, off_t off
   }
   pthread_testcancel();  // What follows is not cancelled, as it holds locks.
   Buffers buffers;
+  buffers.served = served_mappings()->served().overlap(vectors, static_cast<std::size_t>(count) * sizeof(iovec));
   if (!for_each_vector(vectors, count, [&](iovec vector) { buffers.add(vector); })) {
     return call(vectors, count, offset);
   }
@@ -297,19 +298,59 @@ TIERMAP_EXPORTED ssize_t pwritev64v2(int descriptor, const iovec* vectors, int c
 
 // --- From file to file.
 
+namespace {
+
+/// An offset that the program keeps somewhere, for a call that must not look there: it may lie in memory that is held
+/// while the call runs.
+class KeptOffset {
+ public:
+  explicit KeptOffset(off64_t* place) noexcept : place_(place) {
+    if (place != nullptr && served_mappings() != nullptr) {
+      copy_ = value_at(place);
+    }
+  }
+  off64_t* get() noexcept { return copy_.has_value() ? &*copy_ : place_; }
+  /// What the call has made of it.
+  void put_back() const noexcept {
+    if (copy_.has_value()) {
+      *place_ = *copy_;
+    }
+  }
+
+ private:
+  off64_t* const place_;
+  std::optional<off64_t> copy_;
+};
+
+}  // namespace
+
 TIERMAP_EXPORTED ssize_t copy_file_range(int in, off64_t* in_offset, int out, off64_t* out_offset, size_t bytes,
                                          unsigned flags) {
   if (!before_read(in, offset_at(in_offset), bytes)) {
     return -1;
   }
-  return around_change(out, offset_at(out_offset), bytes,
-                       [&] { return next_calls().copy_file_range(in, in_offset, out, out_offset, bytes, flags); });
+  KeptOffset from(in_offset);
+  KeptOffset to(out_offset);
+  const ssize_t result = around_change(out, offset_at(out_offset), bytes, [&] {
+    return next_calls().copy_file_range(in, from.get(), out, to.get(), bytes, flags);
+  });
+  if (result > 0) {
+    from.put_back();
+    to.put_back();
+  }
+  return result;
 }
 TIERMAP_EXPORTED ssize_t sendfile(int out, int in, off_t* offset, size_t bytes) noexcept {
   if (!before_read(in, offset_at(offset), bytes)) {
     return -1;
   }
-  return around_change(out, -1, bytes, [&] { return next_calls().sendfile(out, in, offset, bytes); });
+  KeptOffset from(offset);
+  const ssize_t result =
+      around_change(out, -1, bytes, [&] { return next_calls().sendfile(out, in, from.get(), bytes); });
+  if (result > 0) {
+    from.put_back();
+  }
+  return result;
 }
 TIERMAP_EXPORTED ssize_t sendfile64(int out, int in, off64_t* offset, size_t bytes) noexcept
     __attribute__((alias("sendfile")));
@@ -345,10 +386,11 @@ TIERMAP_EXPORTED int ftruncate(int descriptor, off_t length) noexcept {
 }
 TIERMAP_EXPORTED int ftruncate64(int descriptor, off_t length) noexcept __attribute__((alias("ftruncate")));
 TIERMAP_EXPORTED int truncate(const char* path, off_t length) noexcept {
-  const auto call = [&] { return static_cast<int>(::syscall(SYS_truncate, path, length)); };
   if (served_mappings() == nullptr) {
-    return call();
+    return static_cast<int>(::syscall(SYS_truncate, path, length));
   }
+  const tiermap::preload::KeptPath kept(path);
+  const auto call = [&] { return static_cast<int>(::syscall(SYS_truncate, kept.get(), length)); };
   const auto descriptor = static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path, O_PATH | O_CLOEXEC));
   if (descriptor < 0) {
     return call();

@@ -2,11 +2,13 @@
 #include "preload/mappings.hpp"
 
 #include <linux/magic.h>
+#include <sys/resource.h>
 #include <sys/statfs.h>
 
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <climits>
 #include <new>
 
 #include "config/resolve.hpp"
@@ -76,6 +78,13 @@ bool kernel_would_map(const MapRequest& request) noexcept {
   void* const tried = kernel::map(nullptr, request.length, request.protection,
                                   request.flags & ~MAP_FIXED & ~MAP_POPULATE, request.descriptor, request.offset);
   return tried != MAP_FAILED && kernel::unmap(tried, request.length) == 0;
+}
+
+/// The program keeps at least the other half.
+int most_descriptors() noexcept {
+  rlimit limit = {};
+  const bool bounded = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max < INT_MAX;
+  return bounded ? static_cast<int>(limit.rlim_max / 2) : INT_MAX;
 }
 
 int access_mode(int descriptor) noexcept {
@@ -350,6 +359,9 @@ std::unique_ptr<Mapping> Mappings::make_mapping(const MapRequest& request, const
   options.page_size_bytes = page_bytes;
   options.offset = static_cast<std::uint64_t>(request.offset);
   mapping->store = std::make_shared<MappedFileStore>(request.descriptor, path, store_writes, options.offset);
+  if (std::max(mapping->store->descriptor(), mapping->store->direct_descriptor()) > most_descriptors()) {
+    throw Error(EMFILE, "half of the descriptors that the program may have are in use");
+  }
   mapping->store->set_page_bytes(page_bytes);
   page_bytes_ = page_bytes;
   std::shared_ptr<Store> store = mapping->store;

@@ -181,3 +181,10 @@ TIERMAP_EXPORTED ssize_t sendmsg(int descriptor, const msghdr* message, int flag
   }
   return next(descriptor, message, flags);
 }
+TIERMAP_EXPORTED int sendmmsg(int descriptor, mmsghdr* messages, unsigned count, int flags) {
+  static const auto next = reinterpret_cast<decltype(&::sendmmsg)>(::dlsym(RTLD_NEXT, "sendmmsg"));
+  for (unsigned index = 0; (flags & MSG_ZEROCOPY) != 0 && messages != nullptr && index < count; ++index) {
+    give_back_sent(messages[index].msg_hdr.msg_iov, messages[index].msg_hdr.msg_iovlen);
+  }
+  return next(descriptor, messages, count, flags);
+}

@@ -55,4 +55,11 @@ ssize_t copy_from_program(const void* source, std::size_t bytes, void* target) n
   return static_cast<ssize_t>(done);
 }
 
+KeptPath::KeptPath(const char* path) noexcept : path_(path) {
+  const ssize_t copied = copy_from_program(path, copy_.size(), copy_.data());
+  if (copied > 0 && std::memchr(copy_.data(), '\0', static_cast<std::size_t>(copied)) != nullptr) {
+    path_ = copy_.data();
+  }
+}
+
 }  // namespace tiermap::preload

@@ -26,6 +26,18 @@ std::optional<T> value_at(const T* address) noexcept {
                                                                                           : std::nullopt;
 }
 
+/// A path that the program names, for a call that must not look there: it may lie in memory that is held while the call
+/// runs. What is bad about it is for the kernel to refuse.
+class KeptPath {
+ public:
+  explicit KeptPath(const char* path) noexcept;
+  const char* get() const noexcept { return path_; }
+
+ private:
+  const char* path_;
+  std::array<char, PATH_MAX> copy_;
+};
+
 /// Calls `visit` for each of a call's vectors, in order. False, after some of them or none, if they or how many there
 /// are is what the kernel refuses. Takes no memory: calls that write may be made by a signal handler.
 template <typename Visit>

@@ -13,21 +13,35 @@ using tiermap::preload::mappings_for_caller;
 
 namespace {
 
-void note(Mappings& mappings, int descriptor, int change) {
-  const int saved = errno;
-  struct stat status = {};
-  if (descriptor >= 0 && tiermap::preload::kernel::status(descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
-      mappings.owned_by_caller()) {
-    const auto mode = static_cast<int>(::syscall(SYS_fcntl, descriptor, F_GETFL));
-    mappings.note_stream(FileIdentity::of(status), (mode & O_ACCMODE) != O_RDONLY, change);
+/// The regular file behind a stream, if there is one; errno stays.
+struct StreamFile {
+  FileIdentity file;
+  bool writes = false;
+  bool known = false;
+
+  explicit StreamFile(FILE* stream) noexcept {
+    const int saved = errno;
+    const int descriptor = stream == nullptr ? -1 : ::fileno(stream);
+    struct stat status = {};
+    if (descriptor >= 0 && tiermap::preload::kernel::status(descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
+      file = FileIdentity::of(status);
+      writes = (static_cast<int>(::syscall(SYS_fcntl, descriptor, F_GETFL)) & O_ACCMODE) != O_RDONLY;
+      known = true;
+    }
+    errno = saved;
   }
-  errno = saved;
-}
+  void note(Mappings& mappings, int change) const {
+    const int saved = errno;
+    if (known && mappings.owned_by_caller()) {
+      mappings.note_stream(file, writes, change);
+    }
+    errno = saved;
+  }
+};
 
 FILE* opened(FILE* stream) {
-  Mappings* mappings = mappings_for_caller();
-  if (mappings != nullptr && stream != nullptr) {
-    note(*mappings, ::fileno(stream), 1);
+  if (Mappings* mappings = mappings_for_caller(); mappings != nullptr && stream != nullptr) {
+    StreamFile(stream).note(*mappings, 1);
   }
   return stream;
 }
@@ -51,10 +65,14 @@ void before_opening(const char* path, const char* mode) {
 /// A stream that ends: its last bytes are written by the C library before this returns.
 template <typename Call>
 auto around_end(FILE* stream, Call call) {
-  if (Mappings* mappings = mappings_for_caller(); mappings != nullptr && stream != nullptr) {
-    note(*mappings, ::fileno(stream), -1);
+  Mappings* mappings = mappings_for_caller();
+  if (mappings == nullptr) {
+    return call();
   }
-  return call();
+  const StreamFile ending(stream);
+  const auto result = call();
+  ending.note(*mappings, -1);
+  return result;
 }
 
 }  // namespace
