@@ -1,6 +1,8 @@
 """Bad input: one line that names the value and the remedy, and nothing left behind."""
 
+import gc
 import os
+import pickle
 
 import numpy as np
 import pytest
@@ -18,6 +20,45 @@ def test_writing_to_a_read_only_array_is_a_value_error(numbers):
     with pytest.raises(ValueError):
         array.flags.writeable = True
     assert np.array_equal(array, numbers[1])
+
+
+def test_a_reader_of_what_is_written_stays_one(numbers):
+    path, values = numbers
+    writer = tiermap.map(path, np.int64, mode="r+")
+    reader = tiermap.map(path, np.int64)
+    assert reader._mapping is writer._mapping
+    sent = pickle.loads(pickle.dumps(reader))
+    for view in (reader, reader[5:], np.asarray(reader), reader.view(np.ndarray)[::2], sent):
+        with pytest.raises(ValueError):
+            view.flags.writeable = True
+        with pytest.raises(ValueError):
+            view[0] = 1
+        assert memoryview(view).readonly
+        assert tiermap.stats(view)["budget_bytes"] > 0
+    writer[7] = -7
+    assert reader[7] == -7
+    del writer, view, sent
+    gc.collect()
+    assert np.array_equal(reader[8:], values[8:])
+
+
+@pytest.mark.parametrize("value", [10**30, 1 << 64, 1 << 63, -10**30])
+@pytest.mark.parametrize("name", ["budget", "read_ahead", "page_size", "offset"])
+def test_numbers_of_any_size_are_answered_in_one_line(numbers, name, value):
+    with pytest.raises(ValueError, match=f"{name.replace('_', ' ')} {value} .*: (give|choose)") as caught:
+        tiermap.map(numbers[0], **{name: value})
+    assert "\n" not in str(caught.value)
+
+
+def test_numbers_of_a_cache_of_any_size_are_answered_in_one_line():
+    cache = tiermap.Cache("1MiB")
+    with pytest.raises(ValueError, match=f"budget {10**30} .*give at most"):
+        cache.budget = 10**30
+    for value in (10**30, 1 << 32, -1):
+        with pytest.raises(ValueError, match=f"fillers {value} is out of range: give 0 to"):
+            tiermap.Cache("1MiB", fillers=value)
+    with pytest.raises(TypeError, match="fillers 1.5 is no whole number: give"):
+        tiermap.Cache("1MiB", fillers=1.5)
 
 
 def test_w_onto_what_exists_is_refused_unless_asked(numbers):

@@ -1,6 +1,7 @@
 """tiermap.map(): the bytes that come are those of the store, whatever it is."""
 
 import gc
+import pickle
 
 import numpy as np
 import pytest
@@ -167,6 +168,72 @@ def test_arrays_without_elements(tmp_path):
     assert tiermap.map(tmp_path / "none.npy").shape == (0, 5)
     np.save(tmp_path / "one.npy", np.float64(7))
     assert tiermap.map(tmp_path / "one.npy")[()] == 7
+
+
+def made_empty(kind, folder):
+    """An array of no elements, of each kind there is."""
+    if kind == "view":
+        return tiermap.map(folder / "some.npy", "f4", (10, 64), mode="w", budget="1MiB")[5:5]
+    array = tiermap.map(folder / "none.npy", "f4", (64, 0) if kind == "rows of nothing" else (0, 64), mode="w")
+    return tiermap.map(folder / "none.npy") if kind == "read-only" else array[:] if kind == "view of none" else array
+
+
+@pytest.mark.parametrize("kind", ["made", "read-only", "view", "view of none", "rows of nothing"])
+def test_operations_on_no_elements_do_nothing(tmp_path, kind):
+    empty = made_empty(kind, tmp_path)
+    for array in (empty, np.asarray(empty)):
+        tiermap.sync(array)
+        tiermap.sync(array, progress=lambda done, total: pytest.fail("nothing to tell"))
+        tiermap.flush(array)
+        tiermap.drop(array)
+        tiermap.advise(array, "random")
+        with pytest.raises(ValueError, match="often"):
+            tiermap.advise(array, "often")
+        started = tiermap.prefetch(array, wait=True)
+        assert started.wait() == 0 and started.done
+        with tiermap.pin(array) as held:
+            tiermap.unpin(held)
+        assert tiermap.stats(array)["read_bytes"] == 0 and "read_faults" in str(tiermap.stats(array))
+        assert list(tiermap.blocks(array)) == [] == list(tiermap.blocks(array, cache=False))
+    for call in (empty.sync, empty.flush, empty.drop, empty.prefetch, empty.pin, empty.stats,
+                 lambda: empty.advise("will_need")):
+        call()
+    with pytest.raises(TypeError, match="not mapped"):
+        tiermap.sync(np.zeros((0, 64)))
+
+
+@pytest.mark.parametrize("kind", ["made", "read-only", "view", "view of none", "rows of nothing"])
+def test_arrays_without_elements_know_where_they_are_from(tmp_path, kind):
+    empty = made_empty(kind, tmp_path)
+    name = "some.npy" if kind == "view" else "none.npy"
+    for view in (empty, empty[:], empty.T, empty.reshape(0, 7), empty.view("u1"), empty[::-1]):
+        assert type(view) is tiermap.Array and view.size == 0
+        assert view.filename == str(tmp_path / name) and view.offset == 128
+        assert view.mode == ("r" if kind == "read-only" else "w+")
+        assert view.flags.writeable == (kind != "read-only")
+    if kind == "read-only":
+        with pytest.raises(ValueError):
+            empty.flags.writeable = True
+    for result in (empty + 1, np.sqrt(empty), empty.sum(axis=0), empty.copy(), empty[empty > 0], empty.sum(axis=1)):
+        assert type(result) is np.ndarray
+    if kind != "read-only":
+        empty += 1
+        empty[:] = 3
+    assert np.array_equal(pickle.loads(pickle.dumps(empty)), empty)
+
+
+def test_empty_views_keep_the_memory_and_are_pickled(numbers):
+    array = tiermap.map(numbers[0], np.int64, budget="1MiB")
+    cache = array._mapping.cache
+    for view in (array[5:5], array[len(array):], array[::-1][len(array):], array[:0]):
+        sent = pickle.loads(pickle.dumps(view))
+        assert type(sent) is tiermap.Array and sent.shape == (0,) and sent._mapping is array._mapping
+    del array, sent
+    gc.collect()
+    assert len(cache.mappings) == 1 and view.stats()["budget_bytes"] == MIB
+    del view
+    gc.collect()
+    assert cache.mappings == []
 
 
 def test_buffers_of_read_and_write_calls_may_be_mapped(tmp_path, numbers):

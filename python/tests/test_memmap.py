@@ -30,7 +30,9 @@ def twins(tmp_path):
     dict(dtype=np.int32, mode="r", shape=(10, 20)), dict(dtype=np.int32, mode="r", shape=(10, 20), order="F"),
     dict(dtype=np.int16, mode="readwrite"), dict(dtype=np.int16, mode="readonly"),
     dict(dtype=np.int8, mode="copyonwrite"),
-    dict(dtype=np.uint8, mode="r", offset=13, shape=(3, 7)),
+    dict(dtype=np.uint8, mode="r", offset=13, shape=(3, 7)), dict(dtype=None), dict(dtype=None, mode="r", shape=7),
+    *(dict(dtype=np.int32, mode="r", shape=(10, 20), order=order) for order in ("A", "K", "f", "c", "a", "k", None)),
+    dict(mode="r", shape=0), dict(mode="r+", shape=(0, 5)), dict(mode="c", offset=24000),
 ])
 def test_reads_as_numpy_does(twins, arguments):
     theirs, ours = (kind(path, **arguments) for kind, path in zip(KINDS, twins))
@@ -43,7 +45,7 @@ def test_reads_as_numpy_does(twins, arguments):
 
 @pytest.mark.parametrize("arguments", [
     dict(mode="x"), dict(mode="w+"), dict(dtype=np.dtype("V7")), dict(dtype=np.int32, mode="r", shape=10**6),
-    dict(dtype=np.int32, mode="r", offset=1, shape=None),
+    dict(dtype=np.int32, mode="r", offset=1, shape=None), dict(mode="r", order="X"),
 ])
 def test_refuses_what_numpy_refuses(twins, arguments):
     for kind, path in zip(KINDS, twins):
@@ -82,6 +84,55 @@ def test_an_open_file_may_be_given(twins):
     with open(twins[1], "r+b") as file:
         array = tiermap.memmap(file, dtype=np.int32)
         assert array.filename == str(twins[1]) and array[5] == known(6)[5]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("opened, mode", [("rb", "r+"), ("rb", "w+"), ("r", "r+"), ("ab", "r"), ("ab", "r+"),
+                                          ("ab", "c"), ("ab", "w+")])
+def test_an_open_file_is_mapped_for_what_it_is_open_for(twins, kind, opened, mode):
+    before = twins[0].read_bytes()
+    with open(twins[0], opened) as file:
+        with pytest.raises(PermissionError) as caught:
+            kind(file, dtype=np.int32, mode=mode, shape=10)
+    assert "\n" not in str(caught.value) and twins[0].read_bytes() == before
+
+
+def test_open_files_are_changed_as_numpy_changes_them(twins):
+    for shape in (100, 10000):
+        for kind, path in zip(KINDS, twins):
+            with open(path, "r+b") as file:
+                array = kind(file, dtype=np.int32, mode="w+", shape=shape)
+            assert array.mode == "w+"
+            array[5] = -1
+            del array
+            gc.collect()
+        assert twins[0].read_bytes() == twins[1].read_bytes()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("arguments", [dict(mode="r"), dict(mode="c"), dict(mode="r", shape=0)])
+def test_an_empty_file_cannot_be_read(tmp_path, kind, arguments):
+    path = tmp_path / "empty.bin"
+    path.touch()
+    with pytest.raises(ValueError, match="empty"):
+        kind(path, **arguments)
+
+
+def test_an_empty_file_can_be_written(tmp_path):
+    path = tmp_path / "empty.bin"
+    path.touch()
+    assert tiermap.memmap(path, mode="r+").shape == (0,)
+    tiermap.memmap(path, mode="r+", shape=5)[:] = 3
+    gc.collect()
+    assert path.read_bytes() == bytes([3] * 5)
+
+
+@pytest.mark.parametrize("shape", [-1, (-1, 3)])
+@pytest.mark.parametrize("mode", ["r", "r+", "c", "w+"])
+def test_a_length_of_minus_one_is_refused(twins, mode, shape):
+    with pytest.raises(ValueError, match="leave the shape out"):
+        tiermap.memmap(twins[0], dtype=np.int32, mode=mode, shape=shape)
+    assert twins[0].read_bytes() == twins[1].read_bytes()
 
 
 def test_results_and_views_are_of_numpys_kinds(twins):

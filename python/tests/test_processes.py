@@ -62,6 +62,32 @@ def test_a_pickle_opened_elsewhere(rows, program):
     assert ended.output == "Array True False 1048576\n", ended
 
 
+def test_a_small_budget_is_no_hindrance_to_workers_that_write(numbers, program):
+    """Fault mode kernel, in which they write, wants 1 MiB."""
+    second = numbers[0].with_name("second.bin")
+    second.write_bytes(numbers[0].read_bytes())
+    ended = program("""
+        import os, pickle, subprocess, sys
+        import tiermap
+        default = tiermap.map(sys.argv[2], "i8", mode="r+")
+        array = tiermap.map(sys.argv[1], "i8", mode="r+", budget="256KiB")
+        other = tiermap.map(sys.argv[1], "i8", budget="256KiB")
+        child = os.fork()
+        if child == 0:
+            array[3], default[3] = -3, -33
+            array.sync(), default.sync()
+            assert int(array.sum()) == int(other.sum())
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        text = "import pickle, sys; array = pickle.loads(bytes.fromhex(sys.argv[1])); array[4] = -4; array.sync()"
+        for sent in (array, default):
+            subprocess.run([sys.executable, "-c", text, pickle.dumps(sent).hex()], check=True, timeout=60)
+        """, numbers[0], second, TIERMAP_BUFFER_SIZE="256KiB")
+    assert ended.code == 0 and ended.errors == "", ended
+    assert np.fromfile(numbers[0], np.int64)[3:5].tolist() == [-3, -4]
+    assert np.fromfile(second, np.int64)[3:5].tolist() == [-33, -4]
+
+
 def test_what_only_this_process_has_is_sent_by_value(numbers):
     array = tiermap.map(numbers[0], np.int64, mode="c", budget="1MiB")
     array[3] = 5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 import numpy as np
 
@@ -42,14 +42,14 @@ class Array(np.ndarray):
     _origin: Optional[Origin]
 
     def __array_finalize__(self, template: Any) -> None:
-        mapping = getattr(template, "_mapping", None)
-        if mapping is not None and not np.may_share_memory(self, template):
-            mapping = None
-        self._mapping = mapping
-        self._origin = template._origin if mapping is not None else None
+        origin = template._origin if isinstance(template, Array) else None
+        if origin is not None and not is_view(self, template):
+            origin = None
+        self._origin = origin
+        self._mapping = template._mapping if origin is not None else None
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
-        if array is self or getattr(array, "_mapping", None) is not None:
+        if array is self or isinstance(array, Array) and array._origin is not None:
             return array
         plain = array.view(np.ndarray)
         # numpy 1 leaves it to this function to make numbers of arrays without dimensions.
@@ -85,7 +85,9 @@ class Array(np.ndarray):
         if mapping is None or mapping.recipe.private_copy or not mapping.recipe.reopens:
             return self.view(np.ndarray).__reduce_ex__(protocol)
         mapping.sync_range(0, mapping.size)
-        start = _operations.address(self) - mapping.address + mapping.recipe.offset
+        # Where a view of no elements is may be outside.
+        inner = _operations.address(self) - mapping.address if self.size > 0 else 0
+        start = inner + mapping.recipe.offset
         return (from_pickle, (type(self), mapping, start, self.shape, self.strides, self.dtype, self.flags.writeable,
                               self._origin))
 
@@ -144,29 +146,51 @@ class Array(np.ndarray):
 NUMPY_1 = np.lib.NumpyVersion(np.__version__) < "2.0.0"
 
 
+def is_view(array: Any, template: Any) -> bool:
+    """Whether an array that came out of a mapped one has its memory. Of no elements, numpy says that none shares it."""
+    if array.size > 0:
+        return np.may_share_memory(array, template)
+    owner = _operations.owner_of(array)
+    return owner is not None and owner is _operations.owner_of(template)
+
+
 def plain_unless_mapped(result: Any) -> Any:
     """A copy that came out of an Array is no Array."""
-    if isinstance(result, Array) and result._mapping is None:
+    if isinstance(result, Array) and result._origin is None:
         return result.view(np.ndarray)
     return result
 
 
 def attach(kind: type, mapping: Mapping, shape: Tuple[int, ...], dtype: np.dtype, start: int, *, order: str = "C",
-           strides: Optional[Tuple[int, ...]] = None, writable: bool, origin: Optional[Origin]) -> Any:
+           strides: Optional[Tuple[int, ...]] = None, writable: bool, origin: Origin) -> Any:
     """An array of ``kind`` on a mapping whose first element is at byte ``start`` of the store."""
     inner = start - mapping.recipe.offset
-    memory: Any = mapping  # It speaks the buffer protocol, which cannot be said in a stub before Python 3.12.
-    make: Any = np.ndarray.__new__
-    array = make(kind, shape, dtype=dtype, buffer=memory, offset=inner, strides=strides, order=order)
+    array = array_in(mapping, kind, shape, dtype=dtype, offset=inner, strides=strides, order=order, writable=writable)
     array._mapping = mapping
     array._origin = origin
-    if not writable:
-        array.flags.writeable = False
     return array
 
 
+def attach_to_nothing(kind: type, statistics: Dict[str, Any], shape: Tuple[int, ...], dtype: np.dtype, *, order: str,
+                      writable: bool, origin: Origin) -> Any:
+    """An array of ``kind`` that has no elements, and so no mapping."""
+    array = array_in(_operations.Nothing(statistics), kind, shape, dtype=dtype, order=order, writable=writable)
+    array._origin = origin
+    return array
+
+
+def array_in(memory: Any, kind: type, shape: Tuple[int, ...], *, writable: bool, **layout: Any) -> Any:
+    """An array in what speaks the buffer protocol. Without ``writable``, nobody makes it writable."""
+    view = memoryview(memory)
+    if not writable and not view.readonly:
+        # numpy looks through a memoryview to what it is of, but not through an array of one.
+        memory = np.frombuffer(view.toreadonly(), np.uint8)
+    make: Any = np.ndarray.__new__
+    return make(kind, shape, buffer=memory, **layout)
+
+
 def from_pickle(kind: type, mapping: Mapping, start: int, shape: Tuple[int, ...], strides: Tuple[int, ...],
-                dtype: np.dtype, writable: bool, origin: Optional[Origin]) -> Any:
+                dtype: np.dtype, writable: bool, origin: Origin) -> Any:
     """The same view of the same bytes where it arrives."""
     return attach(kind, mapping, shape, dtype, start, strides=strides, writable=writable and mapping.writable,
                   origin=origin)

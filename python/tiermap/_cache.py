@@ -13,7 +13,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
 
 from tiermap import _core
-from tiermap._page_size import GIB, Size, parse_budget
+from tiermap._page_size import GIB, MIB, Size, parse_budget
 from tiermap._statistics import Statistics
 
 if TYPE_CHECKING:
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 #: What the process's own cache takes at most, unless TIERMAP_BUFFER_SIZE or TIERMAP_CONFIG say otherwise.
 DEFAULT_BUDGET = 4 * GIB
+#: Fault mode kernel takes no less.
+LEAST_AMONG_PROCESSES = MIB
+#: Options of a cache that are numbers.
+NUMBERS = ("hot_share", "unmapped_share", "high_watermark", "low_watermark", "fillers", "evictors", "managers", "spin")
 
 _lock = threading.RLock()  # A signal handler may map too.
 _caches: "weakref.WeakSet[Cache]" = weakref.WeakSet()
@@ -193,14 +197,16 @@ class Cache:
         The others write back whole blocks of 4 KiB, and would put back what a neighbour had changed.
         """
         if self._among_processes is None:
-            options = {"budget": self._options["budget"], "name": self._options["name"], "fault_mode": "kernel"}
-            self._among_processes = _core.Cache(**options)
+            said = self._options["budget"]
+            budget = max(self.budget if said is None else said, LEAST_AMONG_PROCESSES)
+            self._among_processes = _core.Cache(budget=budget, name=self._options["name"], fault_mode="kernel")
         return self._among_processes
 
 
 def start(options: Dict[str, Any]) -> _core.Cache:
     """The engine of a cache. Never in fault mode self-serving unless asked for."""
     show_tracebacks_of_bus_errors()
+    check_numbers(options)
     core = _core.Cache(**options)
     if core.fault_mode != "self-serving" or "asked for" in core.fault_mode_reason:
         return core
@@ -210,6 +216,18 @@ def start(options: Dict[str, Any]) -> _core.Cache:
     warnings.warn(f"system calls that are handed pages which are not in memory fail with EFAULT here ({reason}): "
                   "arr.tofile() and the like need a copy", RuntimeWarning, stacklevel=4)
     return _core.Cache(**{**options, "fault_mode": "notify"})
+
+
+def check_numbers(options: Dict[str, Any]) -> None:
+    """What the extension module would refuse in many lines."""
+    for name in NUMBERS:
+        value = options.get(name)
+        if value is None:
+            continue
+        if not hasattr(value, "__index__"):
+            raise TypeError(f"{name} {value!r} is no whole number: give one from 0 on")
+        if not 0 <= value.__index__() < 1 << 32:
+            raise ValueError(f"{name} {value} is out of range: give 0 to {(1 << 32) - 1}")
 
 
 def show_tracebacks_of_bus_errors() -> None:

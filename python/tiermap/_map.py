@@ -7,12 +7,12 @@ import math
 import os
 import sys
 from dataclasses import dataclass, replace
-from typing import Any, Optional, Tuple, Union
+from typing import Any, Dict, Optional, Tuple, Union
 
 import numpy as np
 
 from tiermap import _core, _dask, _finding, _mapping, _npy, _python_store
-from tiermap._array import Array, Origin, attach
+from tiermap._array import Array, Origin, attach, attach_to_nothing
 from tiermap._cache import Cache, default_cache
 from tiermap._location import identity_of, is_npy, key_of, name_of, path_of, reopens, source_of
 from tiermap._mapping import Mapping, Recipe
@@ -155,8 +155,9 @@ def map(where: Any, dtype: Any = None, shape: Any = None, mode: str = "r", budge
 
 def map_as(kind: type, where: Any, dtype: Any, shape: Any, mode: str, budget: Optional[Size],
            page_size: Union[Size, None], *, offset: int, order: str, format: str, cache: Union[Cache, bool, None],
-           read_ahead: Optional[Size], advice: str, overwrite: bool, start: str, extend: bool = False) -> Any:
-    """map() for a class of arrays. ``extend`` lets a file grow to what the shape asks for."""
+           read_ahead: Optional[Size], advice: str, overwrite: bool, start: str, as_numpy: bool = False) -> Any:
+    """map() for a class of arrays. With ``as_numpy``, files grow to what the shape asks for, and empty ones cannot be
+    read."""
     if mode not in MODES:
         raise ValueError(f"mode {mode!r} is unknown: choose r, r+, w, w+ or c")
     mode = MODES[mode]
@@ -182,7 +183,7 @@ def map_as(kind: type, where: Any, dtype: Any, shape: Any, mode: str, budget: Op
         return make(kind, wish, layout_to_make(source, asked, wanted, offset, order, with_header), overwrite, serving,
                     asked_for)
     opened = open_existing(source, mode, page_size, start)
-    layout = layout_of(opened.store, source, asked, wanted, offset, order, with_header, mode, extend)
+    layout = layout_of(opened.store, source, asked, wanted, offset, order, with_header, mode, as_numpy)
     with _finding.finding(source, mode == "r+") as found:
         return array_on(kind, wish, layout, opened, serving, asked_for, found)
 
@@ -212,7 +213,8 @@ def array_on(kind: type, wish: Wish, layout: Layout, opened: Opened, cache: Cach
     """The array that was wished for, on a mapping that there is or a new one."""
     origin = Origin(wish.source, layout.start, wish.mode)
     if layout.bytes == 0:
-        return empty(kind, layout, wish.mode)
+        return attach_to_nothing(kind, zeroed(cache._core.statistics()), layout.shape, layout.dtype,
+                                 order=layout.order, writable=wish.mode != "r", origin=origin)
     mapping = region_for(cache, asked_for, opened, wish, layout, found)
     return attach(kind, mapping, layout.shape, layout.dtype, layout.start, order=layout.order,
                   writable=wish.mode != "r", origin=origin)
@@ -308,9 +310,12 @@ def open_existing(source: Any, mode: str, page_size: Union[Size, None], start: s
 
 
 def layout_of(store: _core.Store, source: Any, dtype: Optional[np.dtype], shape: Optional[Tuple[int, ...]], offset: int,
-              order: str, with_header: bool, mode: str, extend: bool) -> Layout:
+              order: str, with_header: bool, mode: str, as_numpy: bool) -> Layout:
     """What the caller and the store say together; ValueError where they do not agree."""
     name = name_of(source)
+    if as_numpy and mode != "r+" and store.size == 0:
+        raise ValueError(f"{name} is empty, and mode {mode} makes it no longer: write to it before, or give mode='r+' "
+                         "and a shape")
     if with_header:
         header = _npy.read_header(store.read, name)
         if dtype is not None and dtype != header.dtype:
@@ -323,7 +328,7 @@ def layout_of(store: _core.Store, source: Any, dtype: Optional[np.dtype], shape:
         if shape is None:
             shape = (whole_elements(store.size, offset, made, name),)
         layout = Layout(made, shape, order, offset)
-    if layout.end > store.size and not (extend and mode == "r+" and store.growable):
+    if layout.end > store.size and not (as_numpy and mode == "r+" and store.growable):
         raise ValueError(f"{name} has {store.size} bytes, and {layout.dtype} of shape {layout.shape} from byte "
                          f"{layout.start} on takes {layout.end}: map less, or make the file longer")
     return layout
@@ -387,9 +392,6 @@ def to_write(recipe: Recipe, size: int, cache: Cache) -> Recipe:
     return replace(recipe, offset=offset, length=length)
 
 
-def empty(kind: type, layout: Layout, mode: str) -> Any:
-    """An array without elements: there is nothing to map."""
-    make: Any = np.ndarray.__new__
-    array = make(kind, layout.shape, dtype=layout.dtype, order=layout.order)
-    array.flags.writeable = mode != "r"
-    return array
+def zeroed(counters: Dict[str, Any]) -> Dict[str, Any]:
+    """The same counters of one that did nothing."""
+    return {name: zeroed(value) if isinstance(value, dict) else 0 for name, value in counters.items()}

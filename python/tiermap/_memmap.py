@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+from dataclasses import replace
 from typing import Any, Optional, Union
 
 import numpy as np
@@ -25,23 +28,47 @@ def path_of_file(file: Any) -> str:
     return f"/proc/self/fd/{file.fileno()}"
 
 
+def check_access(file: Any, mode: str) -> None:
+    """That what is asked of its memory may be done to an open file, which is then mapped by its name.
+
+    Raises
+    ------
+    PermissionError
+        As numpy does.
+    """
+    access = fcntl.fcntl(file.fileno(), fcntl.F_GETFL) & os.O_ACCMODE
+    if mode in ("r+", "w+") and access != os.O_RDWR:
+        raise PermissionError(errno.EACCES, "the file object is not open for reading and writing, and mode "
+                                            f"{mode} does both: open it with 'r+b', or give mode='r'")
+    if access == os.O_WRONLY:
+        raise PermissionError(errno.EACCES, f"the file object is not open for reading, and mode {mode} reads: open it "
+                                            "with 'rb' or 'r+b'")
+
+
+def order_in_file(order: Any) -> Any:
+    """C or F, where numpy takes more: of a file, "any" and "as it is" are C."""
+    said = order.upper() if isinstance(order, str) else order
+    return "C" if said in ("A", "K", None) else said
+
+
 class memmap(Array):
     """``numpy.memmap`` under a memory budget: one import line changes a script.
 
     Parameters
     ----------
     filename : path, file object or URL
-        As for ``numpy.memmap``; or a URL.
+        As for ``numpy.memmap``; or a URL. A file object has to be open for what the mode does.
     dtype : dtype, optional
-        ``uint8`` by default.
+        ``uint8`` by default; None is ``float64``, as everywhere in numpy.
     mode : {'r+', 'r', 'w+', 'c'}, optional
-        As for ``numpy.memmap``: ``w+`` replaces what exists, ``r+`` makes a file longer where the shape asks for it.
+        As for ``numpy.memmap``: ``w+`` replaces what exists (not what an open file has, which only grows), ``r+``
+        makes a file longer where the shape asks for it.
     offset : int, optional
         In bytes; any number.
     shape : int or tuple of int, optional
         All there is by default.
-    order : {'C', 'F'}, optional
-        Of the elements in the file.
+    order : {'C', 'F', 'A', 'K'}, optional
+        Of the elements in the file; ``A`` and ``K`` are ``C``.
     budget, page_size, cache, read_ahead, advice
         As for ``tiermap.map``.
 
@@ -53,19 +80,27 @@ class memmap(Array):
     Notes
     -----
     What differs: a header is never looked for, whatever the name; writes reach other programs that read the file when
-    they are flushed, or when the last view is gone, not at once.
+    they are flushed, or when the last view is gone, not at once; a length of -1 is refused in every mode; a file that
+    is mapped without elements stays as long as it was.
     """
 
     def __new__(subtype, filename: Any, dtype: Any = np.uint8, mode: str = "r+", offset: int = 0, shape: Any = None,
                 order: str = "C", *, budget: Optional[Size] = None, page_size: Union[Size, None] = "auto",
                 cache: Union[Cache, bool, None] = None, read_ahead: Optional[Size] = None,
                 advice: str = "normal") -> Any:
+        asked = MODES.get(mode, mode)
+        if asked == "w+" and shape is None:
+            raise ValueError("shape must be given if mode == 'w+'")
+        mode = asked
         if hasattr(filename, "read") and hasattr(filename, "name"):
+            check_access(filename, asked)
             if hasattr(filename, "flush"):
                 filename.flush()
             filename = path_of_file(filename)
-        if MODES.get(mode) == "w+" and shape is None:
-            raise ValueError("shape must be given if mode == 'w+'")
-        return map_as(subtype, filename, dtype, shape, mode, budget, page_size, offset=offset, order=order,
-                      format="raw", cache=cache, read_ahead=read_ahead, advice=advice, overwrite=True, start="fork",
-                      extend=True)
+            mode = "r+" if asked == "w+" else asked  # What is open is not emptied.
+        array = map_as(subtype, filename, np.dtype(dtype), shape, mode, budget, page_size, offset=offset,
+                       order=order_in_file(order), format="raw", cache=cache, read_ahead=read_ahead, advice=advice,
+                       overwrite=True, start="fork", as_numpy=True)
+        if mode != asked:
+            array._origin = replace(array._origin, mode=asked)
+        return array

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import index
-from typing import Any, Callable, Iterator, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, Optional, Tuple, Union
 
 import numpy as np
 
@@ -13,22 +13,42 @@ from tiermap._page_size import MIB, Size, parse_size
 from tiermap._statistics import Statistics, rounded
 
 Progress = Callable[[int, int], object]
+ADVICE = ("normal", "sequential", "random", "will_need", "dont_need", "cold", "hot")
 
 
-def mapping_under(array: Any) -> Mapping:
-    """The mapping that an array's memory belongs to, whatever views lie between.
+class Nothing(bytearray):
+    """Memory of a mapped array that has no elements, where there is no mapping: its views are known by it."""
 
-    Raises
-    ------
-    TypeError
-        If it belongs to none.
-    """
+    def __init__(self, statistics: Dict[str, Any]) -> None:
+        super().__init__(1)  # numpy.frombuffer() wants some.
+        self.statistics = statistics
+
+
+class NothingToFetch:
+    """What ``prefetch()`` of an array without elements returns."""
+
+    done = True
+
+    def wait(self) -> int:
+        return 0
+
+
+def owner_of(array: Any) -> Union[Mapping, Nothing, None]:
+    """What an array's memory belongs to, whatever views lie between; None if nothing of Tiermap's."""
     found = array
     while found is not None:
-        if isinstance(found, Mapping):
+        if isinstance(found, (Mapping, Nothing)):
             return found
         found = found.obj if isinstance(found, memoryview) else getattr(found, "base", None)
-    raise TypeError(f"{type(array).__name__} is not mapped: give what tiermap.map() returned, or a view of it")
+    return None
+
+
+def owner_known(array: Any) -> Union[Mapping, Nothing]:
+    """owner_of(), and TypeError if there is none."""
+    owner = owner_of(array)
+    if owner is None:
+        raise TypeError(f"{type(array).__name__} is not mapped: give what tiermap.map() returned, or a view of it")
+    return owner
 
 
 def address(array: Any) -> int:
@@ -36,11 +56,17 @@ def address(array: Any) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def extent(array: Any) -> Tuple[Mapping, int, int]:
-    """The mapping of an array, and where its bytes are in it: offset and count."""
-    mapping = mapping_under(array)
-    if array.size == 0:
-        return mapping, 0, 0
+def extent(array: Any) -> Optional[Tuple[Mapping, int, int]]:
+    """The mapping of an array, and where its bytes are in it: offset and count. None if it has no elements.
+
+    Raises
+    ------
+    TypeError
+        If it is not mapped.
+    """
+    mapping = owner_known(array)
+    if isinstance(mapping, Nothing) or array.size == 0:
+        return None
     low = high = address(array)
     for length, stride in zip(array.shape, array.strides):
         if stride < 0:
@@ -66,8 +92,10 @@ def drop(array: Any) -> None:
     TypeError
         If it is not mapped.
     """
-    mapping, offset, count = extent(array)
-    mapping.advise("dont_need", offset, count)
+    part = extent(array)
+    if part is not None:
+        mapping, offset, count = part
+        mapping.advise("dont_need", offset, count)
 
 
 def sync(array: Any, progress: Optional[Progress] = None) -> None:
@@ -85,14 +113,17 @@ def sync(array: Any, progress: Optional[Progress] = None) -> None:
     OSError
         If something could not be written. It stays in memory and changed: free the cause, and sync again.
     """
-    mapping, offset, count = extent(array)
-    mapping.sync_range(offset, count, progress)
+    part = extent(array)
+    if part is not None:
+        mapping, offset, count = part
+        mapping.sync_range(offset, count, progress)
 
 
 def flush(array: Any) -> None:
     """Starts to write back what is dirty in an array, and does not wait."""
-    mapping, offset, count = extent(array)
-    if mapping.writes_to_store:
+    part = extent(array)
+    if part is not None and part[0].writes_to_store:
+        mapping, offset, count = part
         mapping.flush(offset, count)
 
 
@@ -113,7 +144,10 @@ def prefetch(array: Any, wait: bool = False, progress: Optional[Progress] = None
     Prefetch
         With ``wait()``, which gives the pages in memory, and ``done``.
     """
-    mapping, offset, count = extent(array)
+    part = extent(array)
+    if part is None:
+        return NothingToFetch()
+    mapping, offset, count = part
     if progress is None:
         started = mapping.prefetch([(offset, count)])
         if wait:
@@ -138,18 +172,25 @@ def advise(array: Any, advice: str) -> None:
         ``normal``, ``sequential`` or ``random``, which hold for the whole mapping until the next of them; or, done once
         to the array's part, ``will_need``, ``dont_need``, ``cold`` or ``hot``.
     """
-    mapping, offset, count = extent(array)
-    mapping.advise(advice, offset, count)
+    if advice not in ADVICE:
+        raise ValueError(f"advice {advice!r} is unknown: choose from {', '.join(ADVICE)}")
+    part = extent(array)
+    if part is not None:
+        mapping, offset, count = part
+        mapping.advise(advice, offset, count)
 
 
 class Pin:
     """Keeps an array in memory until ``release()``, the end of a ``with`` block, or its own end."""
 
     def __init__(self, array: Any) -> None:
-        self._mapping, self._offset, self._count = extent(array)
-        with self._mapping.telling_of_store():
-            self._mapping.pin(self._offset, self._count)
-        self._held = True
+        part = extent(array)
+        self._held = False
+        if part is not None:
+            self._mapping, self._offset, self._count = part
+            with self._mapping.telling_of_store():
+                self._mapping.pin(self._offset, self._count)
+            self._held = True
 
     def release(self) -> None:
         """Once; after that it does nothing."""
@@ -200,7 +241,11 @@ def stats(array: Any) -> Statistics:
     Statistics
         A dictionary that shows itself as a table in notebooks.
     """
-    mapping = mapping_under(array)
+    mapping = owner_known(array)
+    if isinstance(mapping, Nothing):
+        statistics = Statistics(mapping.statistics)
+        statistics.title = "Tiermap, no elements"
+        return statistics
     statistics = Statistics(mapping.statistics())
     statistics.title = f"Tiermap {rounded(mapping.size)} in pages of {_core.format_size(mapping.page_size)}"
     return statistics
@@ -226,7 +271,9 @@ def blocks(array: Any, size: Size = 16 * MIB, *, cache: bool = True,
     numpy.ndarray
         ``array[first:end]``.
     """
-    mapping_under(array)
+    owner_known(array)
+    if array.size == 0:
+        return
     rows = len(array)
     row_bytes = max(array.nbytes // max(rows, 1), 1)
     step = max(parse_size(size, "size of a block") // row_bytes, 1)

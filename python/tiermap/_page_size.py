@@ -12,6 +12,8 @@ GIB = 1 << 30
 LEAST = 4 * KIB
 LEAST_FOR_ROWS = 16 * KIB
 MOST = 64 * MIB
+#: No store, address or memory has more bytes.
+MOST_BYTES = (1 << 63) - 1
 #: A budget of fewer pages leaves the eviction policy nothing to choose from; a reader in order leaves it no choice.
 PAGES_IN_A_BUDGET = 64
 FEW_PAGES = 16
@@ -87,6 +89,9 @@ def parse_size(value: Size, what: str) -> int:
     number = value.__index__()
     if number < 0:
         raise ValueError(f"{what} {number} is negative: give bytes, or a text such as '64KiB'")
+    if number > MOST_BYTES:
+        raise ValueError(f"{what} {number} is more bytes than anything here can have: give at most {MOST_BYTES}, or a "
+                         "text such as '64KiB'")
     return number
 
 
