@@ -1,5 +1,7 @@
 #include "umap_interface/replaced_mapping.hpp"
 
+#include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -11,6 +13,7 @@
 #include <string>
 
 #include "platform/address_range.hpp"
+#include "store/file_descriptor.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap::umap_interface {
@@ -20,6 +23,28 @@ namespace {
 bool reserve(std::uintptr_t start, std::uintptr_t end) noexcept {
   return reserve_exactly(reinterpret_cast<void*>(start), end - start);
 }
+
+/// PROCMAP_QUERY's argument (Linux 6.11), which the C library's headers do not have yet.
+struct MappingQuery {
+  std::uint64_t size = sizeof(MappingQuery);
+  std::uint64_t query_flags = 0;
+  std::uint64_t query_address = 0;
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+  std::uint64_t flags = 0;
+  std::uint64_t page_bytes = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t inode = 0;
+  std::uint32_t device[2] = {};
+  std::uint32_t name_and_build_bytes[2] = {};
+  std::uint64_t name_and_build[2] = {};
+};
+constexpr unsigned long procmap_query = _IOWR('f', 17, MappingQuery);
+constexpr std::uint64_t readable = 1;
+constexpr std::uint64_t writable = 2;
+constexpr std::uint64_t executable = 4;
+constexpr std::uint64_t shared = 8;
+constexpr std::uint64_t covering_or_next = 16;
 
 }  // namespace
 
@@ -42,6 +67,36 @@ ReplacedMapping::ReplacedMapping(void* address, std::size_t bytes)
 
 void ReplacedMapping::look() {
   pieces_.clear();
+  if (!query()) {
+    pieces_.clear();
+    read();
+  }
+}
+
+// With a thousand regions in one reservation, to read of all mappings for each would take seconds.
+bool ReplacedMapping::query() {
+  const FileDescriptor maps(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+  for (std::uintptr_t at = start_; at < end_;) {
+    MappingQuery found;
+    found.query_flags = covering_or_next;
+    found.query_address = at;
+    if (::ioctl(maps.get(), procmap_query, &found) != 0) {
+      return errno == ENOENT;
+    }
+    if (found.start >= end_) {
+      break;
+    }
+    const int protection = ((found.flags & readable) != 0 ? PROT_READ : 0) |
+                           ((found.flags & writable) != 0 ? PROT_WRITE : 0) |
+                           ((found.flags & executable) != 0 ? PROT_EXEC : 0);
+    pieces_.push_back({std::max<std::uintptr_t>(found.start, start_), std::min<std::uintptr_t>(found.end, end_),
+                       protection, found.inode == 0 && (found.flags & shared) == 0});
+    at = found.end;
+  }
+  return true;
+}
+
+void ReplacedMapping::read() {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
     std::uintptr_t first = 0;

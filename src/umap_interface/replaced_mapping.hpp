@@ -28,6 +28,9 @@ class ReplacedMapping {
   };
 
   void look();
+  /// False where the kernel cannot be asked.
+  bool query();
+  void read();
   bool reserve_rest() const noexcept;
 
   std::uintptr_t start_ = 0;
