@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The steps of `make test`: scripts/test.sh all, or some of: format release clang tidy asan tsan fuzz. Quick ones first;
-# the first failure ends it. The last lines say what ran and name what was skipped, with the reason. `soak` is a step of
-# its own, that `all` does not have.
+# the first failure ends it. The last lines say what ran and name what was skipped, with the reason. `soak` and `programs`
+# are steps of their own, that `all` does not have.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 readonly all_steps=(format release python clang tidy asan tsan fuzz)
@@ -91,10 +91,10 @@ step_tidy() {
   summary+=("clang-tidy: $(cat "${sources[@]}" | grep -c '^#include') sources, no findings")
 }
 
-# The command, the documents' code and all but small runs of the programs are in the release step alone: under a sanitizer
-# they would take most of the time and show little that the library's own tests do not.
+# The command, the documents' code and the programs are in the release step alone: under a sanitizer they would take most of
+# the time and show little that the library's own tests do not.
 readonly asan_tests=(store config observe policy cache fault region vector heap checkpoint peers adapt kernel_mode exactness system_calls
-  crash c small_runs umap)
+  crash c umap)
 # Where threads meet. Not the programs: to build all of them once more takes longer than this step may.
 readonly tsan_tests=(store cache fault region vector heap adapt kernel_mode exactness system_calls)
 
@@ -106,8 +106,8 @@ readonly not_sanitized='_(16|512|4096|8192)K[_ ]|^(region|system_calls):.*_(move
 # And long simulations of policies: the short ones come by the same code.
 readonly not_for_addresses='^exactness:.*_(move|copy)([_ ]|$)|^policy:.*(Reference|IsWithin|AreWithin)'
 
-# Of the heap, what has one thread of its own: the engine's threads below it are seen in the other folders.
-readonly of_one_thread='^heap:.*Heap(Kill|Model|PowerLoss|DiskFull|Update|Check|Salvage)'
+# Of the heap and of fault mode kernel, what has one thread of its own: the engine's threads below it are seen in the other folders.
+readonly of_one_thread='^heap:.*Heap(Kill|Model|PowerLoss|DiskFull|Update|Check|Salvage|Crafted|Directory|FailedClose)|^kernel_mode:KernelRegionTest\.(BehavesLike|PrivateCopies)'
 
 # run_sanitizer PRESET FOLDER...: builds and runs the tests of these folders.
 run_sanitizer() {
@@ -127,6 +127,11 @@ run_sanitizer() {
 
 step_asan() {
   run_sanitizer asan "${asan_tests[@]}"
+}
+
+# Small runs of the programs, which all have to be built for it: a step of its own.
+step_programs() {
+  run_sanitizer asan small_runs
 }
 
 step_tsan() {
