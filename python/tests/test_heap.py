@@ -292,6 +292,9 @@ def test_a_pickle_of_a_heap_that_was_changed_since_is_refused(numbers_path):
 def test_what_is_no_heap(tmp_path):
     with pytest.raises(FileNotFoundError, match="is missing"):
         tiermap.open_heap(tmp_path / "none.heap")
+    with pytest.raises(FileNotFoundError, match="is an empty directory"):
+        tiermap.open_heap(tmp_path)
+    (tmp_path / "other").write_bytes(b"something else")
     with pytest.raises(OSError, match="is not a heap") as refused:
         tiermap.open_heap(tmp_path)
     assert refused.value.errno == errno.EINVAL
