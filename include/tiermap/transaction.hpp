@@ -92,8 +92,9 @@ class Transaction {
     return std::min(next_turn_, length_) - position_;
   }
 
-  /// Writes what was changed so far to the store, in blocks of 4 KiB in which some byte changed; not durably, that is
-  /// Vector::sync(). Throws like Region::write_back(), and may be called again then.
+  /// Writes what was changed in the vector so far, by whomever, to the store, in blocks of 4 KiB in which some byte
+  /// changed; not durably, that is Vector::sync(). Nothing if the transaction only reads. Throws like
+  /// Region::write_back(), and may be called again then.
   void commit();
   TransactionStatistics statistics() const noexcept;
 

@@ -50,11 +50,7 @@ class ArrayView {
   {
     std::array<std::uint64_t, Dimensions - 1> rest;
     std::copy(extents_.begin() + 1, extents_.end(), rest.begin());
-    std::uint64_t stride = 1;
-    for (const std::uint64_t extent : rest) {
-      stride *= extent;
-    }
-    return {first_ + index * stride, rest};
+    return {first_ + index * ArrayView<T, Dimensions - 1>(first_, rest).size(), rest};
   }
 
  private:

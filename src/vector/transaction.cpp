@@ -33,7 +33,7 @@ Transaction::Transaction(VectorStorage& vector, Intent intent, std::uint64_t len
       length_(length),
       element_bytes_(vector.element_bytes()),
       page_bytes_(vector.region() ? vector.region().page_size_bytes() : 1),
-      prefetcher_(std::make_unique<TransactionPrefetcher>(vector, *this, options)) {
+      prefetcher_(std::make_unique<TransactionPrefetcher>(vector, *this, options, page_bytes_)) {
   if (intent != Intent::read && !vector.writable()) {
     throw OptionError("vector " + vector.url() + " is open for reading alone: open it for writing, or only read()",
                       EROFS);

@@ -23,11 +23,8 @@ std::uint64_t turn_pages(std::uint64_t window) noexcept {
 }  // namespace
 
 TransactionPrefetcher::TransactionPrefetcher(VectorStorage& vector, const Transaction& transaction,
-                                             const TransactionOptions& options)
-    : vector_(vector),
-      transaction_(transaction),
-      options_(options),
-      page_bytes_(vector.region() ? vector.region().page_size_bytes() : 1) {
+                                             const TransactionOptions& options, std::uint64_t page_bytes)
+    : vector_(vector), transaction_(transaction), options_(options), page_bytes_(page_bytes) {
   vector_.open_transactions().fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -71,7 +68,6 @@ bool TransactionPrefetcher::is_all_there(const Statistics& now) {
 std::uint64_t TransactionPrefetcher::nap() {
   const std::uint64_t position = transaction_.position();
   nap_ = std::max<std::uint64_t>(nap_ == 0 ? position / 64 : std::min(2 * nap_, position / 8), 1);
-  napped_ = true;
   ahead_.clear();
   expected_.clear();
   groups_.clear();
@@ -100,8 +96,6 @@ void TransactionPrefetcher::leave_behind() {
   left_ = transaction_.position();
   while (accesses > 0 && !ahead_.empty()) {
     PageAccesses& run = ahead_.front();
-    first_page_ = std::min(first_page_, run.page);
-    end_page_ = std::max(end_page_, run.page + 1);
     if (run.accesses > accesses) {
       run.accesses -= accesses;
       break;
@@ -256,31 +250,21 @@ void TransactionPrefetcher::collect(std::vector<std::uint64_t>& pages) {
   pages.clear();
 }
 
-// What was touched: all of it, where nobody counted.
-ByteRange TransactionPrefetcher::touched() {
-  leave_behind();
-  const std::uint64_t size = vector_.region().size();
-  if (transaction_.intent() == Intent::read) {
-    return {0, 0};
-  }
-  if (!options_.prefetch || napped_) {
-    return {0, size};
-  }
-  // The last element may reach into the page behind its own.
-  const std::uint64_t first = first_page_ < size / page_bytes_ ? first_page_ * page_bytes_ : size;
-  const std::uint64_t end = std::min(std::max(end_page_ * page_bytes_ + vector_.element_bytes() - 1, first), size);
-  return {first, end - first};
+// All that is dirty: only the program knows what it has touched, since what it is in the midst of is not counted yet.
+ByteRange TransactionPrefetcher::to_write() const noexcept {
+  const bool writes = transaction_.intent() != Intent::read;
+  return {0, writes ? vector_.size() * vector_.element_bytes() : 0};
 }
 
 void TransactionPrefetcher::write_back() {
-  if (const ByteRange range = touched(); range.bytes != 0) {
+  if (const ByteRange range = to_write(); range.bytes != 0) {
     vector_.region().write_back(range);
   }
 }
 
 void TransactionPrefetcher::start_writing() noexcept {
   try {
-    if (const ByteRange range = touched(); range.bytes != 0) {
+    if (const ByteRange range = to_write(); range.bytes != 0) {
       vector_.region().flush(range);
     }
   } catch (const std::exception&) {  // It stays dirty, and is written when its page leaves, or at close().

@@ -18,14 +18,15 @@ namespace tiermap {
 /// with its last run, which is when it is given up: so no page is fetched twice while it is still expected.
 class TransactionPrefetcher {
  public:
-  TransactionPrefetcher(VectorStorage& vector, const Transaction& transaction, const TransactionOptions& options);
+  TransactionPrefetcher(VectorStorage& vector, const Transaction& transaction, const TransactionOptions& options,
+                        std::uint64_t page_bytes);
   ~TransactionPrefetcher();
   TransactionPrefetcher(const TransactionPrefetcher&) = delete;
   TransactionPrefetcher& operator=(const TransactionPrefetcher&) = delete;
 
   /// The position at which the next turn is due.
   std::uint64_t turn();
-  /// Of what was touched so far.
+  /// What was changed.
   void write_back();
   void start_writing() noexcept;
   TransactionStatistics statistics() const noexcept { return statistics_; }
@@ -52,7 +53,7 @@ class TransactionPrefetcher {
   std::uint64_t nap();
   std::uint64_t accesses_in(std::uint64_t runs) const noexcept;
   void collect(std::vector<std::uint64_t>& pages);
-  ByteRange touched();
+  ByteRange to_write() const noexcept;
 
   VectorStorage& vector_;
   const Transaction& transaction_;
@@ -67,10 +68,7 @@ class TransactionPrefetcher {
   std::uint64_t fills_ = 0;           ///< Of the region, at the last turn.
   std::uint64_t quiet_turns_ = 0;     ///< So many had nothing fetched.
   std::uint64_t nap_ = 0;             ///< The accesses that were not looked at the last time.
-  bool napped_ = false;               ///< Some were not: nobody knows what was touched.
   TransactionStatistics statistics_;
-  std::uint64_t first_page_ = UINT64_MAX;  ///< Of those touched so far.
-  std::uint64_t end_page_ = 0;
   // Kept for their memory.
   std::vector<PageAccesses> runs_;
   std::vector<std::uint64_t> wanted_;

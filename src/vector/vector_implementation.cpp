@@ -61,7 +61,10 @@ std::string file_of(const std::string& url) {
 
 VectorImplementation::VectorImplementation(VectorStorage::How how, std::string url, const ElementLayout& elements,
                                            std::uint64_t count, const VectorOptions& options)
-    : url_(std::move(url)), element_bytes_(elements.bytes), writable_(how != VectorStorage::How::open_read_only) {
+    : url_(std::move(url)),
+      element_bytes_(elements.bytes),
+      writable_(how != VectorStorage::How::open_read_only),
+      temporary_(how == VectorStorage::How::temporary) {
   capacity_bytes_ = std::max(options.capacity_bytes, element_bytes_);
   open_store(how, count);
   require_elements(elements);
@@ -89,10 +92,9 @@ void VectorImplementation::open_store(VectorStorage::How how, std::uint64_t coun
   }
   const std::uint64_t bytes = count * element_bytes_;
   capacity_bytes_ = std::max(capacity_bytes_, bytes);
-  store_ = how == VectorStorage::How::temporary
-               ? temporary_file(url_, bytes)
-               : std::shared_ptr<Store>(tiermap::open_store(url_, mode_of(how), bytes));
-  file_ = how == VectorStorage::How::temporary ? "" : file_of(url_);
+  store_ =
+      temporary_ ? temporary_file(url_, bytes) : std::shared_ptr<Store>(tiermap::open_store(url_, mode_of(how), bytes));
+  file_ = temporary_ ? "" : file_of(url_);
   fixed_bytes_ = store_->size_bytes();
   if (fixed_bytes_ % element_bytes_ != 0) {
     throw StoreError(EINVAL, "vector " + url_ + " has " + std::to_string(fixed_bytes_) + " bytes, no whole number of " +
@@ -101,8 +103,7 @@ void VectorImplementation::open_store(VectorStorage::How how, std::uint64_t coun
   }
   if (writable_ && store_->growable()) {
     capacity_bytes_ = std::max(capacity_bytes_, fixed_bytes_);
-    growing_ = std::make_shared<GrowingStore>(
-        store_, how == VectorStorage::How::temporary ? "temporary vector in " + url_ : store_->name());
+    growing_ = std::make_shared<GrowingStore>(store_, temporary_ ? "temporary vector in " + url_ : store_->name());
   } else {
     capacity_bytes_ = fixed_bytes_;
   }
@@ -255,8 +256,7 @@ void VectorImplementation::close() {
 }
 
 void VectorImplementation::destroy() {
-  const bool temporary = growing_ && file_.empty() && growing_->name().starts_with("temporary ");
-  if (file_.empty() && !temporary) {
+  if (file_.empty() && !temporary_) {
     throw OptionError("vector " + url_ + " is not one file, and is left as it is: close it and remove its files",
                       ENOTSUP);
   }

@@ -120,6 +120,16 @@ TEST_F(TransactionTest, what_is_written_is_there) {
   EXPECT_EQ(again[9] + again[10] + again[11] + again[12] + again[13], 18U + 15 + 26);
 }
 
+// What has been given and is not counted yet counts as changed.
+TEST_F(TransactionTest, commits_in_the_midst_of_a_part) {
+  auto vector = open();
+  auto transaction = vector.write({1000, 10000});
+  transaction.next()[5] = 77;
+  transaction.commit();
+  EXPECT_EQ(vector.region().statistics().dirty_bytes, 0U);
+  EXPECT_EQ(Vector<std::uint64_t>::open_read_only(path_, quarter())[1005], 77U);
+}
+
 // Elements that lie in two pages, too.
 TEST_F(TransactionTest, elements_of_any_size) {
   struct Odd {
