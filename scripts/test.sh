@@ -5,6 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 readonly all_steps=(format release python clang tidy asan tsan fuzz)
+readonly steps_of_their_own=(soak programs)
 readonly jobs=${JOBS:-$(nproc)}
 # Many tests wait for a disk or for a moment to come: one more than there are processors.
 readonly tests_at_once=$((jobs + 1))
@@ -199,7 +200,7 @@ steps=("$@")
 [[ $# -gt 0 && $1 != all ]] || steps=("${all_steps[@]}")
 for step in "${steps[@]}"; do
   if ! declare -F "step_$step" >/dev/null; then
-    echo "test.sh: unknown step $step: choose from all ${all_steps[*]}" >&2
+    echo "test.sh: unknown step $step: choose from all ${all_steps[*]} ${steps_of_their_own[*]}" >&2
     exit 2
   fi
 done

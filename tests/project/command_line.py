@@ -30,10 +30,12 @@ def check_calls(root):
                     yield f"{path.name}: scripts/{script} knows no {word}: {', '.join(sorted(known[script]))}"
     for script in known.keys() - seen:
         yield f"nothing calls scripts/{script}: the search for calls is wrong"
-    steps = re.search(r"^readonly all_steps=\((.*)\)", tests, re.MULTILINE).group(1).split()
-    in_all = known["test.sh"] - {"all", "soak"}  # What goes on for hours is a step that is asked for.
-    if sorted(steps) != sorted(in_all):
-        yield f"test.sh: all_steps are {steps}, its functions are for {sorted(in_all)}"
+    steps = []
+    for name in ("all_steps", "steps_of_their_own"):
+        steps += re.search(rf"^readonly {name}=\((.*)\)", tests, re.MULTILINE).group(1).split()
+    functions = known["test.sh"] - {"all"}
+    if sorted(steps) != sorted(functions):
+        yield f"test.sh: its steps are {sorted(steps)}, its functions are for {sorted(functions)}"
     for preset, folders in re.findall(r"^readonly (\w+)_tests=\((.*)\)", tests, re.MULTILINE):
         if preset not in known["build.sh"]:
             yield f"test.sh: {preset}_tests are for a preset that does not exist"
