@@ -11,6 +11,7 @@
 
 #include "store/file_open.hpp"
 #include "store/file_store.hpp"
+#include "store/forwarding_store.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap::umap_interface {
@@ -70,42 +71,27 @@ std::unique_ptr<FileStore> open_path(const std::string& path, bool writable) {
   return FileStore::open(path, mode, 0, FileOptions());
 }
 
-class CappedStore final : public Store {
+/// It may grow all the same: fault mode kernel can map no further than a file goes.
+class CappedStore final : public ForwardingStore {
  public:
-  explicit CappedStore(std::shared_ptr<FileStore> file) : store_(std::move(file)) {}
+  explicit CappedStore(const std::shared_ptr<FileStore>& file) : ForwardingStore(file), file_(*file) {}
 
-  std::uint64_t size_bytes() const override { return store_->size_bytes(); }
-  bool writable() const override { return store_->writable(); }
-  /// Not that it would: a region may be longer all the same.
-  bool growable() const override { return store_->growable(); }
-  std::int64_t read(void* buffer, std::size_t bytes, std::uint64_t offset) override {
-    return store_->read(buffer, bytes, offset);
-  }
   std::int64_t write(const void* buffer, std::size_t bytes, std::uint64_t offset) override {
-    const std::uint64_t end = store_->actual_bytes();
+    const std::uint64_t end = file_.actual_bytes();
     if (offset >= end) {
       return static_cast<std::int64_t>(bytes);
     }
     const auto kept = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, end - offset));
-    const std::int64_t put = store_->write(buffer, kept, offset);
+    const std::int64_t put = file_.write(buffer, kept, offset);
     return put == static_cast<std::int64_t>(kept) ? static_cast<std::int64_t>(bytes) : put;
   }
-  int flush() override { return store_->flush(); }
-  /// For fault mode kernel, which can map no further than a file goes.
-  int resize(std::uint64_t bytes) override { return store_->resize(bytes); }
-  bool locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& extent) const noexcept override {
-    return store_->locate_read(offset, bytes, extent);
-  }
   bool locate_write(std::uint64_t offset, std::uint64_t bytes, Extent& extent) noexcept override {
-    const std::uint64_t end = store_->actual_bytes();
-    return offset < end && store_->locate_write(offset, std::min(bytes, end - offset), extent);
+    const std::uint64_t end = file_.actual_bytes();
+    return offset < end && file_.locate_write(offset, std::min(bytes, end - offset), extent);
   }
-  std::uint32_t direct_alignment() const override { return store_->direct_alignment(); }
-  bool reads_in_signal_handler() const override { return store_->reads_in_signal_handler(); }
-  std::string name() const override { return store_->name(); }
 
  private:
-  const std::shared_ptr<FileStore> store_;
+  FileStore& file_;
 };
 
 /// Calls `transfer(done)` until all is done, nothing comes, or it fails.
@@ -162,8 +148,8 @@ std::shared_ptr<FileStore> OpenFiles::open(int descriptor) {
   return file;
 }
 
-std::shared_ptr<Store> capped(std::shared_ptr<FileStore> file) {
-  return std::make_shared<CappedStore>(std::move(file));
+std::shared_ptr<Store> capped(const std::shared_ptr<FileStore>& file) {
+  return std::make_shared<CappedStore>(file);
 }
 
 ssize_t read_whole(Store& store, char* buffer, std::size_t bytes, off_t offset) noexcept {

@@ -31,7 +31,7 @@ class OpenFiles {
 };
 
 /// A file that no write makes longer: what is past its end at that time is dropped, as with mmap().
-std::shared_ptr<Store> capped(std::shared_ptr<FileStore> file);
+std::shared_ptr<Store> capped(const std::shared_ptr<FileStore>& file);
 
 /// A read or a write as UMap's stores do them, on one of the engine's: how much was done, or -1 with errno.
 ssize_t read_whole(Store& store, char* buffer, std::size_t bytes, off_t offset) noexcept;

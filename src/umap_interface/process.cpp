@@ -45,11 +45,11 @@ void check(const MapRequest& request) {
 /// The file of `request`, as large as the region makes it: a program that rounds its length up to whole pages does not
 /// mean the file to grow by that; one that maps more of a file than there is does.
 std::shared_ptr<Store> file_of(const MapRequest& request, std::uint64_t page_bytes, OpenFiles& files) {
-  std::shared_ptr<FileStore> file = files.open(request.descriptor);
+  const std::shared_ptr<FileStore> file = files.open(request.descriptor);
   const std::uint64_t size = file->size_bytes();
   const std::uint64_t end = static_cast<std::uint64_t>(request.offset) + request.length;
   const bool rounded_up = size < end && size > static_cast<std::uint64_t>(request.offset) && end - size < page_bytes;
-  return rounded_up ? capped(std::move(file)) : file;
+  return rounded_up ? capped(file) : file;
 }
 
 /// A buffer of few small pages is less than fault mode kernel, where that is all there is, can work with.
