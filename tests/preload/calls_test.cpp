@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "platform/userfaultfd.hpp"
 #include "preload/served_program.hpp"
 
 namespace tiermap {
@@ -33,12 +32,7 @@ std::vector<std::string> case_names() {
 
 class CallsTest : public ::testing::TestWithParam<std::string> {
  protected:
-  void SetUp() override {
-    const UserfaultfdProbe probe = probe_userfaultfd();
-    if (!probe.available || probe.user_mode_only) {
-      GTEST_SKIP() << "programs are served by userfaultfd messages, which this machine refuses";
-    }
-  }
+  void SetUp() override { skip_where_nothing_is_served(); }
   ProgramRuns runs_;
   const std::string command_ = program + " " + GetParam() + " " + runs_.path("file");
 };

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <random>
 
-#include "platform/userfaultfd.hpp"
 #include "preload/served_program.hpp"
 
 namespace tiermap {
@@ -15,12 +14,7 @@ const std::string programs = std::string(TIERMAP_SOURCE_FOLDER) + "/tests/preloa
 
 class PackagesTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const UserfaultfdProbe probe = probe_userfaultfd();
-    if (!probe.available || probe.user_mode_only) {
-      GTEST_SKIP() << "programs are served by userfaultfd messages, which this machine refuses";
-    }
-  }
+  void SetUp() override { skip_where_nothing_is_served(); }
   /// Runs the command plainly on `plain` and served on `served`, which it names @; their outputs are to be the same.
   void expect_same(const std::string& command, const std::string& plain, const std::string& served) {
     const ProgramResult one = runs_.plain(with(command, plain));

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "platform/userfaultfd.hpp"
 #include "preload/glob.hpp"
 #include "preload/served_program.hpp"
 
@@ -34,12 +33,7 @@ class RunTest : public ::testing::Test {
 
 class ServedRunTest : public RunTest {
  protected:
-  void SetUp() override {
-    const UserfaultfdProbe probe = probe_userfaultfd();
-    if (!probe.available || probe.user_mode_only) {
-      GTEST_SKIP() << "programs are served by userfaultfd messages, which this machine refuses";
-    }
-  }
+  void SetUp() override { skip_where_nothing_is_served(); }
   /// Of a Python program that ends well, with a buffer of 16 MiB and what fits left to the kernel.
   std::string report_of_python(const std::string& source) const {
     std::ofstream(runs_.path("program.py")) << source;

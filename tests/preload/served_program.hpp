@@ -1,6 +1,7 @@
 // Runs a command as it is, and through `tiermap run`.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <sys/wait.h>
 
 #include <cstdlib>
@@ -8,6 +9,7 @@
 #include <iterator>
 #include <string>
 
+#include "platform/userfaultfd.hpp"
 #include "store/temporary_directory.hpp"
 
 namespace tiermap {
@@ -59,6 +61,14 @@ class ProgramRuns {
 
   TemporaryDirectory folder_;
 };
+
+/// For a fixture's SetUp().
+inline void skip_where_nothing_is_served() {
+  const UserfaultfdProbe probe = probe_userfaultfd();
+  if (!probe.available || probe.user_mode_only) {
+    GTEST_SKIP() << "programs are served by userfaultfd messages, which this machine refuses";
+  }
+}
 
 inline bool has_program(const std::string& name) {
   return std::system(("command -v " + name + " >/dev/null 2>&1").c_str()) == 0;

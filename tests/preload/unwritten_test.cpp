@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "platform/userfaultfd.hpp"
 #include "preload/served_program.hpp"
 
 namespace tiermap {
@@ -11,12 +10,7 @@ namespace {
 
 class UnwrittenTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const UserfaultfdProbe probe = probe_userfaultfd();
-    if (!probe.available || probe.user_mode_only) {
-      GTEST_SKIP() << "programs are served by userfaultfd messages, which this machine refuses";
-    }
-  }
+  void SetUp() override { skip_where_nothing_is_served(); }
   /// Whatever the budget and the page size, it prints this.
   void expect(const std::string& name, const std::string& output) const {
     const std::string command =

@@ -35,15 +35,22 @@ using tiermap::preload::value_at;
 
 namespace {
 
+/// Writes what was stored there: 0, or the errno value of why the file has not got all of it.
+int write_stored(int descriptor, off_t offset, std::uint64_t bytes) noexcept {
+  const ServedFile file = served_file(descriptor, true);
+  if (!file) {
+    return 0;
+  }
+  const std::uint64_t from = offset < 0 ? position_of(descriptor) : static_cast<std::uint64_t>(offset);
+  return file.mappings->before_read(file.file, from, bytes);
+}
+
 /// Before a read of `bytes` at `offset`, or at the descriptor's position if that is negative. False, with errno, if
 /// what was stored there cannot be written: who read the file then would read what was there before.
 bool before_read(int descriptor, off_t offset, std::uint64_t bytes) noexcept {
-  if (const ServedFile file = served_file(descriptor, true)) {
-    const std::uint64_t from = offset < 0 ? position_of(descriptor) : static_cast<std::uint64_t>(offset);
-    if (file.mappings->before_read(file.file, from, bytes) != 0) {
-      errno = EIO;
-      return false;
-    }
+  if (write_stored(descriptor, offset, bytes) != 0) {
+    errno = EIO;
+    return false;
   }
   return true;
 }
@@ -432,12 +439,6 @@ TIERMAP_EXPORTED int posix_fallocate64(int descriptor, off_t offset, off_t lengt
 
 namespace {
 
-/// 0, or the errno value of why the file has not got all that was stored.
-int write_stored(int descriptor) noexcept {
-  const ServedFile file = served_file(descriptor, true);
-  return file ? file.mappings->before_read(file.file, 0, INT64_MAX) : 0;
-}
-
 /// The call is made in any case: the rest is to be durable.
 int result_after(int problem, int result) noexcept {
   if (problem == 0) {
@@ -450,12 +451,12 @@ int result_after(int problem, int result) noexcept {
 }  // namespace
 
 TIERMAP_EXPORTED int fsync(int descriptor) {
-  const int problem = write_stored(descriptor);
+  const int problem = write_stored(descriptor, 0, INT64_MAX);
   return result_after(problem, next_calls().fsync == nullptr ? static_cast<int>(::syscall(SYS_fsync, descriptor))
                                                              : next_calls().fsync(descriptor));
 }
 TIERMAP_EXPORTED int fdatasync(int descriptor) {
-  const int problem = write_stored(descriptor);
+  const int problem = write_stored(descriptor, 0, INT64_MAX);
   return result_after(problem, next_calls().fdatasync == nullptr
                                    ? static_cast<int>(::syscall(SYS_fdatasync, descriptor))
                                    : next_calls().fdatasync(descriptor));

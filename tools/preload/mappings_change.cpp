@@ -148,14 +148,8 @@ int Mappings::clear(Mapping& mapping) noexcept {
 int Mappings::clear_range(std::byte* address, std::size_t length) {
   int problem = 0;
   for_each(address, length, [&](Mapping& mapping) {
-    try {
-      if (mapping.shared_and_writable()) {
-        mapping.region.write_back({0, mapping.region.size()});
-      }
-    } catch (const Error& error) {
-      Outcome::complain(error.what());
-      problem = error.code().value();
-    }
+    const int result = write_back(mapping, {0, mapping.region.size()});
+    problem = result != 0 ? result : problem;
   });
   for_each(address, length, [&](Mapping& mapping) {
     const bool whole = mapping.start >= address && mapping.end() <= address + length;

@@ -1,6 +1,8 @@
 // Calls that read or change files of which a part is served: to the program its mappings and its calls are the same
 // bytes.
 #include <algorithm>
+#include <cerrno>
+#include <exception>
 
 #include "preload/kernel_calls.hpp"
 #include "preload/locking.hpp"
@@ -27,19 +29,29 @@ ByteRange shown(const Mapping& mapping, std::uint64_t offset, std::uint64_t byte
 
 }  // namespace
 
+// Whoever can be told by a call gets the errno value; there is a line on standard error in any case.
+int Mappings::write_back(Mapping& mapping, ByteRange range) noexcept {
+  try {
+    if (mapping.shared_and_writable() && range.bytes != 0) {
+      mapping.region.write_back(range);
+    }
+    return 0;
+  } catch (const Error& error) {
+    Outcome::complain(error.what());
+    return error.code().value();
+  } catch (const std::exception& error) {
+    Outcome::complain(error.what());
+    return ENOMEM;
+  }
+}
+
 int Mappings::before_read(FileIdentity file, std::uint64_t offset, std::uint64_t bytes) {
   const Looking looking(lock_);
   int problem = 0;
   for (const auto& mapping : mappings_) {
-    if (mapping->file == file && mapping->shared_and_writable()) {
-      try {
-        if (const ByteRange range = shown(*mapping, offset, bytes); range.bytes != 0) {
-          mapping->region.write_back(range);
-        }
-      } catch (const Error& error) {
-        Outcome::complain(error.what());
-        problem = error.code().value();
-      }
+    if (mapping->file == file) {
+      const int result = write_back(*mapping, shown(*mapping, offset, bytes));
+      problem = result != 0 ? result : problem;
     }
   }
   return problem;

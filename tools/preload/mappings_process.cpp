@@ -26,17 +26,8 @@ int Mappings::write_back_all() noexcept {
   const Looking looking(lock_);
   int problem = 0;
   for (const auto& mapping : mappings_) {
-    if (mapping->shared_and_writable()) {
-      try {
-        mapping->region.write_back({0, mapping->region.size()});
-      } catch (const Error& error) {
-        Outcome::complain(error.what());
-        problem = error.code().value();
-      } catch (const std::exception& error) {
-        Outcome::complain(error.what());
-        problem = ENOMEM;
-      }
-    }
+    const int result = write_back(*mapping, {0, mapping->region.size()});
+    problem = result != 0 ? result : problem;
   }
   return problem;
 }
