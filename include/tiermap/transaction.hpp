@@ -92,6 +92,15 @@ class Transaction {
     return std::min(next_turn_, length_) - position_;
   }
 
+  /// Goes to the end: calls `make(position, count)` for the accesses until each turn.
+  template <typename Make>
+  void for_each_turn(Make&& make) {
+    for (std::uint64_t count = until_turn(); count > 0; count = until_turn()) {
+      make(position_, count);
+      advance(count);
+    }
+  }
+
   /// Writes what was changed in the vector so far, by whomever, to the store, in blocks of 4 KiB in which some byte
   /// changed; not durably, that is Vector::sync(). Nothing if the transaction only reads. Throws like
   /// Region::write_back(), and may be called again then.
@@ -189,13 +198,12 @@ class StridedTransaction final : public StridedPages {
   /// Calls `use` with each element, in order.
   template <typename Use>
   void for_each(Use&& use) {
-    for (std::uint64_t count = until_turn(); count > 0; count = until_turn()) {
-      T* element = memory_ + first_ + position() * stride_;
+    for_each_turn([&](std::uint64_t first, std::uint64_t count) {
+      T* element = memory_ + first_ + first * stride_;
       for (std::uint64_t done = 0; done < count; ++done, element += stride_) {
         use(*element);
       }
-      advance(count);
-    }
+    });
   }
 
  private:
@@ -212,13 +220,12 @@ class RandomTransaction final : public RandomPages {
   /// Calls `use` with the index of each element, and the element.
   template <typename Use>
   void for_each(Use&& use) {
-    for (std::uint64_t count = until_turn(); count > 0; count = until_turn()) {
-      for (std::uint64_t at = position(), end = at + count; at < end; ++at) {
+    for_each_turn([&](std::uint64_t first, std::uint64_t count) {
+      for (std::uint64_t at = first; at < first + count; ++at) {
         const std::uint64_t index = element(at);
         use(index, memory_[index]);
       }
-      advance(count);
-    }
+    });
   }
 
  private:

@@ -283,12 +283,13 @@ def test_one_mapping_that_lives_serves_whoever_interrupts_map(zeros, monkeypatch
     assert tiermap.map(path, mode="r+")[3] == 4 and live[3] == 4
 
 
-def test_mapping_a_file_within_the_end_of_an_array_of_it_is_refused_soon(zeros):
-    """The array's thread would wait for itself."""
-    path = zeros(8192)
+def mapped_again_at_its_end(path, said):
+    """An array of the file, at whose end the file is mapped again, and a reference that dies with it.
+
+    What is refused then is added to `said`.
+    """
     array = tiermap.map(path, mode="r+")
     array[1] = 2
-    said, began = [], time.monotonic()
 
     def again(_):
         try:
@@ -296,7 +297,14 @@ def test_mapping_a_file_within_the_end_of_an_array_of_it_is_refused_soon(zeros):
         except OSError as error:
             said.append(error)
 
-    watch = weakref.ref(array._mapping, again)
+    return array, weakref.ref(array._mapping, again)
+
+
+def test_mapping_a_file_within_the_end_of_an_array_of_it_is_refused_soon(zeros):
+    """The array's thread would wait for itself."""
+    path = zeros(8192)
+    said, began = [], time.monotonic()
+    array, watch = mapped_again_at_its_end(path, said)
     del array
     gc.collect()
     assert watch() is None and time.monotonic() - began < 30
@@ -306,17 +314,8 @@ def test_mapping_a_file_within_the_end_of_an_array_of_it_is_refused_soon(zeros):
 
 def test_mapping_a_file_within_the_collection_of_garbage_that_has_it_is_refused_soon(zeros):
     path = zeros(8192)
-    array = tiermap.map(path, mode="r+")
-    array[1] = 2
     said, began = [], time.monotonic()
-
-    def again(_):
-        try:
-            tiermap.map(path, mode="r+")
-        except OSError as error:
-            said.append(error)
-
-    watch = weakref.ref(array._mapping, again)
+    array, watch = mapped_again_at_its_end(path, said)
     cycle = [array._mapping]
     array._mapping.cycle = cycle
     del array, cycle
