@@ -10,6 +10,7 @@
 
 #include "commands.hpp"
 #include "doctor/finding.hpp"
+#include "doctor/tier_measurement.hpp"
 
 namespace tiermap {
 
@@ -103,6 +104,11 @@ void print_text(const Findings& findings, const std::vector<std::string>& modes)
   }
 }
 
+void print_tiers(const std::vector<std::string>& directories) {
+  const std::uint64_t block_bytes = TieringOptions().block_bytes;
+  fmt::print("{}", tiers_as_yaml(measure_tiers(directories, block_bytes), block_bytes));
+}
+
 void examine(const std::vector<std::string>& directories, bool json) {
   Findings findings;
   const auto append = [&](Findings more) { std::ranges::move(more, std::back_inserter(findings)); };
@@ -127,10 +133,22 @@ CLI::App* add_doctor_command(CLI::App& program) {
       "Show what this machine offers to Tiermap, and what to do about what is missing; fails if nothing works.");
   const auto directories = std::make_shared<std::vector<std::string>>();
   const auto json = std::make_shared<bool>(false);
+  const auto tiers = std::make_shared<bool>(false);
   command->add_option("DIR", *directories,
                       "Directories that are to hold data, which must be there; the current one if none is named.");
   command->add_flag("--json", *json, "Print one JSON object instead of text.");
-  command->callback([directories, json] { examine(*directories, *json); });
+  command
+      ->add_flag("--tiers", *tiers,
+                 "Measure DRAM and the directories instead, and print a file of tiers (docs/tiers.md) that gives them "
+                 "half of what is free.")
+      ->excludes("--json");
+  command->callback([directories, json, tiers] {
+    if (*tiers) {
+      print_tiers(*directories);
+    } else {
+      examine(*directories, *json);
+    }
+  });
   return command;
 }
 

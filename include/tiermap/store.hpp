@@ -61,6 +61,18 @@ class Store {
   /// Makes everything written so far durable. Returns 0 or a negative errno value.
   virtual int flush() { return 0; }
 
+  /// Brings everything written so far to where it is to last, without flush()'s promise; called before a region over
+  /// the store is unmapped. For stores that keep writes elsewhere for a while. Returns 0 or a negative errno value.
+  virtual int settle() { return 0; }
+
+  /// How soon somebody (`sharer`, not 0) will need these bytes: 1 now, less for later, 0 not foreseeably. Stores that
+  /// have faster and slower places make use of it. Thread-safe, must not block for long.
+  virtual void score(std::uint64_t offset, std::uint64_t bytes, double score, std::uint64_t sharer) noexcept;
+
+  /// What it takes to read so many bytes from where they are now; 0 where all places are the same, and scores do
+  /// nothing. Thread-safe.
+  virtual double read_microseconds(std::uint64_t offset, std::uint64_t bytes) const noexcept;
+
   /// Changes the size; what is cut off is lost, what is added reads as zero. Returns 0 or a negative errno value.
   virtual int resize(std::uint64_t bytes);
 
@@ -110,7 +122,8 @@ enum class OpenMode : std::uint8_t {
 
 /// Opens the store that a URL names: `file:///p` (or a plain path), `sparse:///dir?segment=256MiB&capacity=1TiB`,
 /// `concat:///a,/b` (`/a@offset+length` for a part), globs `file:///d/*.bin` (a read-only or read-write concat in name
-/// order), `npy:///p.npy` (the elements of a .npy file), `memory:1GiB`. Throws StoreError, which names the URL and the
+/// order), `npy:///p.npy` (the elements of a .npy file), `memory:1GiB`, `tiered:///tiers.yaml?store=URL` (one of these
+/// behind tiers, see tiermap/tiers.hpp). Throws StoreError, which names the URL and the
 /// remedy. `create_bytes` is the size of what is created. Thread-safe.
 std::unique_ptr<Store> open_store(std::string_view url, OpenMode mode, std::uint64_t create_bytes = 0);
 

@@ -11,9 +11,11 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "tiermap/error.hpp"
 #include "tiermap/region.hpp"
+#include "tiermap/tiers.hpp"
 #include "tiermap/transaction.hpp"
 #include "tiermap/vector_storage.hpp"
 
@@ -238,6 +240,9 @@ class Vector {
     storage_.destroy();
     first_ = nullptr;
   }
+
+  /// What the tiers hold and did, of a vector with a `tiered:` URL. Throws OptionError for any other.
+  std::vector<TierReport> tier_reports() const { return storage_.tier_reports(); }
 
   /// The region that the elements lie in, with address space behind them.
   Region& region() noexcept { return storage_.region(); }

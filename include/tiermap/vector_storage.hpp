@@ -8,11 +8,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tiermap/cache.hpp"
 #include "tiermap/options.hpp"
 #include "tiermap/region.hpp"
 #include "tiermap/store.hpp"
+#include "tiermap/tiers.hpp"
 
 namespace tiermap {
 
@@ -67,6 +69,10 @@ class VectorStorage {
   /// Nobody needs these elements soon: their pages, but for one that they do not fill, go to the store in the
   /// background and leave memory first.
   void leave(VectorRange range);
+  /// As Store::score() and Store::read_microseconds(), of the store that it lies in.
+  void score(ByteRange range, double score, std::uint64_t sharer) noexcept;
+  double read_microseconds(ByteRange range) const noexcept;
+  std::vector<TierReport> tier_reports() const;
   /// How many transactions share its memory now.
   std::atomic<std::uint32_t>& open_transactions() noexcept;
   std::uint64_t element_bytes() const noexcept;

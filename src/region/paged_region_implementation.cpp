@@ -365,7 +365,9 @@ void PagedRegionImplementation::unmap() {
     return;
   }
   if (writes_at_end()) {
-    if (const int error = write_back(Pages{0, region_.page_count()}); error != 0) {
+    int error = write_back(Pages{0, region_.page_count()});
+    error = error != 0 ? error : region_.store->settle();
+    if (error != 0) {
       throw Error(-error, "cannot write back to " + region_.store->name() + ": " + std::strerror(-error) +
                               "; the region stays mapped, free the cause and try again");
     }

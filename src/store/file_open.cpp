@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -115,6 +117,20 @@ OpenedFile open_file(const std::string& path, bool writable, bool direct) {
     throw_file_error(errno, path, writable ? "cannot be opened for writing" : "cannot be opened");
   }
   return finish_opening(path, std::move(buffered), writable, direct);
+}
+
+FileDescriptor open_nameless_file(const std::string& directory) {
+  FileDescriptor file(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600));
+  if (file.valid() || (errno != EOPNOTSUPP && errno != EISDIR)) {
+    return file;
+  }
+  // A file system without nameless files: the name is there for a moment.
+  std::string pattern = directory + "/tiermap-scratch-XXXXXX";
+  file = FileDescriptor(::mkostemp(pattern.data(), O_CLOEXEC));
+  if (file.valid()) {
+    ::unlink(pattern.c_str());
+  }
+  return file;
 }
 
 OpenedFile create_file(const std::string& path, std::uint64_t bytes, bool direct) {

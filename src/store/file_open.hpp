@@ -38,6 +38,9 @@ OpenedFile open_file(const std::string& path, bool writable, bool direct);
 /// StoreError, EEXIST when the path is taken; nothing stays behind then.
 OpenedFile create_file(const std::string& path, std::uint64_t bytes, bool direct);
 
+/// A file without a name in a directory, gone with its last descriptor. Invalid, with errno, where there can be none.
+FileDescriptor open_nameless_file(const std::string& directory);
+
 /// Lets this process have `descriptors` descriptors open, 64 more than what a store needs, by raising its soft limit
 /// where that is too low. False when the hard limit is below it.
 bool allow_open_files(std::uint64_t descriptors);

@@ -35,6 +35,14 @@ std::unique_ptr<FileStore> FileStore::open(const std::string& path, OpenMode mod
   }
 }
 
+std::unique_ptr<FileStore> FileStore::open_nameless(const std::string& directory, const std::string& what) {
+  const FileDescriptor file = open_nameless_file(directory);
+  if (!file.valid()) {
+    throw_file_error(errno, directory, "cannot take " + what);
+  }
+  return open("/proc/self/fd/" + std::to_string(file.get()), OpenMode::read_write, 0, FileOptions());
+}
+
 FileStore::FileStore(std::string path, OpenedFile opened, bool writable, const FileOptions& options)
     : path_(std::move(path)),
       file_(std::move(opened.file)),

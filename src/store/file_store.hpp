@@ -23,6 +23,10 @@ class FileStore final : public Store {
   static std::unique_ptr<FileStore> open(const std::string& path, OpenMode mode, std::uint64_t create_bytes,
                                          const FileOptions& options);
 
+  /// An empty file without a name in a directory, gone with the store. Throws StoreError: the directory "cannot take"
+  /// `what`.
+  static std::unique_ptr<FileStore> open_nameless(const std::string& directory, const std::string& what);
+
   FileStore(std::string path, OpenedFile opened, bool writable, const FileOptions& options);
 
   std::uint64_t size_bytes() const override { return size_.load(std::memory_order_acquire); }

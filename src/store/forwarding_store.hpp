@@ -23,6 +23,13 @@ class ForwardingStore : public Store {
     return base_->write(buffer, bytes, offset);
   }
   int flush() override { return base_->flush(); }
+  int settle() override { return base_->settle(); }
+  void score(std::uint64_t offset, std::uint64_t bytes, double score, std::uint64_t sharer) noexcept override {
+    base_->score(offset, bytes, score, sharer);
+  }
+  double read_microseconds(std::uint64_t offset, std::uint64_t bytes) const noexcept override {
+    return base_->read_microseconds(offset, bytes);
+  }
   int resize(std::uint64_t bytes) override { return base_->resize(bytes); }
   int punch(std::uint64_t offset, std::uint64_t bytes) override { return base_->punch(offset, bytes); }
   bool locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& extent) const noexcept override {

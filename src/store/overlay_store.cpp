@@ -29,16 +29,10 @@ std::string scratch_directory(const std::string& wanted) {
 }
 
 DirectFile make_scratch(const std::string& directory) {
-  FileDescriptor buffered(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600));
+  FileDescriptor buffered = open_nameless_file(directory);
   if (!buffered.valid()) {
-    // A file system without nameless files: the name is there for a moment.
-    std::string pattern = directory + "/tiermap-scratch-XXXXXX";
-    buffered = FileDescriptor(::mkostemp(pattern.data(), O_CLOEXEC));
-    if (!buffered.valid()) {
-      throw StoreError(errno, directory + " takes no scratch file for a private region: " + error_text(errno) +
-                                  ": set TMPDIR to a directory that can be written");
-    }
-    ::unlink(pattern.c_str());
+    throw StoreError(errno, directory + " takes no scratch file for a private region: " + error_text(errno) +
+                                ": set TMPDIR to a directory that can be written");
   }
   FileDescriptor direct =
       open_direct(AT_FDCWD, "/proc/self/fd/" + std::to_string(buffered.get()), buffered.get(), true);

@@ -152,7 +152,7 @@ std::unique_ptr<Store> StoreRegistry::open(std::string_view text, OpenMode mode,
                                 ", or write ./" + url.text + " for a file of that name");
 }
 
-StoreRegistry built_in_stores() {
+StoreRegistry plain_stores() {
   StoreRegistry registry;
   registry.add("", open_plain_path);
   registry.add("file", open_file_url);
@@ -161,11 +161,6 @@ StoreRegistry built_in_stores() {
   registry.add("memory", open_memory);
   registry.add("npy", open_npy);
   return registry;
-}
-
-std::unique_ptr<Store> open_store(std::string_view url, OpenMode mode, std::uint64_t create_bytes) {
-  static const StoreRegistry registry = built_in_stores();
-  return registry.open(url, mode, create_bytes);
 }
 
 }  // namespace tiermap

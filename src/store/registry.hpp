@@ -27,7 +27,7 @@ class StoreRegistry {
   std::map<std::string, Opener> openers_;
 };
 
-/// file, sparse, concat, memory and plain paths.
-StoreRegistry built_in_stores();
+/// The stores of this folder: file, sparse, concat, memory, npy and plain paths.
+StoreRegistry plain_stores();
 
 }  // namespace tiermap

@@ -9,6 +9,12 @@ std::int64_t Store::write(const void*, std::size_t, std::uint64_t) {
   return -EROFS;
 }
 
+void Store::score(std::uint64_t, std::uint64_t, double, std::uint64_t) noexcept {}
+
+double Store::read_microseconds(std::uint64_t, std::uint64_t) const noexcept {
+  return 0;
+}
+
 int Store::resize(std::uint64_t) {
   return -ENOTSUP;
 }

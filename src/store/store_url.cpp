@@ -212,6 +212,11 @@ const std::string* UrlOptions::take(std::string_view name) {
   return nullptr;
 }
 
+std::string UrlOptions::text(std::string_view name) {
+  const std::string* value = take(name);
+  return value == nullptr ? "" : *value;
+}
+
 std::uint64_t UrlOptions::size(std::string_view name, std::uint64_t missing) {
   const std::string* value = take(name);
   return value == nullptr ? missing : parse_url_size(*value, name, url_.text);

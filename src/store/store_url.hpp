@@ -52,6 +52,8 @@ class UrlOptions {
  public:
   explicit UrlOptions(const StoreUrl& url) : url_(url) {}
 
+  /// `name` as it is, or "".
+  std::string text(std::string_view name);
   /// `name` as a size (256MiB), or `missing`.
   std::uint64_t size(std::string_view name, std::uint64_t missing);
   /// `direct`, `max_reads`, `max_writes`.

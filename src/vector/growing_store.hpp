@@ -39,6 +39,13 @@ class GrowingStore final : public Store {
   std::int64_t read(void* buffer, std::size_t bytes, std::uint64_t offset) override;
   std::int64_t write(const void* buffer, std::size_t bytes, std::uint64_t offset) override;
   int flush() override;
+  int settle() override { return base_->settle(); }
+  void score(std::uint64_t offset, std::uint64_t bytes, double score, std::uint64_t sharer) noexcept override {
+    base_->score(offset, bytes, score, sharer);
+  }
+  double read_microseconds(std::uint64_t offset, std::uint64_t bytes) const noexcept override {
+    return base_->read_microseconds(offset, bytes);
+  }
   bool locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& extent) const noexcept override;
   bool locate_write(std::uint64_t offset, std::uint64_t bytes, Extent& extent) noexcept override;
   std::uint32_t direct_alignment() const override { return base_->direct_alignment(); }

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "platform/clock.hpp"
+
 namespace tiermap {
 namespace {
 
@@ -13,6 +15,8 @@ constexpr std::uint64_t most_window_bytes = 256 << 20;
 constexpr std::uint64_t full_percent = 75;
 /// A vector of so much of the budget stays in memory.
 constexpr std::uint64_t most_that_fits_percent = 90;
+/// Beyond the window, what is needed within so many more of them is scored.
+constexpr std::uint64_t windows_scored = 4;
 /// A window passes in so many turns.
 constexpr std::uint64_t turns_a_window = 8;
 
@@ -24,7 +28,11 @@ std::uint64_t turn_pages(std::uint64_t window) noexcept {
 
 TransactionPrefetcher::TransactionPrefetcher(VectorStorage& vector, const Transaction& transaction,
                                              const TransactionOptions& options, std::uint64_t page_bytes)
-    : vector_(vector), transaction_(transaction), options_(options), page_bytes_(page_bytes) {
+    : vector_(vector),
+      transaction_(transaction),
+      options_(options),
+      page_bytes_(page_bytes),
+      tiered_(options.prefetch && vector.size() > 0 && vector.read_microseconds({0, page_bytes}) > 0) {
   vector_.open_transactions().fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -44,6 +52,7 @@ std::uint64_t TransactionPrefetcher::turn() {
   }
   make_room(window, now);
   look_ahead(window);
+  score_later(window);
   const std::uint64_t next = transaction_.position() + accesses_in(turn_pages(window));
   await_groups(next);
   keep_fetched();
@@ -112,7 +121,9 @@ void TransactionPrefetcher::leave_behind() {
   if (finished_.empty()) {
     return;
   }
+  pages_left_ += finished_.size();
   collect(finished_);
+  score(0);
   Region& region = vector_.region();
   for (const ByteRange& range : ranges_) {
     if (transaction_.intent() != Intent::read) {
@@ -192,9 +203,44 @@ void TransactionPrefetcher::fetch_group() {
   group.pages = wanted_.size();
   group.needed_at = wanted_at_;
   collect(wanted_);
+  score(1);
   group.ranges = ranges_;
   group.fetched = vector_.region().prefetch(ranges_);
   groups_.push_back(std::move(group));
+}
+
+// What does not fit into the window yet (MegaMmap, section III.D): by how much of the time until it is needed it would
+// take to read a window of it from where it lies now. So what lies in a slow tier is brought nearer in time.
+void TransactionPrefetcher::score_later(std::uint64_t window) {
+  const bool due = scored_at_nanoseconds_ == 0 || pages_left_ - scored_at_page_ >= window;
+  if (!tiered_ || !due || announced_ >= transaction_.length()) {
+    return;
+  }
+  const double page_microseconds = microseconds_a_page();
+  double until = static_cast<double>(window) * page_microseconds;
+  runs_.clear();
+  transaction_.pages(announced_, windows_scored * window, runs_);
+  for (const PageAccesses& run : runs_) {
+    const ByteRange range{run.page * page_bytes_, page_bytes_};
+    const double reading = vector_.read_microseconds(range);
+    until += std::max(page_microseconds, reading);
+    vector_.score(range, std::min(reading * static_cast<double>(window) / until, 1.0), sharer());
+  }
+}
+
+/// The program's pace since it was asked for the last time; 0 at first.
+double TransactionPrefetcher::microseconds_a_page() noexcept {
+  const std::uint64_t now = now_nanoseconds();
+  const std::uint64_t pages = pages_left_ - std::exchange(scored_at_page_, pages_left_);
+  const std::uint64_t since = std::exchange(scored_at_nanoseconds_, now);
+  return since == 0 || pages == 0 ? 0 : static_cast<double>(now - since) / 1000 / static_cast<double>(pages);
+}
+
+/// Of all pages that were collected.
+void TransactionPrefetcher::score(double value) noexcept {
+  for (std::size_t at = 0; tiered_ && at < ranges_.size(); ++at) {
+    vector_.score(ranges_[at], value, sharer());
+  }
 }
 
 // A policy that holds on to what an earlier pass has left would give up what was just fetched; and what was there

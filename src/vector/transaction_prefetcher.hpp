@@ -47,12 +47,16 @@ class TransactionPrefetcher {
   void look_ahead(std::uint64_t window);
   void announce(PageAccesses run);
   void fetch_group();
+  void score_later(std::uint64_t window);
+  double microseconds_a_page() noexcept;
   void await_groups(std::uint64_t before);
   void keep_fetched();
   bool is_all_there(const Statistics& now);
   std::uint64_t nap();
   std::uint64_t accesses_in(std::uint64_t runs) const noexcept;
   void collect(std::vector<std::uint64_t>& pages);
+  void score(double value) noexcept;
+  std::uint64_t sharer() const noexcept { return reinterpret_cast<std::uintptr_t>(this); }
   ByteRange to_write() const noexcept;
 
   VectorStorage& vector_;
@@ -68,6 +72,10 @@ class TransactionPrefetcher {
   std::uint64_t fills_ = 0;           ///< Of the region, at the last turn.
   std::uint64_t quiet_turns_ = 0;     ///< So many had nothing fetched.
   std::uint64_t nap_ = 0;             ///< The accesses that were not looked at the last time.
+  const bool tiered_;                 ///< The store makes use of scores.
+  std::uint64_t scored_at_page_ = 0;  ///< How many pages were left when what comes later was scored the last time.
+  std::uint64_t scored_at_nanoseconds_ = 0;
+  std::uint64_t pages_left_ = 0;
   TransactionStatistics statistics_;
   // Kept for their memory.
   std::vector<PageAccesses> runs_;

@@ -53,6 +53,18 @@ std::uint64_t VectorStorage::element_bytes() const noexcept {
   return implementation_->element_bytes();
 }
 
+std::vector<TierReport> VectorStorage::tier_reports() const {
+  return tiermap::tier_reports(implementation_->store());
+}
+
+void VectorStorage::score(ByteRange range, double score, std::uint64_t sharer) noexcept {
+  implementation_->store().score(range.offset, range.bytes, score, sharer);
+}
+
+double VectorStorage::read_microseconds(ByteRange range) const noexcept {
+  return implementation_->store().read_microseconds(range.offset, range.bytes);
+}
+
 std::atomic<std::uint32_t>& VectorStorage::open_transactions() noexcept {
   return implementation_->open_transactions();
 }

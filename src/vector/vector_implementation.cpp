@@ -1,6 +1,5 @@
 #include "vector/vector_implementation.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,7 +10,6 @@
 #include <utility>
 
 #include "config/size.hpp"
-#include "store/file_descriptor.hpp"
 #include "store/file_open.hpp"
 #include "store/file_store.hpp"
 #include "store/store_url.hpp"
@@ -35,12 +33,7 @@ OpenMode mode_of(VectorStorage::How how) {
 
 /// A file without a name: gone with the last descriptor.
 std::shared_ptr<Store> temporary_file(const std::string& folder, std::uint64_t bytes) {
-  const FileDescriptor file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600));
-  if (!file.valid()) {
-    throw_file_error(errno, folder, "cannot take a temporary vector");
-  }
-  std::shared_ptr<Store> store =
-      FileStore::open("/proc/self/fd/" + std::to_string(file.get()), OpenMode::read_write, 0, FileOptions());
+  std::shared_ptr<Store> store = FileStore::open_nameless(folder, "a temporary vector");
   if (const int result = store->resize(bytes); result != 0) {
     throw_file_error(-result, folder, "cannot take a temporary vector of " + format_size(bytes));
   }

@@ -28,6 +28,8 @@ class VectorImplementation {
   std::uint64_t element_bytes() const noexcept { return element_bytes_; }
   std::atomic<std::uint32_t>& open_transactions() noexcept { return open_transactions_; }
   void leave(VectorRange range);
+  const Store& store() const noexcept { return *store_; }
+  Store& store() noexcept { return *store_; }
 
   std::uint64_t extend(std::uint64_t count);
   void resize(std::uint64_t count);

@@ -3,7 +3,7 @@
 
 follow.py PAGE BUILD CMAKE CXX_COMPILER: installs the built library into an empty home, and goes through the blocks of the
 page in order. A program is saved under the name that the text before it gives ("Save as `sum.cpp`:"), or, where the text
-gives none, built and run at once. Shell blocks are run by bash in one session; `make install` is what was done already. A
+gives none, built and run at once; YAML is always saved. Shell blocks are run by bash in one session; `make install` is what was done already. A
 block of text is what the program or the commands before it must have printed.
 """
 import os
@@ -68,6 +68,8 @@ def follow(page, reader):
         if language == "cpp":
             name = SAVE_AS.search(text[:block.start()])
             said = reader.program(content, name.group(1) if name else None)
+        elif language == "yaml":
+            (reader.work / SAVE_AS.search(text[:block.start()]).group(1)).write_text(content)
         elif language == "sh":
             said = reader.shell(content)
         elif language == "text":

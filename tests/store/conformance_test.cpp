@@ -14,6 +14,7 @@
 #include "store/reference_check.hpp"
 #include "store/sparse_store.hpp"
 #include "store/temporary_directory.hpp"
+#include "tiermap/tiers.hpp"
 
 namespace tiermap {
 namespace {
@@ -78,6 +79,20 @@ std::shared_ptr<Store> make_callback() {
   return std::make_shared<CallbackStore>(functions);
 }
 
+/// So small, and so restless, that blocks come and go all the time.
+std::shared_ptr<Store> make_tiered(const TemporaryDirectory& directory) {
+  TieringOptions options;
+  options.block_bytes = 16 << 10;
+  options.organize_seconds = 0.001;
+  options.write_down_seconds = 0.001;
+  options.tiers.resize(2);
+  options.tiers[0].capacity_bytes = 200 << 10;
+  options.tiers[1].kind = TierKind::directory;
+  options.tiers[1].path = directory.path();
+  options.tiers[1].capacity_bytes = 1 << 20;
+  return make_tiered_store(make_file(directory, true), options);
+}
+
 const Kind kinds[] = {
     {"file", [](const TemporaryDirectory& directory) { return make_file(directory, true); }},
     {"file_buffered", [](const TemporaryDirectory& directory) { return make_file(directory, false); }},
@@ -92,6 +107,7 @@ const Kind kinds[] = {
     {"memory", [](const TemporaryDirectory&) { return std::make_shared<MemoryStore>(store_bytes); }},
     {"overlay", make_overlay},
     {"overlay_tmpfs", make_overlay, "/dev/shm"},
+    {"tiered", make_tiered},
     {"callback", [](const TemporaryDirectory&) { return make_callback(); }},
 };
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "store/reference_check.hpp"
-#include "store/registry.hpp"
+#include "tier/schemes.hpp"
 #include "store/store_url.hpp"
 #include "store/temporary_directory.hpp"
 #include "tiermap/error.hpp"

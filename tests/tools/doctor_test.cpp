@@ -11,6 +11,8 @@
 #include "config/option_table.hpp"
 #include "kernel_mode/refused_calls.hpp"
 #include "platform/io_ring.hpp"
+#include "store/temporary_directory.hpp"
+#include "tier/tiering_options.hpp"
 #include "tools/command.hpp"
 
 namespace tiermap {
@@ -268,6 +270,23 @@ TEST(Doctor, SaysWhyIoUringIsNotUsedAndWhatToDo) {
       EXPECT_NE(finding.at("remedy").get<std::string>().find("seccomp profile"), std::string::npos) << finding;
     }
   }
+}
+
+TEST(DoctorTiersTest, what_it_measures_is_a_file_of_tiers) {
+  const TemporaryDirectory directory;
+  const CommandResult result = run_tiermap({"doctor", "--tiers", directory.path(), "/dev/shm"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const TieringOptions options = parse_tiering_options(result.output, "printed");
+  ASSERT_EQ(options.tiers.size(), 3U);
+  for (const TierOptions& tier : options.tiers) {
+    EXPECT_GT(tier.bytes_per_second, 0) << tier.name;
+    EXPECT_GT(tier.latency_microseconds, 0) << tier.name;
+    EXPECT_GT(tier.capacity_bytes, 0U) << tier.name;
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+  const CommandResult refused = run_tiermap({"doctor", "--tiers", "/etc/passwd"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_EQ(refused.errors, "tiermap: '/etc/passwd' is no directory: name those that tiers are to lie in\n");
 }
 
 }  // namespace

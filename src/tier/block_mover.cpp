@@ -1,0 +1,178 @@
+#include "tier/block_mover.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "config/size.hpp"
+#include "platform/clock.hpp"
+#include "store/file_open.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr std::size_t buffer_alignment = 4096;
+/// Of a backing store that was never read from yet.
+constexpr double least_microseconds = 1;
+
+}  // namespace
+
+BlockBuffer::BlockBuffer(std::uint64_t bytes)
+    : memory_(static_cast<char*>(std::aligned_alloc(buffer_alignment, static_cast<std::size_t>(bytes)))) {
+  if (!memory_) {
+    throw std::bad_alloc();
+  }
+}
+
+void BlockBuffer::Release::operator()(char* memory) const noexcept {
+  std::free(memory);
+}
+
+BlockMover::BlockMover(TierBlocks& blocks, std::shared_ptr<Store> backing, std::uint64_t block_bytes, Warn warn)
+    : blocks_(blocks), backing_(std::move(backing)), block_bytes_(block_bytes), warn_(std::move(warn)) {}
+
+std::uint64_t BlockMover::bytes_in(std::uint64_t block) const noexcept {
+  const std::uint64_t size = backing_->size_bytes();
+  const std::uint64_t begin = block * block_bytes_;
+  return begin < size ? std::min(block_bytes_, size - begin) : 0;
+}
+
+int BlockMover::read_block(const BlockOwnership& owned, BlockBuffer& buffer) {
+  const TierPlace place = owned.place();
+  if (place.tier == in_backing) {
+    return read_backing(owned.block() * block_bytes_, buffer.data(), block_bytes_);
+  }
+  const int error = blocks_.tier(place.tier).read(place.slot, 0, buffer.data(), block_bytes_);
+  if (error == 0 || place.dirty) {
+    return error;
+  }
+  fail(place.tier, error);
+  return read_backing(owned.block() * block_bytes_, buffer.data(), block_bytes_);
+}
+
+int BlockMover::put_in_tier(BlockOwnership& owned, TierNumber tier, const BlockBuffer& buffer, bool dirty) {
+  for (; tier < blocks_.tier_count(); ++tier) {
+    TierSlot slot = 0;
+    if (!owned.reserve(tier, slot)) {
+      continue;
+    }
+    const int error = blocks_.tier(tier).write(slot, 0, buffer.data(), block_bytes_);
+    if (error == 0) {
+      owned.settle_in(tier, slot, dirty);
+      return 0;
+    }
+    owned.unreserve(tier, slot);
+    fail(tier, error);
+  }
+  return -ENOSPC;
+}
+
+int BlockMover::move(BlockOwnership& owned, TierNumber to) {
+  if (to == in_backing) {
+    const int error = write_down(owned);
+    if (error == 0) {
+      owned.leave();
+    }
+    return error;
+  }
+  BlockBuffer buffer(block_bytes_);
+  const int error = read_block(owned, buffer);
+  return error != 0 ? error : put_in_tier(owned, to, buffer, owned.place().dirty);
+}
+
+int BlockMover::write_down(BlockOwnership& owned) {
+  if (!owned.place().dirty) {
+    return 0;
+  }
+  BlockBuffer buffer(block_bytes_);
+  int error = read_block(owned, buffer);
+  if (error != 0) {
+    fail(owned.place().tier, error);
+    return error;
+  }
+  {
+    const std::shared_lock held(length_mutex_);
+    error = write_backing(owned.block() * block_bytes_, buffer.data(), bytes_in(owned.block()));
+  }
+  if (error == 0) {
+    owned.set_dirty(false);
+  }
+  return error;
+}
+
+int BlockMover::rescue(BlockOwnership& owned) {
+  return move(owned, in_backing);
+}
+
+void BlockMover::fail(TierNumber tier, int error) {
+  if (blocks_.fail(tier)) {
+    const TierOptions& options = blocks_.tier(tier).options();
+    const std::string where = options.path.empty() ? "" : " in " + quote_value(options.path);
+    warn_("tier " + quote_value(options.name) + where + " takes nothing more (" + error_text(-error) +
+          "): slower ones are used; nothing is lost");
+  }
+}
+
+int BlockMover::read_backing(std::uint64_t offset, char* buffer, std::uint64_t bytes) noexcept {
+  const std::uint64_t begun = now_nanoseconds();
+  std::uint64_t done = 0;
+  while (done < bytes) {
+    const std::int64_t got = backing_->read(buffer + done, static_cast<std::size_t>(bytes - done), offset + done);
+    if (got == -EINTR) {
+      continue;
+    }
+    if (got < 0) {
+      return static_cast<int>(got);
+    }
+    if (got == 0) {
+      break;
+    }
+    done += static_cast<std::uint64_t>(got);
+  }
+  std::memset(buffer + done, 0, static_cast<std::size_t>(bytes - done));
+  if (done == block_bytes_) {
+    const double took = static_cast<double>(now_nanoseconds() - begun);
+    const double before = nanoseconds_a_read_.load(std::memory_order_relaxed);
+    nanoseconds_a_read_.store(before == 0 ? took : before + (took - before) / 8, std::memory_order_relaxed);
+  }
+  return 0;
+}
+
+int BlockMover::write_backing(std::uint64_t offset, const char* buffer, std::uint64_t bytes) noexcept {
+  std::uint64_t done = 0;
+  while (done < bytes) {
+    const std::int64_t put = backing_->write(buffer + done, static_cast<std::size_t>(bytes - done), offset + done);
+    if (put == -EINTR) {
+      continue;
+    }
+    if (put <= 0) {
+      return put < 0 ? static_cast<int>(put) : -EIO;
+    }
+    done += static_cast<std::uint64_t>(put);
+  }
+  return 0;
+}
+
+int BlockMover::lengthen(std::uint64_t bytes) noexcept {
+  const std::unique_lock held(length_mutex_);
+  return backing_->size_bytes() < bytes ? backing_->resize(bytes) : 0;
+}
+
+int BlockMover::resize(std::uint64_t bytes) noexcept {
+  const std::unique_lock held(length_mutex_);
+  return backing_->resize(bytes);
+}
+
+double BlockMover::backing_microseconds(std::uint64_t bytes) const noexcept {
+  const double a_block = nanoseconds_a_read_.load(std::memory_order_relaxed) / 1000;
+  return std::max(a_block, least_microseconds) * static_cast<double>(bytes) / static_cast<double>(block_bytes_);
+}
+
+void BlockMover::expect_backing(double bytes_per_second, double latency_microseconds) noexcept {
+  const double moving = bytes_per_second > 0 ? static_cast<double>(block_bytes_) * 1e9 / bytes_per_second : 0;
+  nanoseconds_a_read_.store(moving + latency_microseconds * 1000, std::memory_order_relaxed);
+}
+
+}  // namespace tiermap

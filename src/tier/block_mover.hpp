@@ -1,0 +1,75 @@
+// Brings blocks from one place to another.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <shared_mutex>
+#include <string>
+
+#include "tier/tier_blocks.hpp"
+
+namespace tiermap {
+
+/// The memory that a block goes through on its way, aligned for direct I/O.
+class BlockBuffer {
+ public:
+  explicit BlockBuffer(std::uint64_t bytes);
+  char* data() const noexcept { return memory_.get(); }
+
+ private:
+  struct Release {
+    void operator()(char* memory) const noexcept;
+  };
+  std::unique_ptr<char[], Release> memory_;
+};
+
+/// Thread-safe. Functions that take an ownership return 0 or a negative errno value, and leave the block where it was
+/// if that failed.
+class BlockMover {
+ public:
+  using Warn = std::function<void(const std::string&)>;
+  BlockMover(TierBlocks& blocks, std::shared_ptr<Store> backing, std::uint64_t block_bytes, Warn warn);
+
+  std::uint64_t block_bytes() const noexcept { return block_bytes_; }
+  /// How many bytes of the block there are.
+  std::uint64_t bytes_in(std::uint64_t block) const noexcept;
+
+  /// The block's bytes, wherever they are, with zeros behind the store's end.
+  int read_block(const BlockOwnership& owned, BlockBuffer& buffer);
+  /// Into the fastest tier that takes it, from `tier` on. -ENOSPC if none does.
+  int put_in_tier(BlockOwnership& owned, TierNumber tier, const BlockBuffer& buffer, bool dirty);
+  /// From where it is to a tier, or to the backing store.
+  int move(BlockOwnership& owned, TierNumber to);
+  /// Makes the backing store as new as it is.
+  int write_down(BlockOwnership& owned);
+  /// Away from a tier that does not work.
+  int rescue(BlockOwnership& owned);
+
+  /// Says once that the tier failed, and why; nothing new comes into it.
+  void fail(TierNumber tier, int error);
+
+  /// The backing store, as whole transfers: what a read has fewer is zeros.
+  int read_backing(std::uint64_t offset, char* buffer, std::uint64_t bytes) noexcept;
+  int write_backing(std::uint64_t offset, const char* buffer, std::uint64_t bytes) noexcept;
+  /// Makes it longer. 0 or a negative errno value.
+  int lengthen(std::uint64_t bytes) noexcept;
+  /// Shorter or longer; nothing is written down meanwhile.
+  int resize(std::uint64_t bytes) noexcept;
+  /// As it was of late, or as it was said to be.
+  double backing_microseconds(std::uint64_t bytes) const noexcept;
+  void expect_backing(double bytes_per_second, double latency_microseconds) noexcept;
+
+ private:
+  TierBlocks& blocks_;
+  const std::shared_ptr<Store> backing_;
+  const std::uint64_t block_bytes_;
+  const Warn warn_;
+  /// Exclusive: the length changes. Shared: something is written into what there is, so that nothing that is on its way
+  /// down makes the store longer again.
+  std::shared_mutex length_mutex_;
+  std::atomic<double> nanoseconds_a_read_{0};  ///< Of a block.
+};
+
+}  // namespace tiermap

@@ -1,0 +1,33 @@
+// How much it is worth to have a block in a fast place, from 0 to 1.
+#pragma once
+
+#include <cstdint>
+
+namespace tiermap {
+
+/// What sharers said of a block (MegaMmap, section III.C), or, of one of which nobody says anything, what was done with
+/// it. Times are milliseconds since the store was opened; after 49 days they begin anew, and scores are odd for once.
+struct BlockScore {
+  float value = 0;  ///< As it was at `at`.
+  std::uint32_t at = 0;
+  std::uint64_t sharer = 0;  ///< Whose it is; 0: nobody said anything.
+};
+
+struct ScoreTimes {
+  double window_milliseconds = 1000;
+  double half_life_milliseconds = 30'000;
+};
+
+/// What it is worth now.
+double score_now(const BlockScore& score, std::uint32_t now, const ScoreTimes& times) noexcept;
+
+/// `sharer` says so. Within the window the highest of several sharers' scores holds; what one said himself, he may take
+/// back.
+void set_score(BlockScore& score, double value, std::uint64_t sharer, std::uint32_t now,
+               const ScoreTimes& times) noexcept;
+
+/// It was read or written: worth more than what was not, but never as much as what somebody says he needs; and nothing
+/// where somebody said something of late.
+void touch_score(BlockScore& score, std::uint32_t now, const ScoreTimes& times) noexcept;
+
+}  // namespace tiermap

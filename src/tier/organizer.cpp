@@ -1,0 +1,127 @@
+#include "tier/organizer.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <tuple>
+
+#include "platform/engine_thread.hpp"
+
+namespace tiermap {
+namespace {
+
+/// What a block has to be worth more to take a faster tier from another: moving costs both tiers a transfer.
+constexpr double moving_worth = 0.1;
+/// Blocks that nobody will need for so long are not fetched in advance.
+constexpr double least_score_to_come = 0.05;
+/// After so many the scores are looked at again.
+constexpr std::size_t most_moves_a_round = 64;
+
+TierNumber slower(TierNumber one, TierNumber other) noexcept {
+  return std::max(one, other);
+}
+
+}  // namespace
+
+std::vector<BlockMove> plan_moves(std::vector<ScoredBlock> blocks, const std::vector<std::uint64_t>& capacities,
+                                  double least_score) {
+  const auto worth = [](const ScoredBlock& block) {
+    return block.score + (block.tier == in_backing ? 0 : moving_worth / (1 + block.tier));
+  };
+  std::ranges::sort(blocks, [&](const ScoredBlock& one, const ScoredBlock& other) {
+    return std::make_tuple(-worth(one), one.tier, one.number) <
+           std::make_tuple(-worth(other), other.tier, other.number);
+  });
+  std::vector<BlockMove> moves;
+  TierNumber tier = 0;
+  std::uint64_t placed = 0;
+  for (const ScoredBlock& block : blocks) {
+    while (tier < capacities.size() && placed >= capacities[tier]) {
+      ++tier;
+      placed = 0;
+    }
+    const bool fits = tier < capacities.size();
+    if (block.tier == in_backing && (!fits || block.score < least_score)) {
+      continue;
+    }
+    ++placed;
+    const TierNumber to = fits ? tier : in_backing;
+    if (to != block.tier) {
+      moves.push_back({block.number, block.tier, to});
+    }
+  }
+  std::ranges::stable_sort(moves, [](const BlockMove& one, const BlockMove& other) {
+    const bool one_leaves = one.to > one.from;
+    const bool other_leaves = other.to > other.from;
+    return one_leaves != other_leaves ? one_leaves
+                                      : one_leaves && slower(one.from, one.to) > slower(other.from, other.to);
+  });
+  return moves;
+}
+
+Organizer::Organizer(TierBlocks& blocks, BlockMover& mover, const OrganizerTimes& times)
+    : blocks_(blocks), mover_(mover), times_(times), thread_(start_engine_thread("tiermap-tiers", [this] { run(); })) {}
+
+Organizer::~Organizer() {
+  stop_.store(true);
+  wake();
+  thread_.join();
+}
+
+void Organizer::wake() noexcept {
+  {
+    const std::lock_guard held(mutex_);
+    wake_ = true;
+  }
+  woken_.notify_one();
+}
+
+void Organizer::run() noexcept {
+  while (!stop_.load()) {
+    {
+      std::unique_lock held(mutex_);
+      woken_.wait_for(held, std::chrono::duration<double>(times_.organize_seconds), [&] { return wake_; });
+      wake_ = false;
+    }
+    try {
+      organize();
+      write_down_idle();
+    } catch (const std::exception&) {  // No memory for a buffer or a list: the next round may have it.
+    }
+  }
+}
+
+void Organizer::organize() {
+  std::vector<BlockMove> moves = plan_moves(blocks_.take_scored(), blocks_.capacities(), least_score_to_come);
+  moves.resize(std::min(moves.size(), most_moves_a_round));
+  for (const BlockMove& move : moves) {
+    if (stop_.load()) {
+      return;
+    }
+    make(move);
+  }
+}
+
+/// Whether it is done: somebody else may have moved it meanwhile.
+bool Organizer::make(const BlockMove& move) {
+  BlockOwnership owned(blocks_, move.block);
+  if (owned.place().tier != move.from || mover_.move(owned, move.to) != 0) {
+    return false;
+  }
+  blocks_.count_move(owned.place().tier, move.from);
+  return true;
+}
+
+void Organizer::write_down_idle() {
+  for (const std::uint64_t block : blocks_.dirty_blocks(times_.write_down_seconds * 1000)) {
+    if (stop_.load()) {
+      return;
+    }
+    BlockOwnership owned(blocks_, block);
+    if (mover_.write_down(owned) != 0) {
+      return;  // It stays dirty. The backing store does not take it now.
+    }
+  }
+}
+
+}  // namespace tiermap

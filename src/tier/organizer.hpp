@@ -1,0 +1,62 @@
+// The data organizer (MegaMmap, section III.D): looks at the blocks' scores now and then, and brings each to the tier
+// that it is worth.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "tier/block_mover.hpp"
+
+namespace tiermap {
+
+struct BlockMove {
+  std::uint64_t block = 0;
+  TierNumber from = in_backing;
+  TierNumber to = in_backing;
+};
+
+/// Where blocks of such scores belong: the highest in the fastest tier, as many as it has room for (`capacities`, the
+/// fastest first), and so on; blocks in no tier stay there below `least_score`. A block that is in a faster tier than
+/// one of nearly the same score stays. In the order of doing: what leaves first, from the slowest tier up; then what
+/// comes nearer, the highest scores first.
+std::vector<BlockMove> plan_moves(std::vector<ScoredBlock> blocks, const std::vector<std::uint64_t>& capacities,
+                                  double least_score);
+
+struct OrganizerTimes {
+  double organize_seconds = 0.1;
+  double write_down_seconds = 1;
+};
+
+/// A thread of its own, from construction to destruction. Errors of a move leave the block where it is, to be tried
+/// again; those of the backing store reach the program when it asks for durability.
+class Organizer {
+ public:
+  Organizer(TierBlocks& blocks, BlockMover& mover, const OrganizerTimes& times);
+  ~Organizer();
+  Organizer(const Organizer&) = delete;
+  Organizer& operator=(const Organizer&) = delete;
+
+  /// There is something to do at once.
+  void wake() noexcept;
+
+ private:
+  void run() noexcept;
+  void organize();
+  void write_down_idle();
+  bool make(const BlockMove& move);
+
+  TierBlocks& blocks_;
+  BlockMover& mover_;
+  const OrganizerTimes times_;
+  std::mutex mutex_;
+  std::condition_variable woken_;
+  bool wake_ = false;  ///< Guarded by mutex_.
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace tiermap

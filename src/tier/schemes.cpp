@@ -1,0 +1,40 @@
+#include "tier/schemes.hpp"
+
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "tier/tiered_store.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+std::unique_ptr<Store> open_tiered(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes) {
+  UrlOptions options(url);
+  const std::string backing = options.text("store");
+  options.finish();
+  const std::string example = "tiered:///tiers.yaml?store=/data/points.bin";
+  const std::string path = percent_decode(local_path(url, example), url.text);
+  if (backing.empty()) {
+    throw StoreError(EINVAL, "store '" + url.text + "' names nothing behind its tiers: write " + example);
+  }
+  const TieringOptions tiering = read_tiering_options(path);
+  check_tier_places(tiering);  // Before anything is created.
+  return std::make_unique<TieredStore>(open_store(backing, mode, create_bytes), tiering);
+}
+
+}  // namespace
+
+StoreRegistry built_in_stores() {
+  StoreRegistry registry = plain_stores();
+  registry.add("tiered", open_tiered);
+  return registry;
+}
+
+std::unique_ptr<Store> open_store(std::string_view url, OpenMode mode, std::uint64_t create_bytes) {
+  static const StoreRegistry registry = built_in_stores();
+  return registry.open(url, mode, create_bytes);
+}
+
+}  // namespace tiermap

@@ -1,0 +1,90 @@
+#include "tier/tier.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+
+#include "config/size.hpp"
+#include "store/file_store.hpp"
+#include "store/memory_store.hpp"
+
+namespace tiermap {
+namespace {
+
+/// What was not measured takes some time, too.
+constexpr double least_microseconds = 0.1;
+
+std::unique_ptr<Store> make_place(const TierOptions& options, std::uint64_t bytes) {
+  if (options.path.empty()) {
+    return std::make_unique<MemoryStore>(bytes);
+  }
+  return FileStore::open_nameless(options.path, "tier " + quote_value(options.name));
+}
+
+/// All of it or an error: a tier that ends early is as broken as one that fails.
+template <typename Transfer>
+int transfer_all(std::size_t bytes, Transfer&& transfer) noexcept {
+  std::size_t done = 0;
+  while (done < bytes) {
+    const std::int64_t part = transfer(done);
+    if (part == -EINTR) {
+      continue;
+    }
+    if (part <= 0) {
+      return part < 0 ? static_cast<int>(part) : -EIO;
+    }
+    done += static_cast<std::size_t>(part);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Tier::Tier(const TierOptions& options, std::uint64_t block_bytes)
+    : options_(options),
+      block_bytes_(block_bytes),
+      slots_(std::min<std::uint64_t>(options.capacity_bytes / block_bytes, std::numeric_limits<TierSlot>::max())),
+      place_(make_place(options, slots_ * block_bytes)),
+      throttle_(options.kind == TierKind::emulated ? options.bytes_per_second : 0,
+                options.kind == TierKind::emulated ? options.latency_microseconds : 0) {}
+
+int Tier::read(TierSlot slot, std::uint64_t from, void* buffer, std::size_t bytes) noexcept {
+  throttle_.transfer(bytes);
+  return transfer_all(bytes, [&](std::size_t done) {
+    return place_->read(static_cast<char*>(buffer) + done, bytes - done, slot * block_bytes_ + from + done);
+  });
+}
+
+int Tier::write(TierSlot slot, std::uint64_t from, const void* buffer, std::size_t bytes) noexcept {
+  throttle_.transfer(bytes);
+  return transfer_all(bytes, [&](std::size_t done) {
+    return place_->write(static_cast<const char*>(buffer) + done, bytes - done, slot * block_bytes_ + from + done);
+  });
+}
+
+double Tier::transfer_microseconds(std::uint64_t bytes) const noexcept {
+  const double moving =
+      options_.bytes_per_second > 0 ? static_cast<double>(bytes) * 1e6 / options_.bytes_per_second : 0;
+  return std::max(options_.latency_microseconds + moving, least_microseconds);
+}
+
+TierSlot Tier::take(std::uint64_t block) {
+  if (free_.empty()) {
+    if (free_.capacity() <= holders_.size()) {
+      free_.reserve(2 * holders_.size() + 64);  // So that give_back() needs no memory.
+    }
+    holders_.push_back(block);
+    return static_cast<TierSlot>(fresh_++);
+  }
+  const TierSlot slot = free_.back();
+  free_.pop_back();
+  holders_[slot] = block;
+  return slot;
+}
+
+void Tier::give_back(TierSlot slot) {
+  holders_[slot] = nobody;
+  free_.push_back(slot);
+}
+
+}  // namespace tiermap

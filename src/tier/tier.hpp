@@ -1,0 +1,65 @@
+// One tier: room for so many blocks in one place.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tier/throttle.hpp"
+#include "tiermap/store.hpp"
+#include "tiermap/tiers.hpp"
+
+namespace tiermap {
+
+/// A block's place in a tier.
+using TierSlot = std::uint32_t;
+
+/// read() and write() may be called by any threads, for slots that are theirs. Everything about slots is guarded by the
+/// mutex of the TieredStore.
+class Tier {
+ public:
+  static constexpr std::uint64_t nobody = ~std::uint64_t{0};
+
+  /// Throws StoreError.
+  Tier(const TierOptions& options, std::uint64_t block_bytes);
+
+  const TierOptions& options() const noexcept { return options_; }
+  /// 0 or a negative errno value; never a part.
+  int read(TierSlot slot, std::uint64_t from, void* buffer, std::size_t bytes) noexcept;
+  int write(TierSlot slot, std::uint64_t from, const void* buffer, std::size_t bytes) noexcept;
+  /// What a transfer takes, by the figures it was given.
+  double transfer_microseconds(std::uint64_t bytes) const noexcept;
+
+  std::uint64_t slots() const noexcept { return slots_; }
+  std::uint64_t free_slots() const noexcept { return failed ? 0 : free_.size() + (slots_ - fresh_); }
+  /// Slots from here on were never used; of those before, so many are free again.
+  std::uint64_t used_slots() const noexcept { return fresh_; }
+  std::uint64_t given_back_slots() const noexcept { return free_.size(); }
+  /// There is one.
+  TierSlot take(std::uint64_t block);
+  void give_back(TierSlot slot);
+  /// Which block is in the slot, or nobody.
+  std::uint64_t holder(TierSlot slot) const noexcept { return slot < fresh_ ? holders_[slot] : nobody; }
+
+  /// Takes nothing more: something could not be written.
+  bool failed = false;
+  /// What TierReport says; dirty blocks are guarded by the mutex as well.
+  std::uint64_t dirty_blocks = 0;
+  std::uint64_t promoted_in = 0;
+  std::uint64_t demoted_in = 0;
+  std::atomic<std::uint64_t> reads{0};
+  std::atomic<std::uint64_t> writes{0};
+
+ private:
+  const TierOptions options_;
+  const std::uint64_t block_bytes_;
+  const std::uint64_t slots_;
+  std::unique_ptr<Store> place_;
+  Throttle throttle_;
+  std::uint64_t fresh_ = 0;             ///< Slots from here on were never used.
+  std::vector<TierSlot> free_;          ///< Used before.
+  std::vector<std::uint64_t> holders_;  ///< Of the slots below fresh_.
+};
+
+}  // namespace tiermap

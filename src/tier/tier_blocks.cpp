@@ -1,0 +1,262 @@
+#include "tier/tier_blocks.hpp"
+
+#include <algorithm>
+
+#include "platform/clock.hpp"
+
+namespace tiermap {
+namespace {
+
+/// Of a tier so much is kept free, so that what is new finds room without waiting.
+constexpr std::uint64_t reserve_share = 16;
+
+/// Blocks in no tier that the organizer looks at in one round.
+constexpr std::uint64_t most_wanted = 1 << 20;
+
+std::uint64_t reserve_of(const Tier& tier) noexcept {
+  return tier.slots() > 1 ? std::max<std::uint64_t>(tier.slots() / reserve_share, 1) : 0;
+}
+
+}  // namespace
+
+TierBlocks::TierBlocks(std::vector<std::unique_ptr<Tier>> tiers, std::uint64_t blocks, const ScoreTimes& times)
+    : tiers_(std::move(tiers)),
+      times_(times),
+      opened_at_nanoseconds_(now_nanoseconds()),
+      entries_(tiers_.empty() ? 0 : static_cast<std::size_t>(blocks)) {
+  std::uint64_t slots = 0;
+  for (const auto& tier : tiers_) {
+    slots += tier->slots();
+  }
+  wanted_.reserve(static_cast<std::size_t>(std::min(slots, most_wanted)));
+}
+
+std::uint32_t TierBlocks::now() const noexcept {
+  return static_cast<std::uint32_t>((now_nanoseconds() - opened_at_nanoseconds_) / 1'000'000);
+}
+
+TierPlace TierBlocks::place(std::uint64_t block) const {
+  const std::lock_guard held(mutex_);
+  return place_of(entries_[block]);
+}
+
+void TierBlocks::score(std::uint64_t block, double value, std::uint64_t sharer) {
+  const std::lock_guard held(mutex_);
+  Entry& entry = entries_[block];
+  set_score(entry.score, value, sharer, now(), times_);
+  if (value > 0) {
+    want(block, entry);
+  }
+}
+
+/// More than all tiers can hold is no use to the organizer. Allocates nothing.
+void TierBlocks::want(std::uint64_t block, Entry& entry) {
+  if (entry.tier_and_one == 0 && !entry.wanted && wanted_.size() < wanted_.capacity()) {
+    wanted_.push_back(block);
+    entry.wanted = true;
+  }
+}
+
+bool TierBlocks::is_full() const {
+  const std::lock_guard held(mutex_);
+  return std::ranges::any_of(tiers_,
+                             [](const auto& tier) { return !tier->failed && tier->free_slots() < reserve_of(*tier); });
+}
+
+bool TierBlocks::has_room() const {
+  const std::lock_guard held(mutex_);
+  return std::ranges::any_of(tiers_, [](const auto& tier) { return tier->free_slots() > 0; });
+}
+
+std::vector<ScoredBlock> TierBlocks::take_scored() {
+  const std::lock_guard held(mutex_);
+  const std::uint32_t time = now();
+  std::vector<ScoredBlock> scored;
+  const auto add = [&](std::uint64_t block) {
+    const Entry& entry = entries_[block];
+    scored.push_back({block, score_now(entry.score, time, times_), place_of(entry).tier});
+  };
+  for (const auto& tier : tiers_) {
+    for (TierSlot slot = 0; slot < tier->used_slots(); ++slot) {
+      // One that is being moved has two slots.
+      const std::uint64_t block = tier->holder(slot);
+      const TierPlace place = block == Tier::nobody ? TierPlace() : place_of(entries_[block]);
+      if (place.tier != in_backing && place.slot == slot && tiers_[place.tier] == tier) {
+        add(block);
+      }
+    }
+  }
+  for (const std::uint64_t block : wanted_) {
+    entries_[block].wanted = false;
+    if (entries_[block].tier_and_one == 0) {
+      add(block);
+    }
+  }
+  wanted_.clear();
+  return scored;
+}
+
+std::vector<std::uint64_t> TierBlocks::capacities() const {
+  const std::lock_guard held(mutex_);
+  std::vector<std::uint64_t> capacities;
+  for (const auto& tier : tiers_) {
+    capacities.push_back(tier->failed ? 0 : tier->slots() - reserve_of(*tier));
+  }
+  return capacities;
+}
+
+std::vector<std::uint64_t> TierBlocks::dirty_blocks(double idle_milliseconds) const {
+  const std::lock_guard held(mutex_);
+  const std::uint32_t time = now();
+  std::vector<std::uint64_t> dirty;
+  for (const auto& tier : tiers_) {
+    for (TierSlot slot = 0; slot < tier->used_slots() && tier->dirty_blocks > 0; ++slot) {
+      const std::uint64_t block = tier->holder(slot);
+      if (block != Tier::nobody && entries_[block].dirty && time - entries_[block].written_at >= idle_milliseconds) {
+        dirty.push_back(block);
+      }
+    }
+  }
+  std::ranges::sort(dirty);
+  dirty.erase(std::ranges::unique(dirty).begin(), dirty.end());
+  return dirty;
+}
+
+std::vector<std::uint64_t> TierBlocks::blocks_from(std::uint64_t first) const {
+  const std::lock_guard held(mutex_);
+  std::vector<std::uint64_t> found;
+  for (const auto& tier : tiers_) {
+    for (TierSlot slot = 0; slot < tier->used_slots(); ++slot) {
+      if (const std::uint64_t block = tier->holder(slot); block != Tier::nobody && block >= first) {
+        found.push_back(block);
+      }
+    }
+  }
+  return found;
+}
+
+void TierBlocks::count_move(TierNumber to, TierNumber from) {
+  const std::lock_guard held(mutex_);
+  if (to != in_backing) {
+    ++(to < from ? tier(to).promoted_in : tier(to).demoted_in);
+  }
+}
+
+bool TierBlocks::fail(TierNumber tier) {
+  const std::lock_guard held(mutex_);
+  return !std::exchange(this->tier(tier).failed, true);
+}
+
+void TierBlocks::report(TierNumber number, std::uint64_t block_bytes, TierReport& report) const {
+  const std::lock_guard held(mutex_);
+  const Tier& tier = this->tier(number);
+  report.capacity_bytes = tier.slots() * block_bytes;
+  report.used_bytes = (tier.used_slots() - tier.given_back_slots()) * block_bytes;
+  report.dirty_bytes = tier.dirty_blocks * block_bytes;
+  report.promoted_in = tier.promoted_in;
+  report.demoted_in = tier.demoted_in;
+  report.failed = tier.failed;
+}
+
+void TierBlocks::set_dirty(Entry& entry, bool dirty) noexcept {
+  if (entry.tier_and_one != 0 && entry.dirty != dirty) {
+    entry.dirty = dirty;
+    tier(place_of(entry).tier).dirty_blocks += dirty ? 1 : std::uint64_t(-1);
+  }
+}
+
+BlockUse::BlockUse(TierBlocks& blocks, std::uint64_t block, For purpose)
+    : blocks_(blocks), entry_(blocks.entries_[block]) {
+  std::unique_lock held(blocks_.mutex_);
+  blocks_.changed_.wait(held, [&] { return !entry_.owned; });
+  ++entry_.users;
+  touch_score(entry_.score, blocks_.now(), blocks_.times_);
+  if (purpose == For::writing) {
+    blocks_.set_dirty(entry_, true);
+    entry_.written_at = blocks_.now();
+  }
+  blocks_.want(block, entry_);
+  place_ = blocks_.place_of(entry_);
+}
+
+BlockUse::~BlockUse() {
+  {
+    const std::lock_guard held(blocks_.mutex_);
+    --entry_.users;
+  }
+  blocks_.changed_.notify_all();
+}
+
+BlockOwnership::BlockOwnership(TierBlocks& blocks, std::uint64_t block)
+    : blocks_(blocks), block_(block), entry_(blocks.entries_[block]) {
+  std::unique_lock held(blocks_.mutex_);
+  blocks_.changed_.wait(held, [&] { return !entry_.owned; });
+  entry_.owned = true;
+  blocks_.changed_.wait(held, [&] { return entry_.users == 0; });
+  place_ = blocks_.place_of(entry_);
+}
+
+BlockOwnership::~BlockOwnership() {
+  {
+    const std::lock_guard held(blocks_.mutex_);
+    entry_.owned = false;
+  }
+  blocks_.changed_.notify_all();
+}
+
+bool BlockOwnership::reserve(TierNumber tier, TierSlot& slot) {
+  const std::lock_guard held(blocks_.mutex_);
+  if (blocks_.tier(tier).free_slots() == 0) {
+    return false;
+  }
+  slot = blocks_.tier(tier).take(block_);
+  return true;
+}
+
+void BlockOwnership::unreserve(TierNumber tier, TierSlot slot) {
+  const std::lock_guard held(blocks_.mutex_);
+  blocks_.tier(tier).give_back(slot);
+}
+
+// In one step: a block that is dirty is seen to be, by whoever asks.
+void BlockOwnership::settle_in(TierNumber tier, TierSlot slot, bool dirty) {
+  const std::lock_guard held(blocks_.mutex_);
+  give_up_slot(held);
+  entry_.tier_and_one = static_cast<TierNumber>(tier + 1);
+  entry_.slot = slot;
+  entry_.written_at = dirty ? blocks_.now() : entry_.written_at;
+  blocks_.set_dirty(entry_, dirty);
+  place_ = blocks_.place_of(entry_);
+}
+
+void BlockOwnership::leave() {
+  const std::lock_guard held(blocks_.mutex_);
+  give_up_slot(held);
+}
+
+void BlockOwnership::give_up_slot(const std::lock_guard<std::mutex>&) {
+  if (entry_.tier_and_one != 0) {
+    blocks_.set_dirty(entry_, false);
+    blocks_.tier(place_.tier).give_back(entry_.slot);
+    entry_.tier_and_one = 0;
+  }
+  place_ = {};
+}
+
+void BlockOwnership::set_dirty(bool dirty) {
+  const std::lock_guard held(blocks_.mutex_);
+  blocks_.set_dirty(entry_, dirty);
+  place_.dirty = entry_.dirty;
+}
+
+TierNumber BlockOwnership::tier_with_room() const {
+  const std::lock_guard held(blocks_.mutex_);
+  for (std::size_t tier = 0; tier < blocks_.tiers_.size(); ++tier) {
+    if (blocks_.tiers_[tier]->free_slots() > 0) {
+      return static_cast<TierNumber>(tier);
+    }
+  }
+  return in_backing;
+}
+
+}  // namespace tiermap

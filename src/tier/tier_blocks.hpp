@@ -1,0 +1,150 @@
+// Which block is in which tier, and who is at work on it.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "platform/lazy_array.hpp"
+#include "tier/block_score.hpp"
+#include "tier/tier.hpp"
+
+namespace tiermap {
+
+/// Counted from the fastest; `in_backing` is behind them all.
+using TierNumber = std::uint8_t;
+inline constexpr TierNumber in_backing = 255;
+/// What a TierNumber can count.
+inline constexpr std::size_t most_tiers = 16;
+
+struct TierPlace {
+  TierNumber tier = in_backing;
+  TierSlot slot = 0;
+  bool dirty = false;  ///< Newer than the backing store.
+};
+
+/// A block that is in a tier, or is wanted there.
+struct ScoredBlock {
+  std::uint64_t number = 0;
+  double score = 0;
+  TierNumber tier = in_backing;
+};
+
+/// One mutex guards all of it, and is held for no input or output. A block is either used, by any number of threads at
+/// once, and stays where it is; or owned, by one thread, which may move it: then nobody else reads or writes it. A
+/// thread has one block at a time. Order of locks: whoever owns or uses a block may take the mutex, never the other way.
+class TierBlocks {
+ public:
+  /// For blocks below `blocks`; those behind stay in the backing store.
+  TierBlocks(std::vector<std::unique_ptr<Tier>> tiers, std::uint64_t blocks, const ScoreTimes& times);
+
+  std::uint64_t blocks() const noexcept { return entries_.size(); }
+  std::size_t tier_count() const noexcept { return tiers_.size(); }
+  Tier& tier(TierNumber number) const noexcept { return *tiers_[number]; }
+  TierPlace place(std::uint64_t block) const;
+
+  void score(std::uint64_t block, double value, std::uint64_t sharer);
+  /// Whether some tier is so full that the organizer should look after it.
+  bool is_full() const;
+  bool has_room() const;
+
+  // --- For the organizer.
+  /// All blocks in tiers, and those that were scored or touched and are in none; these are forgotten then.
+  std::vector<ScoredBlock> take_scored();
+  /// How many blocks each tier has room for, those that it has included.
+  std::vector<std::uint64_t> capacities() const;
+  /// In order; with `idle_milliseconds`, those that were not written to for so long.
+  std::vector<std::uint64_t> dirty_blocks(double idle_milliseconds = 0) const;
+  std::vector<std::uint64_t> blocks_from(std::uint64_t first) const;
+
+  /// A block came from `from` to `to`.
+  void count_move(TierNumber to, TierNumber from);
+  /// Takes nothing more from now on. True the first time.
+  bool fail(TierNumber tier);
+  /// A TierReport's numbers.
+  void report(TierNumber tier, std::uint64_t block_bytes, TierReport& report) const;
+
+ private:
+  friend class BlockUse;
+  friend class BlockOwnership;
+
+  struct Entry {
+    BlockScore score;
+    std::uint32_t written_at;
+    TierSlot slot;
+    std::uint16_t users;
+    TierNumber tier_and_one;  ///< 0: in the backing store, as all are at first.
+    bool owned : 1;
+    bool dirty : 1;
+    bool wanted : 1;  ///< In wanted_.
+  };
+
+  TierPlace place_of(const Entry& entry) const noexcept {
+    return {entry.tier_and_one == 0 ? in_backing : static_cast<TierNumber>(entry.tier_and_one - 1), entry.slot,
+            entry.dirty};
+  }
+  void set_dirty(Entry& entry, bool dirty) noexcept;
+  void want(std::uint64_t block, Entry& entry);
+  std::uint32_t now() const noexcept;
+
+  const std::vector<std::unique_ptr<Tier>> tiers_;
+  const ScoreTimes times_;
+  const std::uint64_t opened_at_nanoseconds_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;  ///< A block is owned no more, or used no more.
+  LazyArray<Entry> entries_;
+  std::vector<std::uint64_t> wanted_;  ///< Never more than it has room for.
+};
+
+/// While it lives the block stays where it is.
+class BlockUse {
+ public:
+  enum class For : std::uint8_t { reading, writing };
+  /// Waits while somebody owns it. For writing, it counts as dirty from now on.
+  BlockUse(TierBlocks& blocks, std::uint64_t block, For purpose);
+  BlockUse(const BlockUse&) = delete;
+  BlockUse& operator=(const BlockUse&) = delete;
+  ~BlockUse();
+  const TierPlace& place() const noexcept { return place_; }
+
+ private:
+  TierBlocks& blocks_;
+  TierBlocks::Entry& entry_;
+  TierPlace place_;
+};
+
+/// While it lives nobody else reads, writes or moves the block.
+class BlockOwnership {
+ public:
+  /// Waits for everybody else.
+  BlockOwnership(TierBlocks& blocks, std::uint64_t block);
+  BlockOwnership(const BlockOwnership&) = delete;
+  BlockOwnership& operator=(const BlockOwnership&) = delete;
+  ~BlockOwnership();
+  std::uint64_t block() const noexcept { return block_; }
+  /// As it was taken, or changed since by this.
+  const TierPlace& place() const noexcept { return place_; }
+
+  /// A free slot of the tier; false if there is none. It is given back unless settle_in() is called.
+  bool reserve(TierNumber tier, TierSlot& slot);
+  void unreserve(TierNumber tier, TierSlot slot);
+  /// Its bytes are in the slot now; where they were before is given back.
+  void settle_in(TierNumber tier, TierSlot slot, bool dirty);
+  /// Its bytes are in the backing store now, or not wanted.
+  void leave();
+  void set_dirty(bool dirty);
+  /// The fastest tier with room, or in_backing.
+  TierNumber tier_with_room() const;
+
+ private:
+  void give_up_slot(const std::lock_guard<std::mutex>& held);
+
+  TierBlocks& blocks_;
+  const std::uint64_t block_;
+  TierBlocks::Entry& entry_;
+  TierPlace place_;
+};
+
+}  // namespace tiermap

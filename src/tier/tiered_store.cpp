@@ -1,0 +1,349 @@
+#include "tier/tiered_store.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+
+#include "tier/throttled_store.hpp"
+#include "tier/tiering_options.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+/// What grows beyond so much, and beyond twice its size when it was opened, is in the backing store only.
+constexpr std::uint64_t least_reach_bytes = 1ULL << 40;
+/// A write of less than such a part of a block is not worth reading the rest of it.
+constexpr std::uint64_t part_worth_bringing = 4;
+
+std::vector<std::unique_ptr<Tier>> open_tiers(const TieringOptions& options) {
+  check_tiering_options(options);
+  std::vector<std::unique_ptr<Tier>> tiers;
+  for (const TierOptions& tier : options.tiers) {
+    tiers.push_back(std::make_unique<Tier>(tier, options.block_bytes));
+  }
+  return tiers;
+}
+
+std::shared_ptr<Store> as_slow_as_said(std::shared_ptr<Store> backing, const TieringOptions& options) {
+  if (!options.backing_emulated) {
+    return backing;
+  }
+  return std::make_shared<ThrottledStore>(std::move(backing), options.backing_bytes_per_second,
+                                          options.backing_latency_microseconds);
+}
+
+BlockMover::Warn warn_of(const TieringOptions& options) {
+  if (options.warn) {
+    return options.warn;
+  }
+  return [](const std::string& line) { std::fprintf(stderr, "tiermap: %s\n", line.c_str()); };
+}
+
+}  // namespace
+
+TieredStore::TieredStore(std::shared_ptr<Store> backing, const TieringOptions& options)
+    : backing_(as_slow_as_said(std::move(backing), options)),
+      block_bytes_(options.block_bytes),
+      emulated_(
+          options.backing_emulated ||
+          std::ranges::any_of(options.tiers, [](const TierOptions& tier) { return tier.kind == TierKind::emulated; })),
+      blocks_(open_tiers(options), std::max(least_reach_bytes, 2 * backing_->size_bytes()) / block_bytes_,
+              {options.score_window_seconds * 1000, options.score_half_life_seconds * 1000}),
+      mover_(blocks_, backing_, block_bytes_, warn_of(options)) {
+  mover_.expect_backing(options.backing_bytes_per_second, options.backing_latency_microseconds);
+  if (!options.tiers.empty()) {
+    organizer_ = std::make_unique<Organizer>(blocks_, mover_,
+                                             OrganizerTimes{options.organize_seconds, options.write_down_seconds});
+  }
+}
+
+TieredStore::~TieredStore() {
+  organizer_.reset();
+  try {
+    settle();
+  } catch (const std::exception&) {  // Who wants to know unmaps the region, which calls settle().
+  }
+}
+
+std::string TieredStore::name() const {
+  return backing_->name() + (emulated_ ? " behind emulated tiers" : " behind tiers");
+}
+
+TieredStore::Piece TieredStore::piece_at(std::uint64_t offset, std::uint64_t end) const noexcept {
+  const std::uint64_t from = offset % block_bytes_;
+  return {offset / block_bytes_, from, std::min(block_bytes_ - from, end - offset)};
+}
+
+std::int64_t TieredStore::read(void* buffer, std::size_t bytes, std::uint64_t offset) {
+  const std::uint64_t size = size_bytes();
+  if (offset >= size) {
+    return 0;
+  }
+  const std::uint64_t end = offset + std::min<std::uint64_t>(bytes, size - offset);
+  for (std::uint64_t at = offset; at < end;) {
+    const Piece piece = piece_at(at, end);
+    if (const int error = read_piece(piece, static_cast<char*>(buffer) + (at - offset)); error != 0) {
+      return at > offset ? static_cast<std::int64_t>(at - offset) : error;
+    }
+    at += piece.bytes;
+  }
+  return static_cast<std::int64_t>(end - offset);
+}
+
+int TieredStore::read_piece(const Piece& piece, char* buffer) {
+  const std::uint64_t offset = piece.block * block_bytes_ + piece.from;
+  if (!has_tiers_for(piece.block)) {
+    return mover_.read_backing(offset, buffer, piece.bytes);
+  }
+  {
+    const BlockUse use(blocks_, piece.block, BlockUse::For::reading);
+    const TierPlace place = use.place();
+    if (place.tier != in_backing) {
+      Tier& tier = blocks_.tier(place.tier);
+      const int error = tier.read(place.slot, piece.from, buffer, static_cast<std::size_t>(piece.bytes));
+      tier.reads.fetch_add(1, std::memory_order_relaxed);
+      if (error == 0 || place.dirty) {
+        return error;
+      }
+      mover_.fail(place.tier, error);
+    }
+    if (place.tier != in_backing || !blocks_.has_room()) {
+      backing_reads_.fetch_add(1, std::memory_order_relaxed);
+      return mover_.read_backing(offset, buffer, piece.bytes);
+    }
+  }
+  return bring_and_read(piece, buffer);
+}
+
+int TieredStore::bring_and_read(const Piece& piece, char* buffer) {
+  BlockBuffer block(block_bytes_);
+  BlockOwnership owned(blocks_, piece.block);
+  const int error = mover_.read_block(owned, block);
+  if (error != 0) {
+    return error;
+  }
+  std::memcpy(buffer, block.data() + piece.from, static_cast<std::size_t>(piece.bytes));
+  if (owned.place().tier == in_backing) {
+    backing_reads_.fetch_add(1, std::memory_order_relaxed);
+    mover_.put_in_tier(owned, 0, block, false);  // Without room it stays where it is.
+    note_room();
+  }
+  return 0;
+}
+
+std::int64_t TieredStore::write(const void* buffer, std::size_t bytes, std::uint64_t offset) {
+  const std::uint64_t end = offset + bytes;
+  if (end > size_bytes()) {
+    if (!growable()) {
+      return -ENOSPC;
+    }
+    if (const int error = mover_.lengthen(end); error != 0) {
+      return error;
+    }
+  }
+  for (std::uint64_t at = offset; at < end;) {
+    const Piece piece = piece_at(at, end);
+    if (const int error = write_piece(piece, static_cast<const char*>(buffer) + (at - offset)); error != 0) {
+      return at > offset ? static_cast<std::int64_t>(at - offset) : error;
+    }
+    at += piece.bytes;
+  }
+  return static_cast<std::int64_t>(bytes);
+}
+
+int TieredStore::write_piece(const Piece& piece, const char* buffer) {
+  if (!has_tiers_for(piece.block)) {
+    return mover_.write_backing(piece.block * block_bytes_ + piece.from, buffer, piece.bytes);
+  }
+  {
+    const BlockUse use(blocks_, piece.block, BlockUse::For::writing);
+    const TierPlace place = use.place();
+    if (place.tier == in_backing) {
+      const bool worth_it = piece.bytes * part_worth_bringing >= block_bytes_ && blocks_.has_room();
+      if (!worth_it) {
+        backing_writes_.fetch_add(1, std::memory_order_relaxed);
+        return mover_.write_backing(piece.block * block_bytes_ + piece.from, buffer, piece.bytes);
+      }
+    } else {
+      Tier& tier = blocks_.tier(place.tier);
+      tier.writes.fetch_add(1, std::memory_order_relaxed);
+      const int error = tier.write(place.slot, piece.from, buffer, static_cast<std::size_t>(piece.bytes));
+      if (error == 0) {
+        return 0;
+      }
+      mover_.fail(place.tier, error);
+    }
+  }
+  return bring_and_write(piece, buffer);
+}
+
+// Also where its tier failed: then what was there goes with it.
+int TieredStore::bring_and_write(const Piece& piece, const char* buffer) {
+  const std::uint64_t begin = piece.block * block_bytes_;
+  const std::uint64_t there = mover_.bytes_in(piece.block);
+  BlockBuffer block(block_bytes_);
+  BlockOwnership owned(blocks_, piece.block);
+  const bool whole = piece.from == 0 && piece.bytes >= there;
+  if (const int error = whole ? 0 : mover_.read_block(owned, block); error != 0) {
+    return error;
+  }
+  std::memcpy(block.data() + piece.from, buffer, static_cast<std::size_t>(piece.bytes));
+  if (whole) {
+    std::memset(block.data() + piece.bytes, 0, static_cast<std::size_t>(block_bytes_ - piece.bytes));
+  }
+  if (mover_.put_in_tier(owned, 0, block, true) == 0) {
+    blocks_.tier(owned.place().tier).writes.fetch_add(1, std::memory_order_relaxed);
+    note_room();
+    return 0;
+  }
+  backing_writes_.fetch_add(1, std::memory_order_relaxed);
+  if (owned.place().tier == in_backing) {
+    return mover_.write_backing(begin + piece.from, buffer, piece.bytes);
+  }
+  const int error = mover_.write_backing(begin, block.data(), there);
+  if (error == 0) {
+    owned.leave();
+  }
+  return error;
+}
+
+int TieredStore::settle() {
+  int first_error = 0;
+  for (const std::uint64_t block : blocks_.dirty_blocks()) {
+    BlockOwnership owned(blocks_, block);
+    const int error = mover_.write_down(owned);
+    first_error = first_error != 0 ? first_error : error;
+  }
+  return first_error;
+}
+
+int TieredStore::flush() {
+  const int error = settle();
+  return error != 0 ? error : backing_->flush();
+}
+
+int TieredStore::resize(std::uint64_t bytes) {
+  const bool shorter = bytes < size_bytes();
+  const int error = mover_.resize(bytes);
+  return error != 0 || !shorter ? error : cut_off(bytes);
+}
+
+// The backing store is shorter already, so nothing of this goes down any more. The rest of the last block is zeros, as
+// it would be if it grew again.
+int TieredStore::cut_off(std::uint64_t bytes) {
+  for (const std::uint64_t block : blocks_.blocks_from((bytes + block_bytes_ - 1) / block_bytes_)) {
+    BlockOwnership(blocks_, block).leave();
+  }
+  const std::uint64_t last = bytes / block_bytes_;
+  if (bytes % block_bytes_ == 0 || !has_tiers_for(last)) {
+    return 0;
+  }
+  BlockOwnership owned(blocks_, last);
+  const TierPlace place = owned.place();
+  if (place.tier == in_backing) {
+    return 0;
+  }
+  const std::vector<char> zeros(static_cast<std::size_t>(block_bytes_ - bytes % block_bytes_));
+  const int error = blocks_.tier(place.tier).write(place.slot, bytes % block_bytes_, zeros.data(), zeros.size());
+  return error == 0 ? 0 : mover_.move(owned, in_backing);
+}
+
+int TieredStore::punch(std::uint64_t offset, std::uint64_t bytes) {
+  const std::uint64_t size = size_bytes();
+  const std::uint64_t end = offset < size ? offset + std::min(bytes, size - offset) : offset;
+  for (std::uint64_t at = offset; at < end;) {
+    const Piece piece = piece_at(at, end);
+    if (const int error = punch_piece(piece); error != 0) {
+      return error;
+    }
+    at += piece.bytes;
+  }
+  return 0;
+}
+
+// Below first: a store that cannot says so before anything is lost.
+int TieredStore::punch_piece(const Piece& piece) {
+  const std::uint64_t offset = piece.block * block_bytes_ + piece.from;
+  if (!has_tiers_for(piece.block)) {
+    return backing_->punch(offset, piece.bytes);
+  }
+  {
+    BlockOwnership owned(blocks_, piece.block);
+    const int error = backing_->punch(offset, piece.bytes);
+    if (error != 0 || owned.place().tier == in_backing) {
+      return error;
+    }
+    if (piece.bytes >= mover_.bytes_in(piece.block)) {
+      owned.leave();
+      return 0;
+    }
+  }
+  const std::vector<char> zeros(static_cast<std::size_t>(piece.bytes));
+  return write_piece(piece, zeros.data());
+}
+
+void TieredStore::score(std::uint64_t offset, std::uint64_t bytes, double score, std::uint64_t sharer) noexcept {
+  const std::uint64_t end = std::min(offset + bytes, size_bytes());
+  for (std::uint64_t at = offset; at < end; at = (at / block_bytes_ + 1) * block_bytes_) {
+    if (has_tiers_for(at / block_bytes_)) {
+      blocks_.score(at / block_bytes_, score, sharer);
+    }
+  }
+}
+
+double TieredStore::read_microseconds(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+  const std::uint64_t block = offset / block_bytes_;
+  const TierPlace place = has_tiers_for(block) ? blocks_.place(block) : TierPlace();
+  return place.tier == in_backing ? mover_.backing_microseconds(bytes)
+                                  : blocks_.tier(place.tier).transfer_microseconds(bytes);
+}
+
+void TieredStore::note_room() {
+  if (blocks_.is_full()) {
+    organizer_->wake();
+  }
+}
+
+std::vector<TierReport> TieredStore::reports() const {
+  std::vector<TierReport> reports;
+  for (std::size_t number = 0; number < blocks_.tier_count(); ++number) {
+    const Tier& tier = blocks_.tier(static_cast<TierNumber>(number));
+    TierReport report;
+    report.name = tier.options().name + (tier.options().kind == TierKind::emulated ? " (emulated)" : "");
+    blocks_.report(static_cast<TierNumber>(number), block_bytes_, report);
+    report.reads = tier.reads.load(std::memory_order_relaxed);
+    report.writes = tier.writes.load(std::memory_order_relaxed);
+    reports.push_back(std::move(report));
+  }
+  TierReport backing;
+  backing.name = "backing";
+  backing.capacity_bytes = backing.used_bytes = size_bytes();
+  backing.reads = backing_reads_.load(std::memory_order_relaxed);
+  backing.writes = backing_writes_.load(std::memory_order_relaxed);
+  reports.push_back(std::move(backing));
+  return reports;
+}
+
+void check_tier_places(const TieringOptions& options) {
+  static_cast<void>(open_tiers(options));
+}
+
+std::shared_ptr<Store> make_tiered_store(std::shared_ptr<Store> backing, const TieringOptions& options) {
+  if (!backing) {
+    throw OptionError("tiers need a store behind them: give one that is open");
+  }
+  return std::make_shared<TieredStore>(std::move(backing), options);
+}
+
+std::vector<TierReport> tier_reports(const Store& store) {
+  const auto* const tiered = dynamic_cast<const TieredStore*>(&store);
+  if (tiered == nullptr) {
+    throw OptionError(store.name() + " has no tiers: open it as tiered:///tiers.yaml?store=URL");
+  }
+  return tiered->reports();
+}
+
+}  // namespace tiermap

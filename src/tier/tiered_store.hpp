@@ -1,0 +1,72 @@
+// A store with tiers in front: what make_tiered_store() makes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tier/block_mover.hpp"
+#include "tier/organizer.hpp"
+#include "tier/tier_blocks.hpp"
+#include "tiermap/store.hpp"
+#include "tiermap/tiers.hpp"
+
+namespace tiermap {
+
+/// Reads and writes go to the tier that has the block. One that is in none is brought into the fastest with room when it
+/// is read, or written as a whole; without room, and where only a part of it is written, the backing store serves. Who
+/// makes room is the Organizer.
+class TieredStore final : public Store {
+ public:
+  /// Throws as make_tiered_store().
+  TieredStore(std::shared_ptr<Store> backing, const TieringOptions& options);
+  /// settle(), whose errors are lost.
+  ~TieredStore() override;
+
+  std::uint64_t size_bytes() const override { return backing_->size_bytes(); }
+  bool writable() const override { return backing_->writable(); }
+  bool growable() const override { return backing_->growable(); }
+  std::int64_t read(void* buffer, std::size_t bytes, std::uint64_t offset) override;
+  std::int64_t write(const void* buffer, std::size_t bytes, std::uint64_t offset) override;
+  int flush() override;
+  int settle() override;
+  int resize(std::uint64_t bytes) override;
+  int punch(std::uint64_t offset, std::uint64_t bytes) override;
+  void score(std::uint64_t offset, std::uint64_t bytes, double score, std::uint64_t sharer) noexcept override;
+  double read_microseconds(std::uint64_t offset, std::uint64_t bytes) const noexcept override;
+  std::optional<ElementLayout> element_layout() const override { return backing_->element_layout(); }
+  std::string name() const override;
+
+  std::vector<TierReport> reports() const;
+
+ private:
+  struct Piece {
+    std::uint64_t block;
+    std::uint64_t from;  ///< Within the block.
+    std::uint64_t bytes;
+  };
+  Piece piece_at(std::uint64_t offset, std::uint64_t end) const noexcept;
+  bool has_tiers_for(std::uint64_t block) const noexcept { return block < blocks_.blocks(); }
+  int read_piece(const Piece& piece, char* buffer);
+  int bring_and_read(const Piece& piece, char* buffer);
+  int write_piece(const Piece& piece, const char* buffer);
+  int bring_and_write(const Piece& piece, const char* buffer);
+  int punch_piece(const Piece& piece);
+  int cut_off(std::uint64_t bytes);
+  void note_room();
+
+  const std::shared_ptr<Store> backing_;
+  const std::uint64_t block_bytes_;
+  const bool emulated_;
+  TierBlocks blocks_;
+  BlockMover mover_;
+  std::atomic<std::uint64_t> backing_reads_{0};
+  std::atomic<std::uint64_t> backing_writes_{0};
+  std::unique_ptr<Organizer> organizer_;  ///< The last one: its thread uses all the others.
+};
+
+/// Throws what TieredStore() would, and leaves nothing behind.
+void check_tier_places(const TieringOptions& options);
+
+}  // namespace tiermap

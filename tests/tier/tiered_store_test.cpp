@@ -1,0 +1,281 @@
+// Tiers in front of a store: nothing is lost whatever moves meanwhile, all of it is behind them in the end, and a tier
+// that fails is left.
+#include "tier/tiered_store.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "config/environment.hpp"
+#include "store/faulty_store.hpp"
+#include "store/file_store.hpp"
+#include "store/memory_store.hpp"
+#include "store/reference_check.hpp"
+#include "store/temporary_directory.hpp"
+#include "tiermap/tiers.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr std::uint64_t block_bytes = 16 << 10;
+constexpr std::uint64_t store_bytes = 100 * block_bytes + 1234;
+
+TierOptions in_memory(std::uint64_t blocks) {
+  TierOptions tier;
+  tier.name = "dram";
+  tier.capacity_bytes = blocks * block_bytes;
+  return tier;
+}
+
+TierOptions in_directory(const std::string& path, std::uint64_t blocks) {
+  TierOptions tier;
+  tier.name = "disk";
+  tier.kind = TierKind::directory;
+  tier.path = path;
+  tier.capacity_bytes = blocks * block_bytes;
+  return tier;
+}
+
+/// Restless: all the time something moves.
+TieringOptions restless(std::vector<TierOptions> tiers) {
+  TieringOptions options;
+  options.tiers = std::move(tiers);
+  options.block_bytes = block_bytes;
+  options.organize_seconds = 0.001;
+  options.write_down_seconds = 0.002;
+  return options;
+}
+
+/// Nothing moves by itself within a test.
+TieringOptions calm(std::vector<TierOptions> tiers) {
+  TieringOptions options = restless(std::move(tiers));
+  options.organize_seconds = 3600;
+  options.write_down_seconds = 3600;
+  return options;
+}
+
+std::vector<char> content(Store& store) {
+  std::vector<char> bytes(store.size_bytes());
+  EXPECT_EQ(store.read(bytes.data(), bytes.size(), 0), static_cast<std::int64_t>(bytes.size()));
+  return bytes;
+}
+
+/// Waits until it holds, for seconds at most.
+template <typename Condition>
+void await(Condition&& condition) {
+  for (int turn = 0; turn < 5000 && !condition(); ++turn) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  EXPECT_TRUE(condition());
+}
+
+class TieredStoreTest : public testing::Test {
+ protected:
+  std::unique_ptr<TieredStore> open(const TieringOptions& options) {
+    return std::make_unique<TieredStore>(backing_, options);
+  }
+  const TemporaryDirectory directory_;
+  const std::shared_ptr<Store> backing_ = std::make_shared<MemoryStore>(store_bytes);
+};
+
+TEST_F(TieredStoreTest, all_is_behind_the_tiers_in_the_end) {
+  std::vector<char> expected(store_bytes);
+  {
+    const auto store = open(restless({in_memory(5), in_directory(directory_.path(), 20)}));
+    random_work(*store, expected, 0, store_bytes, 3000, 1);
+    expect_equal(*store, expected);
+    EXPECT_EQ(store->settle(), 0);
+    EXPECT_EQ(content(*backing_), expected);
+    random_work(*store, expected, 0, store_bytes, 500, 2);
+  }
+  EXPECT_EQ(content(*backing_), expected);
+  EXPECT_TRUE(std::filesystem::is_empty(directory_.path()));
+}
+
+TEST_F(TieredStoreTest, threads_scores_and_flushes_at_once) {
+  constexpr std::uint64_t threads = 4;
+  std::vector<char> expected(store_bytes);
+  const auto store = open(restless({in_memory(5), in_directory(directory_.path(), 10)}));
+  std::atomic<bool> done{false};
+  std::thread scorer([&] {
+    for (std::uint64_t round = 0; !done.load(); ++round) {
+      store->score(round * 7 % 100 * block_bytes, 3 * block_bytes, static_cast<double>(round % 11) / 10, 1 + round % 3);
+      EXPECT_EQ(store->flush(), 0);
+      static_cast<void>(store->reports());
+      static_cast<void>(store->read_microseconds(round % 100 * block_bytes, block_bytes));
+    }
+  });
+  std::vector<std::thread> workers;
+  for (std::uint64_t thread = 0; thread < threads; ++thread) {
+    workers.emplace_back([&, thread] {
+      random_work(*store, expected, store_bytes * thread / threads, store_bytes * (thread + 1) / threads, 400, thread);
+    });
+  }
+  for (std::thread& worker : workers) {
+    worker.join();
+  }
+  done.store(true);
+  scorer.join();
+  expect_equal(*store, expected);
+}
+
+TEST_F(TieredStoreTest, what_is_written_stays_in_the_tier_until_it_is_to_last) {
+  const auto store = open(calm({in_memory(20)}));
+  const std::vector<char> ones(block_bytes, 1);
+  ASSERT_EQ(store->write(ones.data(), ones.size(), 0), static_cast<std::int64_t>(block_bytes));
+  EXPECT_EQ(content(*backing_)[0], 0);
+  EXPECT_EQ(store->reports()[0].dirty_bytes, block_bytes);
+  EXPECT_EQ(store->flush(), 0);
+  EXPECT_EQ(content(*backing_)[0], 1);
+  EXPECT_EQ(store->reports()[0].dirty_bytes, 0U);
+  EXPECT_EQ(store->reports()[0].used_bytes, block_bytes);
+}
+
+TEST_F(TieredStoreTest, dirty_blocks_go_down_while_the_program_computes) {
+  const auto store = open(restless({in_memory(20)}));
+  const std::vector<char> ones(4 * block_bytes, 1);
+  ASSERT_EQ(store->write(ones.data(), ones.size(), 0), static_cast<std::int64_t>(ones.size()));
+  await([&] { return store->reports()[0].dirty_bytes == 0; });
+  EXPECT_EQ(content(*backing_)[4 * block_bytes - 1], 1);
+}
+
+TEST_F(TieredStoreTest, a_second_read_comes_from_the_tier) {
+  const auto store = open(calm({in_memory(20)}));
+  std::vector<char> buffer(4096);
+  store->read(buffer.data(), buffer.size(), 5 * block_bytes);
+  EXPECT_EQ(store->reports().back().reads, 1U);
+  store->read(buffer.data(), buffer.size(), 5 * block_bytes + 8192);
+  EXPECT_EQ(store->reports().back().reads, 1U);
+  EXPECT_EQ(store->reports()[0].reads, 1U);
+}
+
+TEST_F(TieredStoreTest, a_small_write_beside_the_tiers_does_not_read_a_block) {
+  const auto faulty = std::make_shared<FaultyStore>(backing_);
+  TieredStore store(faulty, calm({in_memory(20)}));
+  const char one = 1;
+  EXPECT_EQ(store.write(&one, 1, 3 * block_bytes), 1);
+  EXPECT_EQ(faulty->reads(), 0U);
+  EXPECT_EQ(content(*backing_)[3 * block_bytes], 1);
+}
+
+TEST_F(TieredStoreTest, what_is_needed_soonest_comes_to_the_fastest_tier) {
+  TieringOptions options = restless({in_memory(16), in_directory(directory_.path(), 64)});
+  const auto store = open(options);
+  std::vector<char> all(store_bytes);
+  store->read(all.data(), all.size(), 0);  // Both tiers are full of the first blocks.
+  store->score(90 * block_bytes, 4 * block_bytes, 1, 1);
+  await([&] {
+    store->score(90 * block_bytes, 4 * block_bytes, 1, 1);
+    return store->reports()[0].promoted_in >= 4;
+  });
+  const std::uint64_t before = store->reports()[0].reads;
+  store->read(all.data(), block_bytes, 91 * block_bytes);
+  EXPECT_EQ(store->reports()[0].reads, before + 1);
+}
+
+TEST_F(TieredStoreTest, a_resize_leaves_nothing_behind_the_end) {
+  const std::shared_ptr<Store> file = FileStore::open(directory_ / "file", OpenMode::create, store_bytes, {});
+  TieredStore store(file, restless({in_memory(200)}));
+  const std::vector<char> ones(store_bytes, 1);
+  ASSERT_EQ(store.write(ones.data(), ones.size(), 0), static_cast<std::int64_t>(store_bytes));
+  ASSERT_EQ(store.resize(10 * block_bytes + 100), 0);
+  ASSERT_EQ(store.resize(20 * block_bytes), 0);
+  std::vector<char> expected(20 * block_bytes, 0);
+  std::fill_n(expected.begin(), 10 * block_bytes + 100, 1);
+  EXPECT_EQ(content(store), expected);
+  EXPECT_EQ(store.flush(), 0);
+  EXPECT_EQ(content(*file), expected);
+}
+
+TEST_F(TieredStoreTest, what_is_punched_is_zeros_in_the_tiers_too) {
+  const std::shared_ptr<Store> file = FileStore::open(directory_ / "file", OpenMode::create, store_bytes, {});
+  TieredStore store(file, restless({in_memory(200)}));
+  std::vector<char> expected(store_bytes, 1);
+  ASSERT_EQ(store.write(expected.data(), expected.size(), 0), static_cast<std::int64_t>(store_bytes));
+  ASSERT_EQ(store.punch(block_bytes + 4096, 3 * block_bytes), 0);
+  std::fill_n(expected.begin() + block_bytes + 4096, 3 * block_bytes, 0);
+  EXPECT_EQ(content(store), expected);
+  EXPECT_EQ(store.flush(), 0);
+  EXPECT_EQ(content(*file), expected);
+}
+
+TEST_F(TieredStoreTest, a_store_that_cannot_punch_loses_nothing) {
+  const auto store = open(calm({in_memory(200)}));
+  const std::vector<char> ones(store_bytes, 1);
+  ASSERT_EQ(store->write(ones.data(), ones.size(), 0), static_cast<std::int64_t>(store_bytes));
+  EXPECT_EQ(store->punch(0, block_bytes), -ENOTSUP);
+  EXPECT_EQ(content(*store), ones);
+}
+
+TEST_F(TieredStoreTest, a_backing_store_that_fails_is_told_and_tried_again) {
+  const auto faulty = std::make_shared<FaultyStore>(backing_);
+  std::atomic<bool> broken{true};
+  faulty->on_write([&](auto) { return broken.load() ? FaultyStore::fail(EIO) : FaultyStore::pass(); });
+  TieredStore store(faulty, restless({in_memory(200)}));
+  const std::vector<char> ones(store_bytes, 1);
+  ASSERT_EQ(store.write(ones.data(), ones.size(), 0), static_cast<std::int64_t>(store_bytes));
+  EXPECT_EQ(store.flush(), -EIO);
+  EXPECT_EQ(content(store), ones);
+  broken.store(false);
+  EXPECT_EQ(store.flush(), 0);
+  EXPECT_EQ(content(*backing_), ones);
+}
+
+TEST_F(TieredStoreTest, a_full_directory_is_left_for_the_next_tier_and_told_once) {
+  if (::mount("tmpfs", directory_.path().c_str(), "tmpfs", 0, "size=256k") != 0) {
+    GTEST_SKIP() << "mounting a small tmpfs is not permitted: " << std::strerror(errno);
+  }
+  std::vector<char> expected(store_bytes);
+  std::vector<std::string> told;
+  {
+    TieringOptions options = restless({in_directory(directory_.path(), 64), in_memory(10)});
+    options.warn = [&](const std::string& line) { told.push_back(line); };
+    const auto store = open(options);
+    random_work(*store, expected, 0, store_bytes, 2000, 5);
+    expect_equal(*store, expected);
+    EXPECT_TRUE(store->reports()[0].failed);
+  }
+  EXPECT_EQ(content(*backing_), expected);
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0], "tier 'disk' in '" + directory_.path() +
+                         "' takes nothing more (No space left on device): slower ones are used; nothing is lost");
+  EXPECT_EQ(::umount(directory_.path().c_str()), 0);
+}
+
+TEST_F(TieredStoreTest, an_emulated_tier_says_so) {
+  TierOptions slow = in_memory(20);
+  slow.kind = TierKind::emulated;
+  slow.latency_microseconds = 20'000;
+  const auto store = open(calm({slow}));
+  EXPECT_NE(store->name().find("emulated"), std::string::npos);
+  EXPECT_EQ(store->reports()[0].name, "dram (emulated)");
+  std::vector<char> buffer(4096);
+  store->read(buffer.data(), buffer.size(), 0);
+  const auto begun = std::chrono::steady_clock::now();
+  store->read(buffer.data(), buffer.size(), 0);
+  EXPECT_GE(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(20));
+}
+
+TEST_F(TieredStoreTest, a_directory_that_is_missing_is_refused) {
+  try {
+    make_tiered_store(backing_, calm({in_directory(directory_ / "none", 10)}));
+    FAIL() << "it was taken";
+  } catch (const StoreError& error) {
+    EXPECT_EQ(error.code().value(), ENOENT);
+    EXPECT_EQ(std::string(error.what()), directory_ / "none" +
+                                             " cannot take tier 'disk': No such file or directory: check the path, and "
+                                             "that its folder is there");
+  }
+}
+
+TEST_F(TieredStoreTest, other_stores_have_no_tiers) {
+  EXPECT_EQ(refusal([&] { tier_reports(*backing_); }),
+            "memory has no tiers: open it as tiered:///tiers.yaml?store=URL");
+}
+
+}  // namespace
+}  // namespace tiermap

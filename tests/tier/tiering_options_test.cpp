@@ -1,0 +1,94 @@
+// The YAML file of tiers: what it may say, and that a mistake is told in one line with its place.
+#include "tier/tiering_options.hpp"
+
+#include <gtest/gtest.h>
+
+#include "config/environment.hpp"
+#include "store/temporary_directory.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+TieringOptions parse(const std::string& yaml) {
+  return parse_tiering_options(yaml, "/t.yaml");
+}
+
+std::string refusal_of(const std::string& yaml) {
+  return refusal([&] { parse(yaml); });
+}
+
+const std::string one_tier = "tiers: [{capacity: 1GiB}]\n";
+
+TEST(TieringOptionsTest, says_what_it_says) {
+  const TieringOptions options = parse(
+      "block: 64KiB\nscore_window_seconds: 2\nwrite_down_seconds: 0.5\n"
+      "backing: {bandwidth: 150MiB, latency_microseconds: 8000, emulated: true}\n"
+      "tiers:\n  - {name: dram, capacity: 1GiB, cost_per_gigabyte: 4.5}\n"
+      "  - name: ssd\n    path: /tmp\n    capacity: 10GiB\n    bandwidth: 1GiB\n    latency_microseconds: 90\n"
+      "  - {kind: emulated, capacity: 1MiB, bandwidth: 1MiB}\n");
+  EXPECT_EQ(options.block_bytes, 65536U);
+  EXPECT_EQ(options.score_window_seconds, 2);
+  EXPECT_EQ(options.write_down_seconds, 0.5);
+  EXPECT_EQ(options.score_half_life_seconds, 30);
+  EXPECT_TRUE(options.backing_emulated);
+  EXPECT_EQ(options.backing_bytes_per_second, 150 << 20);
+  EXPECT_EQ(options.backing_latency_microseconds, 8000);
+  ASSERT_EQ(options.tiers.size(), 3U);
+  EXPECT_EQ(options.tiers[0].name, "dram");
+  EXPECT_EQ(options.tiers[0].kind, TierKind::memory);
+  EXPECT_EQ(options.tiers[0].cost_per_gigabyte, 4.5);
+  EXPECT_EQ(options.tiers[1].kind, TierKind::directory);
+  EXPECT_EQ(options.tiers[1].capacity_bytes, std::uint64_t{10} << 30);
+  EXPECT_EQ(options.tiers[1].latency_microseconds, 90);
+  EXPECT_EQ(options.tiers[2].kind, TierKind::emulated);
+  EXPECT_EQ(options.tiers[2].name, "tier 3");
+}
+
+TEST(TieringOptionsTest, mistakes_are_told_with_their_place) {
+  EXPECT_EQ(refusal_of(""), "/t.yaml:1: no tiers: write 'tiers:' and a list of them (docs/tiers.md)");
+  EXPECT_EQ(refusal_of("block: 64KiB\n"),
+            "/t.yaml: no list of tiers: write 'tiers:' and a list of them (docs/tiers.md)");
+  EXPECT_EQ(refusal_of("tiers: [{capacity: 1GiB, speed: 3}]"),
+            "/t.yaml:1: tier 1 has the unknown key 'speed': choose among bandwidth, capacity, cost_per_gigabyte, kind, "
+            "latency_microseconds, name, path");
+  EXPECT_EQ(refusal_of(one_tier + "blok: 64KiB\n").substr(0, 44), "/t.yaml:2: the file has the unknown key 'blo");
+  EXPECT_EQ(refusal_of(one_tier + "block: 64KiB\nblock: 1MiB\n"),
+            "/t.yaml:3: 'block' was set before: remove one of the two");
+  EXPECT_EQ(refusal_of("tiers: [{capacity: 1GiB, kind: tape}]"),
+            "/t.yaml:1: kind of tier 1 'tape' is none: choose memory, directory or emulated");
+  EXPECT_EQ(refusal_of("tiers: [{capacity: 1GiB, latency_microseconds: -1}]"),
+            "/t.yaml:1: latency_microseconds of tier 1 '-1' is no number from 0 on: write one, such as 1.5");
+  EXPECT_EQ(refusal_of("tiers: [{capacity: 1GiB, cost_per_gigabyte: nan}]"),
+            "/t.yaml:1: cost_per_gigabyte of tier 1 'nan' is no number from 0 on: write one, such as 1.5");
+  EXPECT_EQ(refusal_of("tiers: [memory]"), "/t.yaml:1: tier 1 is no mapping: write 'key: value' lines");
+  EXPECT_EQ(refusal_of("tiers: ["),
+            "/t.yaml:1: malformed YAML (end of sequence flow not found): write 'tiers:' and a list of them "
+            "(docs/tiers.md)");
+}
+
+TEST(TieringOptionsTest, tiers_that_cannot_be) {
+  EXPECT_EQ(refusal_of("tiers: [{name: dram, capacity: 4KiB}]"),
+            "/t.yaml: tier 'dram' has a capacity of 4KiB, less than a block of 256KiB: give it more, or choose smaller "
+            "blocks");
+  EXPECT_EQ(refusal_of("tiers: [{name: a, path: /tmp, capacity: 1GiB}, {name: b, path: /tmp/., capacity: 1GiB}]"),
+            "/t.yaml: tier 'b' is in '/tmp/.', where another one is: give each a directory of its own");
+  EXPECT_EQ(refusal_of(one_tier + "block: 5000\n"),
+            "/t.yaml: tiers cannot have blocks of 5000: choose a power of two from 4KiB to 64MiB");
+  EXPECT_EQ(refusal_of(one_tier + "organize_seconds: 0\n"),
+            "/t.yaml: tiers take no times below 0, and none of 0 to organize and for the half life: choose seconds");
+  EXPECT_EQ(refusal_of("tiers: [{kind: memory, path: /tmp, capacity: 1GiB}]"),
+            "/t.yaml: tier 'tier 1' is of kind memory and has a path: leave it out, or make it a directory");
+  EXPECT_EQ(refusal_of("tiers: [{kind: directory, capacity: 1GiB}]"),
+            "/t.yaml: tier 'tier 1' names no directory: give it a path");
+}
+
+TEST(TieringOptionsTest, a_file_that_is_none) {
+  const TemporaryDirectory directory;
+  EXPECT_EQ(refusal([&] { read_tiering_options(directory / "tiers.yaml"); }),
+            "tiers '" + (directory / "tiers.yaml") +
+                "' cannot be used (No such file or directory): name a YAML file as `tiermap doctor --tiers` writes it");
+}
+
+}  // namespace
+}  // namespace tiermap

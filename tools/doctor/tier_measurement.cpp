@@ -1,0 +1,128 @@
+#include "doctor/tier_measurement.hpp"
+
+#include <fmt/format.h>
+#include <sys/statvfs.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <random>
+
+#include "config/size.hpp"
+#include "platform/clock.hpp"
+#include "platform/memory_limits.hpp"
+#include "store/file_store.hpp"
+#include "store/memory_store.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr std::uint64_t measured_bytes = 64 << 20;
+constexpr std::uint64_t piece_bytes = 1 << 20;
+constexpr std::uint64_t page_bytes = 4096;
+constexpr int latency_reads = 200;
+
+using MeasuringBuffer = std::unique_ptr<char, void (*)(void*)>;
+
+void require(std::int64_t moved, std::uint64_t bytes, const std::string& where) {
+  if (moved != static_cast<std::int64_t>(bytes)) {
+    const int error = moved < 0 ? static_cast<int>(-moved) : EIO;
+    throw StoreError(error, where + " cannot be measured: " + std::strerror(error) +
+                                ": free 64MiB there, or name another directory");
+  }
+}
+
+double seconds_since(std::uint64_t begun) {
+  return static_cast<double>(now_nanoseconds() - begun) / 1e9;
+}
+
+/// Writes all of it, then reads it in large pieces, then single pages here and there.
+void measure(Store& store, const std::string& where, TierOptions& tier) {
+  const MeasuringBuffer buffer(static_cast<char*>(std::aligned_alloc(page_bytes, piece_bytes)), std::free);
+  std::memset(buffer.get(), 0x5a, piece_bytes);
+  for (std::uint64_t at = 0; at < measured_bytes; at += piece_bytes) {
+    require(store.write(buffer.get(), piece_bytes, at), piece_bytes, where);
+  }
+  const std::uint64_t begun = now_nanoseconds();
+  for (std::uint64_t at = 0; at < measured_bytes; at += piece_bytes) {
+    require(store.read(buffer.get(), piece_bytes, at), piece_bytes, where);
+  }
+  tier.bytes_per_second = static_cast<double>(measured_bytes) / seconds_since(begun);
+  std::mt19937_64 random(1);
+  std::vector<double> microseconds;
+  for (int read = 0; read < latency_reads; ++read) {
+    const std::uint64_t offset = random() % (measured_bytes / page_bytes) * page_bytes;
+    const std::uint64_t from = now_nanoseconds();
+    require(store.read(buffer.get(), page_bytes, offset), page_bytes, where);
+    microseconds.push_back(seconds_since(from) * 1e6);
+  }
+  std::ranges::nth_element(microseconds, microseconds.begin() + latency_reads / 2);
+  tier.latency_microseconds = microseconds[latency_reads / 2];
+}
+
+TierOptions measure_memory() {
+  TierOptions tier;
+  tier.name = "dram";
+  tier.capacity_bytes = read_machine_memory().usable_bytes() / 2;
+  MemoryStore store(measured_bytes);
+  measure(store, "memory", tier);
+  return tier;
+}
+
+TierOptions measure_directory(const std::string& path) {
+  if (!std::filesystem::is_directory(path)) {
+    throw OptionError(quote_value(path) + " is no directory: name those that tiers are to lie in");
+  }
+  TierOptions tier;
+  tier.name = path;
+  tier.kind = TierKind::directory;
+  tier.path = std::filesystem::canonical(path).string();
+  const std::unique_ptr<FileStore> store = FileStore::open_nameless(path, "a file to measure");
+  measure(*store, path, tier);
+  struct statvfs space = {};
+  if (::statvfs(path.c_str(), &space) == 0) {
+    tier.capacity_bytes = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize / 2;
+  }
+  return tier;
+}
+
+}  // namespace
+
+std::vector<TierOptions> measure_tiers(const std::vector<std::string>& directories, std::uint64_t block_bytes) {
+  std::vector<TierOptions> tiers = {measure_memory()};
+  for (const std::string& directory : directories) {
+    tiers.push_back(measure_directory(directory));
+  }
+  const auto block_seconds = [&](const TierOptions& tier) {
+    return tier.latency_microseconds / 1e6 + static_cast<double>(block_bytes) / tier.bytes_per_second;
+  };
+  std::ranges::stable_sort(tiers, {}, block_seconds);
+  return tiers;
+}
+
+std::string tiers_as_yaml(const std::vector<TierOptions>& tiers, std::uint64_t block_bytes) {
+  constexpr std::uint64_t mebi = 1 << 20;
+  YAML::Emitter yaml;
+  yaml << YAML::BeginMap << YAML::Key << "block" << YAML::Value << format_size(block_bytes);
+  yaml << YAML::Key << "tiers" << YAML::Value << YAML::BeginSeq;
+  for (const TierOptions& tier : tiers) {
+    yaml << YAML::BeginMap << YAML::Key << "name" << YAML::Value << tier.name;
+    yaml << YAML::Key << "kind" << YAML::Value << (tier.kind == TierKind::memory ? "memory" : "directory");
+    if (!tier.path.empty()) {
+      yaml << YAML::Key << "path" << YAML::Value << tier.path;
+    }
+    yaml << YAML::Key << "capacity" << YAML::Value << format_size(tier.capacity_bytes / mebi * mebi);
+    yaml << YAML::Key << "bandwidth" << YAML::Value
+         << format_size(static_cast<std::uint64_t>(tier.bytes_per_second) / mebi * mebi);
+    yaml << YAML::Key << "latency_microseconds" << YAML::Value << fmt::format("{:.1f}", tier.latency_microseconds);
+    yaml << YAML::EndMap;
+  }
+  yaml << YAML::EndSeq << YAML::EndMap;
+  return std::string(yaml.c_str()) + "\n";
+}
+
+}  // namespace tiermap
