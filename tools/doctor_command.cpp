@@ -105,8 +105,8 @@ void print_text(const Findings& findings, const std::vector<std::string>& modes)
 }
 
 void print_tiers(const std::vector<std::string>& directories) {
-  const std::uint64_t block_bytes = TieringOptions().block_bytes;
-  fmt::print("{}", tiers_as_yaml(measure_tiers(directories, block_bytes), block_bytes));
+  const std::uint64_t block = TieringOptions().block_bytes;
+  fmt::print("{}", tiers_as_yaml(measure_tiers(directories, block), block));
 }
 
 void examine(const std::vector<std::string>& directories, bool json) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t buffer_alignment = 4096;
 /// Of a backing store that was never read from yet.
-constexpr double least_microseconds = 1;
+constexpr double least_backing_microseconds = 1;
 
 }  // namespace
 
@@ -167,7 +167,7 @@ int BlockMover::resize(std::uint64_t bytes) noexcept {
 
 double BlockMover::backing_microseconds(std::uint64_t bytes) const noexcept {
   const double a_block = nanoseconds_a_read_.load(std::memory_order_relaxed) / 1000;
-  return std::max(a_block, least_microseconds) * static_cast<double>(bytes) / static_cast<double>(block_bytes_);
+  return std::max(a_block, least_backing_microseconds) * static_cast<double>(bytes) / static_cast<double>(block_bytes_);
 }
 
 void BlockMover::expect_backing(double bytes_per_second, double latency_microseconds) noexcept {

@@ -12,7 +12,7 @@ namespace tiermap {
 namespace {
 
 /// What was not measured takes some time, too.
-constexpr double least_microseconds = 0.1;
+constexpr double least_tier_microseconds = 0.1;
 
 std::unique_ptr<Store> make_place(const TierOptions& options, std::uint64_t bytes) {
   if (options.path.empty()) {
@@ -65,7 +65,7 @@ int Tier::write(TierSlot slot, std::uint64_t from, const void* buffer, std::size
 double Tier::transfer_microseconds(std::uint64_t bytes) const noexcept {
   const double moving =
       options_.bytes_per_second > 0 ? static_cast<double>(bytes) * 1e6 / options_.bytes_per_second : 0;
-  return std::max(options_.latency_microseconds + moving, least_microseconds);
+  return std::max(options_.latency_microseconds + moving, least_tier_microseconds);
 }
 
 TierSlot Tier::take(std::uint64_t block) {

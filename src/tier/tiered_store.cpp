@@ -162,7 +162,7 @@ int TieredStore::write_piece(const Piece& piece, const char* buffer) {
     const BlockUse use(blocks_, piece.block, BlockUse::For::writing);
     const TierPlace place = use.place();
     if (place.tier == in_backing) {
-      const bool worth_it = piece.bytes * part_worth_bringing >= block_bytes_ && blocks_.has_room();
+      const bool worth_it = piece.bytes * part_worth_bringing >= mover_.bytes_in(piece.block) && blocks_.has_room();
       if (!worth_it) {
         backing_writes_.fetch_add(1, std::memory_order_relaxed);
         return mover_.write_backing(piece.block * block_bytes_ + piece.from, buffer, piece.bytes);

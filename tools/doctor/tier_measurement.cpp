@@ -21,10 +21,10 @@
 namespace tiermap {
 namespace {
 
-constexpr std::uint64_t measured_bytes = 64 << 20;
-constexpr std::uint64_t piece_bytes = 1 << 20;
-constexpr std::uint64_t page_bytes = 4096;
-constexpr int latency_reads = 200;
+constexpr std::uint64_t sample_bytes = 64 << 20;
+constexpr std::uint64_t sample_piece_bytes = 1 << 20;
+constexpr std::uint64_t sample_page_bytes = 4096;
+constexpr int sample_reads = 200;
 
 using MeasuringBuffer = std::unique_ptr<char, void (*)(void*)>;
 
@@ -42,33 +42,34 @@ double seconds_since(std::uint64_t begun) {
 
 /// Writes all of it, then reads it in large pieces, then single pages here and there.
 void measure(Store& store, const std::string& where, TierOptions& tier) {
-  const MeasuringBuffer buffer(static_cast<char*>(std::aligned_alloc(page_bytes, piece_bytes)), std::free);
-  std::memset(buffer.get(), 0x5a, piece_bytes);
-  for (std::uint64_t at = 0; at < measured_bytes; at += piece_bytes) {
-    require(store.write(buffer.get(), piece_bytes, at), piece_bytes, where);
+  const MeasuringBuffer buffer(static_cast<char*>(std::aligned_alloc(sample_page_bytes, sample_piece_bytes)),
+                               std::free);
+  std::memset(buffer.get(), 0x5a, sample_piece_bytes);
+  for (std::uint64_t at = 0; at < sample_bytes; at += sample_piece_bytes) {
+    require(store.write(buffer.get(), sample_piece_bytes, at), sample_piece_bytes, where);
   }
   const std::uint64_t begun = now_nanoseconds();
-  for (std::uint64_t at = 0; at < measured_bytes; at += piece_bytes) {
-    require(store.read(buffer.get(), piece_bytes, at), piece_bytes, where);
+  for (std::uint64_t at = 0; at < sample_bytes; at += sample_piece_bytes) {
+    require(store.read(buffer.get(), sample_piece_bytes, at), sample_piece_bytes, where);
   }
-  tier.bytes_per_second = static_cast<double>(measured_bytes) / seconds_since(begun);
+  tier.bytes_per_second = static_cast<double>(sample_bytes) / seconds_since(begun);
   std::mt19937_64 random(1);
   std::vector<double> microseconds;
-  for (int read = 0; read < latency_reads; ++read) {
-    const std::uint64_t offset = random() % (measured_bytes / page_bytes) * page_bytes;
+  for (int read = 0; read < sample_reads; ++read) {
+    const std::uint64_t offset = random() % (sample_bytes / sample_page_bytes) * sample_page_bytes;
     const std::uint64_t from = now_nanoseconds();
-    require(store.read(buffer.get(), page_bytes, offset), page_bytes, where);
+    require(store.read(buffer.get(), sample_page_bytes, offset), sample_page_bytes, where);
     microseconds.push_back(seconds_since(from) * 1e6);
   }
-  std::ranges::nth_element(microseconds, microseconds.begin() + latency_reads / 2);
-  tier.latency_microseconds = microseconds[latency_reads / 2];
+  std::ranges::nth_element(microseconds, microseconds.begin() + sample_reads / 2);
+  tier.latency_microseconds = microseconds[sample_reads / 2];
 }
 
 TierOptions measure_memory() {
   TierOptions tier;
   tier.name = "dram";
   tier.capacity_bytes = read_machine_memory().usable_bytes() / 2;
-  MemoryStore store(measured_bytes);
+  MemoryStore store(sample_bytes);
   measure(store, "memory", tier);
   return tier;
 }
