@@ -102,10 +102,6 @@ int BlockMover::write_down(BlockOwnership& owned) {
   return error;
 }
 
-int BlockMover::rescue(BlockOwnership& owned) {
-  return move(owned, in_backing);
-}
-
 void BlockMover::fail(TierNumber tier, int error) {
   if (blocks_.fail(tier)) {
     const TierOptions& options = blocks_.tier(tier).options();

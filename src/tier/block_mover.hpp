@@ -44,8 +44,6 @@ class BlockMover {
   int move(BlockOwnership& owned, TierNumber to);
   /// Makes the backing store as new as it is.
   int write_down(BlockOwnership& owned);
-  /// Away from a tier that does not work.
-  int rescue(BlockOwnership& owned);
 
   /// Says once that the tier failed, and why; nothing new comes into it.
   void fail(TierNumber tier, int error);

@@ -5,6 +5,7 @@
 #include <exception>
 #include <tuple>
 
+#include "platform/clock.hpp"
 #include "platform/engine_thread.hpp"
 
 namespace tiermap {
@@ -14,8 +15,11 @@ namespace {
 constexpr double moving_worth = 0.1;
 /// Blocks that nobody will need for so long are not fetched in advance.
 constexpr double least_score_to_come = 0.05;
-/// After so many the scores are looked at again.
-constexpr std::size_t most_moves_a_round = 64;
+/// After so many, or such a part of all blocks, the scores are looked at again.
+constexpr std::size_t least_moves_a_round = 64;
+constexpr std::size_t moves_share = 64;
+/// To look at the blocks takes no more than a fifth of the thread's time.
+constexpr double rest_share = 4;
 
 TierNumber slower(TierNumber one, TierNumber other) noexcept {
   return std::max(one, other);
@@ -77,29 +81,44 @@ void Organizer::wake() noexcept {
 }
 
 void Organizer::run() noexcept {
+  double looked_seconds = 0;
   while (!stop_.load()) {
-    {
-      std::unique_lock held(mutex_);
-      woken_.wait_for(held, std::chrono::duration<double>(times_.organize_seconds), [&] { return wake_; });
-      wake_ = false;
-    }
+    await_next_round(rest_share * looked_seconds);
     try {
-      organize();
+      looked_seconds = organize();
       write_down_idle();
     } catch (const std::exception&) {  // No memory for a buffer or a list: the next round may have it.
     }
   }
 }
 
-void Organizer::organize() {
-  std::vector<BlockMove> moves = plan_moves(blocks_.take_scored(), blocks_.capacities(), least_score_to_come);
-  moves.resize(std::min(moves.size(), most_moves_a_round));
+/// Of many blocks not even a wake is a reason to look at them all the time.
+void Organizer::await_next_round(double rest_seconds) {
+  std::unique_lock held(mutex_);
+  woken_.wait_for(held, std::chrono::duration<double>(rest_seconds), [&] { return stop_.load(); });
+  woken_.wait_for(held, std::chrono::duration<double>(times_.organize_seconds), [&] { return wake_; });
+  wake_ = false;
+}
+
+/// How long it took to find out what is to be moved.
+double Organizer::organize() {
+  const std::uint64_t begun = now_nanoseconds();
+  std::vector<ScoredBlock> scored = blocks_.take_scored();
+  const std::size_t most_moves = std::max(least_moves_a_round, scored.size() / moves_share);
+  std::vector<BlockMove> moves = plan_moves(std::move(scored), blocks_.capacities(), least_score_to_come);
+  for (; moves.size() > most_moves; moves.pop_back()) {
+    blocks_.want(moves.back().block);  // The next round, then.
+  }
+  const double looked_seconds = static_cast<double>(now_nanoseconds() - begun) / 1e9;
   for (const BlockMove& move : moves) {
     if (stop_.load()) {
-      return;
+      break;
     }
-    make(move);
+    if (!make(move)) {
+      blocks_.want(move.block);
+    }
   }
+  return looked_seconds;
 }
 
 /// Whether it is done: somebody else may have moved it meanwhile.

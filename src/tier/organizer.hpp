@@ -45,7 +45,8 @@ class Organizer {
 
  private:
   void run() noexcept;
-  void organize();
+  void await_next_round(double rest_seconds);
+  double organize();
   void write_down_idle();
   bool make(const BlockMove& move);
 

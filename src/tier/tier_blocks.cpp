@@ -49,6 +49,11 @@ void TierBlocks::score(std::uint64_t block, double value, std::uint64_t sharer) 
   }
 }
 
+void TierBlocks::want(std::uint64_t block) {
+  const std::lock_guard held(mutex_);
+  want(block, entries_[block]);
+}
+
 /// More than all tiers can hold is no use to the organizer. Allocates nothing.
 void TierBlocks::want(std::uint64_t block, Entry& entry) {
   if (entry.tier_and_one == 0 && !entry.wanted && wanted_.size() < wanted_.capacity()) {

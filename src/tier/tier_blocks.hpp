@@ -53,6 +53,8 @@ class TierBlocks {
   // --- For the organizer.
   /// All blocks in tiers, and those that were scored or touched and are in none; these are forgotten then.
   std::vector<ScoredBlock> take_scored();
+  /// To be looked at again, if it is in none.
+  void want(std::uint64_t block);
   /// How many blocks each tier has room for, those that it has included.
   std::vector<std::uint64_t> capacities() const;
   /// In order; with `idle_milliseconds`, those that were not written to for so long.

@@ -46,8 +46,8 @@ TEST(PlanTest, a_tier_without_room_is_emptied) {
   EXPECT_EQ(text_of(plan_moves({{1, 0.9, 0}, {2, 0.8, 1}}, {0, 2}, 0.1)), "1:0>1");
 }
 
-// Whatever the scores: no tier gets more than it has room for, and no block in a tier is worth less than one in a slower
-// one by more than a move costs.
+// Whatever the scores: no tier gets more than it has room for, and no block in a tier is worth less than one in a
+// slower one by more than a move costs.
 TEST(PlanTest, holds_for_any_scores) {
   std::mt19937_64 random(20);
   for (int round = 0; round < 200; ++round) {
