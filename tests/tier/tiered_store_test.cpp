@@ -86,11 +86,11 @@ TEST_F(TieredStoreTest, all_is_behind_the_tiers_in_the_end) {
   std::vector<char> expected(store_bytes);
   {
     const auto store = open(restless({in_memory(5), in_directory(directory_.path(), 20)}));
-    random_work(*store, expected, 0, store_bytes, 800, 1);
+    random_work(*store, expected, 0, store_bytes, 400, 1);
     expect_equal(*store, expected);
     EXPECT_EQ(store->settle(), 0);
     EXPECT_EQ(content(*backing_), expected);
-    random_work(*store, expected, 0, store_bytes, 200, 2);
+    random_work(*store, expected, 0, store_bytes, 100, 2);
   }
   EXPECT_EQ(content(*backing_), expected);
   EXPECT_TRUE(std::filesystem::is_empty(directory_.path()));
@@ -112,7 +112,7 @@ TEST_F(TieredStoreTest, threads_scores_and_flushes_at_once) {
   std::vector<std::thread> workers;
   for (std::uint64_t thread = 0; thread < threads; ++thread) {
     workers.emplace_back([&, thread] {
-      random_work(*store, expected, store_bytes * thread / threads, store_bytes * (thread + 1) / threads, 400, thread);
+      random_work(*store, expected, store_bytes * thread / threads, store_bytes * (thread + 1) / threads, 150, thread);
     });
   }
   for (std::thread& worker : workers) {
@@ -235,7 +235,7 @@ TEST_F(TieredStoreTest, a_full_directory_is_left_for_the_next_tier_and_told_once
     TieringOptions options = restless({in_directory(directory_.path(), 64), in_memory(10)});
     options.warn = [&](const std::string& line) { told.push_back(line); };
     const auto store = open(options);
-    random_work(*store, expected, 0, store_bytes, 600, 5);
+    random_work(*store, expected, 0, store_bytes, 300, 5);
     expect_equal(*store, expected);
     EXPECT_TRUE(store->reports()[0].failed);
   }
