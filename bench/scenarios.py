@@ -6,8 +6,9 @@ import heap_scenarios
 import lookup_scenarios
 import service_scenarios
 import sort_scenarios
+import vector_scenarios
 
 SCENARIOS = {scenario.name: scenario for part in
              (engine_scenarios, sort_scenarios, graph_scenarios, lookup_scenarios, service_scenarios,
-              door_scenarios, heap_scenarios)
+              door_scenarios, heap_scenarios, vector_scenarios)
              for scenario in part.SCENARIOS}

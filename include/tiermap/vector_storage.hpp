@@ -27,6 +27,8 @@ struct VectorOptions {
   std::optional<std::uint64_t> page_size_bytes = std::nullopt;
   /// As in RegionOptions.
   Advice advice = Advice::normal;
+  /// As in RegionOptions.
+  std::optional<std::uint64_t> read_ahead_bytes = std::nullopt;
   /// Address space to grow into, in bytes. Takes no memory. Of stores that cannot grow, their size.
   std::uint64_t capacity_bytes = 256ULL << 30;
 };

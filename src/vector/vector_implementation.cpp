@@ -140,6 +140,7 @@ void VectorImplementation::map(const VectorOptions& options) {
   region.length = capacity_bytes_;
   region.advice = options.advice;
   region.page_size_bytes = options.page_size_bytes;
+  region.read_ahead_bytes = options.read_ahead_bytes;
   Cache& cache = options.cache != nullptr ? *options.cache : *own_cache_;
   region_ = cache.map(growing_ ? std::shared_ptr<Store>(growing_) : store_, region);
 }

@@ -67,6 +67,15 @@ TEST_F(MemoryTest, BuildingADatabaseOfKmersAndClassifyingKeepToTheirBudget) {
   expect_small(classified, classified.value("bytes", std::uint64_t{0}));
 }
 
+TEST_F(MemoryTest, ClusteringPointsKeepsToItsBudget) {
+  const nlohmann::json report =
+      report_of("tiermap-kmeans", {"--bytes", "96MiB", "--rounds", "1", "--iterations", "1", "--no-verify"});
+  if (!is_exact(report)) {
+    GTEST_SKIP() << "userfaultfd is refused here";
+  }
+  expect_small(report, report.value("bytes", std::uint64_t{0}));
+}
+
 TEST_F(MemoryTest, TheBoundWouldSeeAllOfTheDataInMemory) {
   const nlohmann::json report = report_of("tiermap-sort", {"--bytes", "96MiB", "--system", "memory"});
   EXPECT_GT(report.value("peak_rss_bytes", std::uint64_t{0}), 8 * mebibyte + program_bytes);

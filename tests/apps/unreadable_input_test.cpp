@@ -33,6 +33,9 @@ const std::vector<Reader> readers = {
     {"tiermap-ycsb", {"--budget", "16MiB", "--file"}},
     {"tiermap-ycsb", {"--system", "mmap", "--file"}},
     {"tiermap-ycsb", {"--system", "memory", "--file"}},
+    {"tiermap-kmeans", {"--budget", "16MiB"}},
+    {"tiermap-kmeans", {"--system", "mmap"}},
+    {"tiermap-kmeans", {"--system", "memory"}},
     {"tiermap-kmer", {"--genomes", "g", "--taxonomy", "t", "--sequence-taxa", "s", "--reads"}},
     {"tiermap-kmer", {"--genomes", "g", "--sequence-taxa", "s", "--build-only", "--database", "d", "--taxonomy"}},
 };

@@ -33,6 +33,7 @@ const std::vector<Workload> workloads = {
     {"ycsb_e", "tiermap-ycsb", {"--workload", "e", "--index", "ordered", "--records", "3000", "--operations", "400"}},
     {"random_reads", "tiermap-random-io", {"--bytes", "4MiB", "--accesses", "400"}},
     {"random_writes", "tiermap-random-io", {"--bytes", "4MiB", "--accesses", "400", "--access", "mixed"}},
+    {"kmeans", "tiermap-kmeans", {"--bytes", "4MiB", "--iterations", "3"}},
 #ifdef TIERMAP_HAS_MEDIAN
     {"median",
      "tiermap-median",
