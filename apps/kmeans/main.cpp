@@ -28,11 +28,24 @@ constexpr std::uint64_t default_page_size = std::uint64_t{1} << 20U;
 /// With as many clusters as were planted the two are to agree at least so far.
 constexpr double least_agreement = 0.9;
 
+/// What is no plain file is read by fillers, each of which waits for the page that it reads, or decodes it: it takes many
+/// of them to keep a disk or a network at work.
+WorkloadOptions with_enough_fillers(WorkloadOptions options, const KMeansOptions& kmeans) {
+  constexpr std::uint32_t reads_in_flight = 16;
+  if (!kmeans.makes_points() && !names_one_file(kmeans.points)) {
+    options.fillers = reads_in_flight;
+  }
+  return options;
+}
+
 /// One run of the program: points, a system, clusters.
 class KMeansRun {
  public:
   KMeansRun(const WorkloadOptions& options, const KMeansOptions& kmeans)
-      : options_(options), kmeans_(kmeans), team_(options.threads), progress_("preparing", 0) {}
+      : options_(with_enough_fillers(options, kmeans)),
+        kmeans_(kmeans),
+        team_(options.threads),
+        progress_("preparing", 0) {}
 
   Report run() {
     check_options(options_, kmeans_);
