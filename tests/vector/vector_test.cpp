@@ -222,6 +222,19 @@ TEST_F(VectorTest, stays_under_its_budget_which_can_be_changed) {
   EXPECT_EQ(std::accumulate(numbers.begin(), numbers.end(), std::uint64_t{0}), count * (count - 1) / 2);
 }
 
+TEST_F(VectorTest, reads_ahead_unless_told_not_to) {
+  std::vector<std::uint64_t> values(64 << 10);
+  std::iota(values.begin(), values.end(), 0U);
+  Vector<std::uint64_t>::create(path_, values.size(), small()).copy_from(values);
+  for (const std::uint64_t bytes : {std::uint64_t{1} << 18, std::uint64_t{0}}) {
+    VectorOptions options = small(4096);
+    options.read_ahead_bytes = bytes;
+    auto numbers = Vector<std::uint64_t>::open_read_only(path_, options);
+    EXPECT_TRUE(std::equal(values.begin(), values.end(), numbers.begin()));
+    EXPECT_EQ(numbers.region().statistics()[Counter::prefetched_pages] > 0, bytes > 0);
+  }
+}
+
 TEST_F(VectorTest, a_volatile_one_leaves_nothing) {
   {
     auto numbers = Vector<int>::temporary(100'000, small(), directory_.path());
