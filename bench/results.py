@@ -24,6 +24,8 @@ METRICS = {
     "edges_per_second": ("edges/s", "more"),
     "transactions_per_second": ("transactions/s", "more"),
     "rows_per_second": ("rows/s", "more"),
+    "elements_per_second": ("elements/s", "more"),
+    "pages_in_time_percent": ("% of the pages", "more"),
     "cpu_nanoseconds": ("ns of a processor", "less"),
     "milliseconds": ("ms", "less"),
     "bytes": ("bytes", "less"),

@@ -1,8 +1,24 @@
-"""Scenarios of the programs that work on vectors by transactions: tiermap-kmeans."""
-from cases import Scenario, overhead
+"""Scenarios of vectors, and of the programs that work on them by transactions: tiermap-kmeans."""
+from cases import Case, Scenario, overhead
 from measurement import option_bytes
 
-KMEANS = "tiermap-kmeans"
+KMEANS, TRANSACTIONS = "tiermap-kmeans", "bench-vector_transactions"
+
+
+def transactions(bench):
+    """Runs of their own for each number: the loops of one kind are measured in turn within a run."""
+    size = bench.choose(128 << 20, 256 << 20, 256 << 20)
+    command = [bench.program(TRANSACTIONS), "--path", bench.scratch / "transactions", "--bytes", size]
+    cases = []
+    for step in ("scan", "random"):
+        for series, system, key in (("transaction", "tiermap", "transaction"), ("std::vector", "memory", "memory")):
+            cases.append(Case(series, system, [*command, "--warm"], panel=f"{step}, all in memory",
+                              metric="elements_per_second", data_bytes=size, for_peers=False,
+                              value=lambda report, name=f"{step}_{key}_elements_per_second": report[name]))
+        cases.append(Case(f"{step}, 64 KiB pages", "tiermap", [*command, "--page-size", "64KiB", "--work", 8],
+                          panel="pages in time, memory for a quarter", metric="pages_in_time_percent", data_bytes=size,
+                          for_peers=False, value=lambda report, name=f"{step}_coverage_percent": report[name]))
+    return cases
 
 
 def kmeans_memory(bench):
@@ -19,6 +35,11 @@ def kmeans_memory(bench):
 
 
 SCENARIOS = (
+    Scenario("vector-transactions", "Transactions: where all is in memory, and where it is not",
+             "`bench-vector_transactions`: the sum of all numbers of a vector, and of random ones of a known seed, by a "
+             "transaction with 2 MiB pages and by the same loops over a `std::vector`; and how many of the pages that a "
+             "transaction needed were there before it came to them, with eight rounds of a hash as the work on each "
+             "number, and 64 times as many on a random one.", (TRANSACTIONS,), transactions),
     Scenario("kmeans-memory", "k-means: less memory",
              "`tiermap-kmeans`, 8 clusters, 4 iterations after k-means||'s five rounds, which is eleven passes over the "
              "points. Memory is for a share of points and assignments. Every assignment is checked.", (KMEANS,),

@@ -28,8 +28,8 @@ constexpr std::uint64_t default_page_size = std::uint64_t{1} << 20U;
 /// With as many clusters as were planted the two are to agree at least so far.
 constexpr double least_agreement = 0.9;
 
-/// What is no plain file is read by fillers, each of which waits for the page that it reads, or decodes it: it takes many
-/// of them to keep a disk or a network at work.
+/// What is no plain file is read by fillers, each of which waits for the page that it reads, or decodes it: it takes
+/// many of them to keep a disk or a network at work.
 WorkloadOptions with_enough_fillers(WorkloadOptions options, const KMeansOptions& kmeans) {
   constexpr std::uint32_t reads_in_flight = 16;
   if (!kmeans.makes_points() && !names_one_file(kmeans.points)) {

@@ -1,6 +1,6 @@
-// Tiers: faster places in front of a slower store, DRAM beyond the cache's frames, NVMe, SSD, HDD. docs/tiers.md teaches
-// them by example. The idea is MegaMmap's (Zhang and others, sections III.C and III.D): what is needed soonest lies in
-// the fastest place, and moves while the program computes.
+// Tiers: faster places in front of a slower store, DRAM beyond the cache's frames, NVMe, SSD, HDD. docs/tiers.md
+// teaches them by example. The idea is MegaMmap's (Logan and others, sections III.C and III.D): what is needed soonest
+// lies in the fastest place, and moves while the program computes.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // and those that it is done with leave first. They change nothing of what the elements are, and nobody needs them:
 // without one, page faults serve. Vector::read() and its like make them; docs/vectors.md teaches them by example.
 //
-// The prefetcher is that of MegaMmap (Zhang and others, section III.D, Algorithm 1): at every turn the pages that were
+// The prefetcher is that of MegaMmap (Logan and others, section III.D, Algorithm 1): at every turn the pages that were
 // touched and will not be touched again in the window ahead are given up first, those ahead are fetched.
 #pragma once
 

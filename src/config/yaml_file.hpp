@@ -11,8 +11,8 @@ namespace tiermap {
 /// read, is no regular file, or is far larger than what anybody writes.
 std::string read_yaml_file(const std::string& path, const std::string& what, const std::string& remedy);
 
-/// The one document in `yaml`; null if there is nothing in it. `path` is for messages. Throws OptionError, one line with
-/// path and line number, for what is no YAML (`syntax` says how to write it) or for a second document (`remedy`).
+/// The one document in `yaml`; null if there is nothing in it. `path` is for messages. Throws OptionError, one line
+/// with path and line number, for what is no YAML (`syntax` says how to write it) or for a second document (`remedy`).
 YAML::Node load_yaml(const std::string& yaml, const std::string& path, const std::string& remedy,
                      const std::string& syntax);
 

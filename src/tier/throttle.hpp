@@ -6,8 +6,8 @@
 
 namespace tiermap {
 
-/// A token bucket that holds no more than what is asked for: transfers go one after the other at the bandwidth, and each
-/// takes the latency besides, which those under way at once spend together. Thread-safe.
+/// A token bucket that holds no more than what is asked for: transfers go one after the other at the bandwidth, and
+/// each takes the latency besides, which those under way at once spend together. Thread-safe.
 class Throttle {
  public:
   /// Zeros: nothing is imposed.

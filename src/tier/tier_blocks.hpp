@@ -34,7 +34,8 @@ struct ScoredBlock {
 
 /// One mutex guards all of it, and is held for no input or output. A block is either used, by any number of threads at
 /// once, and stays where it is; or owned, by one thread, which may move it: then nobody else reads or writes it. A
-/// thread has one block at a time. Order of locks: whoever owns or uses a block may take the mutex, never the other way.
+/// thread has one block at a time. Order of locks: whoever owns or uses a block may take the mutex, never the other
+/// way.
 class TierBlocks {
  public:
   /// For blocks below `blocks`; those behind stay in the backing store.

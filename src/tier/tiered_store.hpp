@@ -14,8 +14,8 @@
 
 namespace tiermap {
 
-/// Reads and writes go to the tier that has the block. One that is in none is brought into the fastest with room when it
-/// is read, or written as a whole; without room, and where only a part of it is written, the backing store serves. Who
+/// Reads and writes go to the tier that has the block. One that is in none is brought into the fastest with room when
+/// it is read, or a good part of it is written; without room, and for a smaller part, the backing store serves. Who
 /// makes room is the Organizer.
 class TieredStore final : public Store {
  public:

@@ -39,7 +39,7 @@ while [ $# -gt 0 ]; do
     --system) system=$2 ;;
     --file) file=$2 ;;
     --graph | --database) made=$2 ;;
-    --keep) whole=yes ;;
+    --keep | generate) whole=yes ;;
     --generate) whole=yes; [ -n "$2" ] && [ "$2" != --file ] && mkdir "$2" && whole= ;;
   esac
   shift
@@ -58,7 +58,9 @@ cat <<END
  "lookups_per_second": $rate, "kmers_per_second": $rate, "bases_per_second": $rate,
  "allocate_cpu_nanoseconds": 5, "churn_cpu_nanoseconds": 5, "free_cpu_nanoseconds": 5, "close_milliseconds": 5,
  "open_milliseconds": 5, "allocate_milliseconds": 5, "checkpoint_milliseconds": 5, "edges": 6, "insert_seconds": 3,
- "disk_bytes": 7, "taken_bytes": 8, "asked_bytes": 6,
+ "scan_transaction_elements_per_second": $rate, "scan_memory_elements_per_second": $rate, "scan_coverage_percent": 95,
+ "random_transaction_elements_per_second": $rate, "random_memory_elements_per_second": $rate,
+ "random_coverage_percent": 95, "disk_bytes": 7, "taken_bytes": 8, "asked_bytes": 6,
  "edges_per_second": $rate, "teps": $rate, "faults": 5, "minor_faults": 7, "read_bytes": 3145728,
  "file": "$TMPDIR/data", "verified": $right}
 END
