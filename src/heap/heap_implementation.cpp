@@ -130,7 +130,8 @@ void HeapImplementation::map(const HeapOptions& options) {
     cache_ = std::make_unique<Cache>(own_cache_options(path_, options));
   }
   Cache& cache = options.cache != nullptr ? *options.cache : *cache_;
-  if (checkpointed_ != nullptr && cache.fault_mode() == FaultMode::kernel) {
+  kernel_pages_ = cache.fault_mode() == FaultMode::kernel;
+  if (checkpointed_ != nullptr && kernel_pages_) {
     throw OptionError("heap " + path_ +
                           " cannot have checkpoints in fault mode kernel, where the kernel writes to its data when it "
                           "likes: choose another fault mode, or do without checkpoints (" +
@@ -145,7 +146,7 @@ void HeapImplementation::map(const HeapOptions& options) {
   region.page_size_bytes = options.page_size_bytes.value_or(superblock_.page_size_bytes);
   // The kernel maps files, and nothing around them.
   const std::shared_ptr<Store> plain = guarded_ != nullptr ? files_.data : store_;
-  region_ = cache.map(cache.fault_mode() == FaultMode::kernel ? plain : mapped_store(), region);
+  region_ = cache.map(kernel_pages_ ? plain : mapped_store(), region);
 }
 
 /// Pages that no block was ever in need not be read.

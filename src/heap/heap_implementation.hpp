@@ -108,6 +108,7 @@ class HeapImplementation {
   std::unique_ptr<ObjectNames> names_;
   std::unique_ptr<Cache> cache_;  ///< Null if the caller's is used.
   Region region_;
+  bool kernel_pages_ = false;  ///< The region's are the kernel's.
   std::byte* data_ = nullptr;  ///< Null once it is closed.
 };
 

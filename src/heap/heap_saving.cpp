@@ -61,8 +61,10 @@ void HeapImplementation::give_back_space() {
   });
   allocator_->give_back(GiveBack::free_now, [&](std::uint64_t offset, std::uint64_t bytes) {
     // Through the region, which may have these pages, or their neighbours in one UPage, in memory and changed. What was
-    // changed in these alone need not be written first.
-    if (const ByteRange pages = whole_pages({offset, bytes}, region_.page_size_bytes()); pages.bytes != 0) {
+    // changed in these alone need not be written first. The kernel's own pages go with the hole, and it drops no others
+    // that are changed.
+    if (const ByteRange pages = whole_pages({offset, bytes}, region_.page_size_bytes());
+        pages.bytes != 0 && !kernel_pages_) {
       region_.discard(pages);
     }
     region_.update({offset, bytes}, [&] {

@@ -46,10 +46,23 @@ HeapOptions options_for(std::uint64_t seed) {
   return options;
 }
 
+/// Null, or a cache of the kernel's pages, for some heaps without checkpoints.
+std::unique_ptr<Cache> kernel_pages_for(const HeapOptions& options) {
+  if (options.checkpoints || options.backing != HeapBacking::file || options.page_size_bytes == 64 << 10) {
+    return nullptr;
+  }
+  CacheOptions kernel;
+  kernel.budget_bytes = options.budget_bytes;
+  kernel.fault_mode = FaultMode::kernel;
+  return std::make_unique<Cache>(kernel);
+}
+
 /// A sequence of steps in this process.
 class Run {
  public:
-  Run(const std::string& folder, const HeapOptions& options) : folder_(folder), options_(options) {
+  Run(const std::string& folder, const HeapOptions& options)
+      : folder_(folder), options_(options), kernel_pages_(kernel_pages_for(options)) {
+    options_.cache = kernel_pages_.get();
     heap_ = std::make_unique<Heap>(Heap::create(path(), options_));
     HeapContent::begin(*heap_);
     heap_->checkpoint();
@@ -139,7 +152,8 @@ class Run {
   }
 
   const std::string folder_;
-  const HeapOptions options_;
+  HeapOptions options_;
+  const std::unique_ptr<Cache> kernel_pages_;
   std::unique_ptr<Heap> heap_;
   HeapContent now_;
   HeapContent saved_;

@@ -423,21 +423,6 @@ TEST_F(HeapTest, a_forked_child_leaves_it_alone) {
   EXPECT_EQ(*Heap::open(path_, small()).find<int>("answer"), 43);
 }
 
-TEST_F(HeapTest, kernel_mode_takes_heaps_without_checkpoints) {
-  CacheOptions kernel;
-  kernel.budget_bytes = 8 << 20;
-  kernel.fault_mode = FaultMode::kernel;
-  Cache cache(kernel);
-  HeapOptions options = small();
-  options.cache = &cache;
-  EXPECT_TRUE(says(refusal<OptionError>([&] { Heap::create(path_, options); }), "fault mode kernel"));
-  EXPECT_FALSE(std::filesystem::exists(path_));
-  options.checkpoints = false;
-  Heap::create(path_, options).construct<HeapVector<int>>("many")(1000, 5);
-  options.checkpoints = true;
-  EXPECT_EQ(Heap::open_read_only(path_, options).find<HeapVector<int>>("many")->at(999), 5);
-}
-
 std::uint64_t bytes_read_by_this_process() {
   std::ifstream io("/proc/self/io");
   std::string name;
