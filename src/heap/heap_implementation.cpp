@@ -67,6 +67,7 @@ std::unique_ptr<HeapImplementation> HeapImplementation::create(const std::string
   const std::uint64_t capacity = heap_capacity(options.capacity_bytes, path);
   RegionOptions region;
   region.page_size_bytes = options.page_size_bytes;
+  region.advice = options.advice;  // Which the default depends on.
   const HeapSuperblock superblock{random_identity(), capacity, resolve(region).page_size_bytes};
   HeapInTheMaking making(path);
   HeapFiles files = making.create_files(options.backing, HeapLayout(capacity));

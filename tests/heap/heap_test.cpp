@@ -432,6 +432,16 @@ std::uint64_t bytes_read_by_this_process() {
   return bytes;
 }
 
+TEST_F(HeapTest, one_made_to_be_read_at_random_has_small_pages) {
+  HeapOptions options = small();
+  for (const auto& [advice, bytes] : {std::pair(Advice::normal, 64U << 10), std::pair(Advice::random, 4U << 10)}) {
+    options.advice = advice;
+    Heap::create(path_, options).close();
+    EXPECT_EQ(SavedHeap(path_).page_size_bytes(), bytes);
+    Heap::remove(path_);
+  }
+}
+
 TEST_F(HeapTest, opening_a_large_one_reads_little) {
   HeapOptions large = small();
   large.capacity_bytes = 1ULL << 40;
