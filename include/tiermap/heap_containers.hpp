@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -60,5 +61,19 @@ struct HeapHash {
 template <typename Key, typename Value, typename Hash = HeapHash<Key>, typename Equal = std::equal_to<Key>>
 using HeapUnorderedMap =
     boost::unordered_map<Key, Value, Hash, Equal, ScopedHeapAllocator<std::pair<const Key, Value>>>;
+
+/// What a HeapUnorderedMap with HeapStrings as keys has for a text; null if it has nothing. Makes no HeapString of it:
+/// one of more than 22 bytes wants a block, and a heap that is open only for reading has none to give. A HeapMap with
+/// std::less<> finds a std::string_view.
+template <typename Map>
+auto find_text(Map& map, std::string_view text) -> decltype(&map.begin()->second) {
+  static_assert(std::is_same_v<typename Map::hasher, HeapHash<typename Map::key_type>>,
+                "a map with a hash of its own is searched by its find(), with a hash of texts that agrees");
+  const auto equal = [](const auto& one, const auto& other) {
+    return std::string_view(one.data(), one.size()) == std::string_view(other.data(), other.size());
+  };
+  const auto found = map.find(text, HeapHash<std::string_view>(), equal);
+  return found != map.end() ? &found->second : nullptr;
+}
 
 }  // namespace tiermap

@@ -109,6 +109,38 @@ TEST_F(HeapObjects, a_vector_of_the_standard_library_works) {
   EXPECT_EQ(heap_.find<Standard>("numbers")->at(9999), 9999);
 }
 
+TEST_F(HeapObjects, a_long_text_is_looked_up_in_a_heap_that_is_only_read) {
+  using Lengths = HeapUnorderedMap<HeapString, int>;
+  const std::string text = "a text that is too long to be kept in the string itself";
+  {
+    auto& lengths = *heap_.construct<Lengths>("lengths")();
+    lengths[HeapString(text.c_str(), heap_)] = 55;
+    lengths[HeapString("", heap_)] = 0;
+    const std::uint64_t blocks = heap_.statistics().live_blocks;
+    *find_text(lengths, "") += 1;
+    EXPECT_EQ(heap_.statistics().live_blocks, blocks);
+  }
+  heap_.close();
+  const Heap reader = Heap::open_read_only(path_, small());
+  const auto& lengths = *reader.find<Lengths>("lengths");
+  EXPECT_THROW(lengths.at(HeapString(text.c_str(), reader)), OptionError);
+  ASSERT_NE(find_text(lengths, text), nullptr);
+  EXPECT_EQ(*find_text(lengths, text), 55);
+  EXPECT_EQ(*find_text(lengths, ""), 1);
+  EXPECT_EQ(find_text(lengths, text + "?"), nullptr);
+}
+
+TEST_F(HeapObjects, an_ordered_map_is_searched_for_any_text) {
+  using Lengths = HeapMap<HeapString, int, std::less<>>;
+  const std::string text = "a text that is too long to be kept in the string itself";
+  heap_.construct<Lengths>("lengths")()->emplace(HeapString(text.c_str(), heap_), 55);
+  heap_.close();
+  const Heap reader = Heap::open_read_only(path_, small());
+  const auto& lengths = *reader.find<Lengths>("lengths");
+  ASSERT_NE(lengths.find(std::string_view(text)), lengths.end());
+  EXPECT_EQ(lengths.find(std::string_view(text))->second, 55);
+}
+
 TEST_F(HeapObjects, another_type_is_an_error) {
   heap_.construct<Measurement>("one")(Measurement{1, 2});
   EXPECT_TRUE(says(refusal<OptionError>([&] { static_cast<void>(heap_.find<Swapped>("one")); }), "Measurement"));
