@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <limits>
 #include <new>
+#include <type_traits>
 
 namespace tiermap {
 
@@ -17,6 +18,21 @@ void* allocate_in_heap(const void* base, std::size_t bytes, std::size_t alignmen
 void deallocate_in_heap(const void* base, void* block);
 /// The base of a heap. Of one that is closed it is a place where no heap is ever open.
 const void* base_of(const Heap& heap) noexcept;
+
+/// What does not compile in a heap, since it leads nowhere in another process: plain pointers, which the standard
+/// library's unordered_map has a table of, and the nodes of libstdc++'s forward_list.
+template <typename T>
+concept KeepsPlainPointer =
+    std::is_pointer_v<T> || requires(T& node) { requires std::is_pointer_v<decltype(node._M_next)>; };
+
+/// The words that libstdc++'s vector<bool> allocates; it keeps plain pointers to them.
+#ifdef __GLIBCXX__
+template <typename T, typename Other>
+concept BitsByPlainPointer = std::is_same_v<T, bool> && std::is_same_v<Other, unsigned long>;
+#else
+template <typename T, typename Other>
+concept BitsByPlainPointer = false;
+#endif
 
 /// A stateful allocator: copies of it, also those inside containers in the heap, allocate in the heap it was made for,
 /// in whatever process that is open. Never default-constructed, so that a container inside another that is not told of
@@ -35,6 +51,7 @@ class HeapAllocator {
   using difference_type = std::ptrdiff_t;
   template <typename Other>
   struct rebind {
+    static_assert(!BitsByPlainPointer<T, Other>, "a std::vector<bool> cannot be in a heap: use HeapVector<bool>");
     using other = HeapAllocator<Other>;
   };
 
@@ -45,6 +62,8 @@ class HeapAllocator {
 
   /// Throws HeapFullError, which is a std::bad_alloc, when there is no room.
   pointer allocate(size_type count) {
+    static_assert(!KeepsPlainPointer<T>,
+                  "a plain pointer leads nowhere in another process: use offset_ptr, and containers of Boost");
     if (count > max_size()) {
       throw std::bad_array_new_length();
     }

@@ -30,6 +30,7 @@ class HeapFallbackAllocator {
   using difference_type = std::ptrdiff_t;
   template <typename Other>
   struct rebind {
+    static_assert(!BitsByPlainPointer<T, Other>, "a std::vector<bool> cannot be in a heap: use HeapVector<bool>");
     using other = HeapFallbackAllocator<Other>;
   };
 
@@ -44,6 +45,8 @@ class HeapFallbackAllocator {
 
   /// Throws std::bad_alloc when there is no room; of a heap that is a HeapFullError, and OptionError for a closed one.
   pointer allocate(size_type count) {
+    static_assert(!KeepsPlainPointer<T>,
+                  "a plain pointer leads nowhere in another process: use offset_ptr, and containers of Boost");
     if (count > max_size()) {
       throw std::bad_array_new_length();
     }
