@@ -74,6 +74,31 @@ inline void in_killed_process(const std::function<void()>& work) {
   ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
 }
 
+/// With a filled heap at path_, however it was left.
+class FilledHeapTest : public HeapTest {
+ protected:
+  void make_closed(HeapBacking backing = HeapBacking::file) const {
+    HeapOptions options = small();
+    options.backing = backing;
+    Heap heap = Heap::create(path_, options);
+    FilledHeap::fill(heap);
+  }
+  /// With checkpoints the last one is in the journal, and what came after it is lost; without, nothing knows.
+  void make_killed(bool checkpoints = true) const {
+    in_killed_process([&] {
+      HeapOptions options = small();
+      options.checkpoints = checkpoints;
+      Heap& heap = *new Heap(Heap::create(path_, options));
+      FilledHeap::fill(heap);
+      heap.checkpoint();
+      heap.find<std::array<char, 20'000>>("wide")->fill('x');
+      heap.allocate(100);
+    });
+  }
+
+  const std::string copy_ = directory_ / "copy";
+};
+
 /// Flips bits of a byte, and flips them back when it goes.
 class FlippedByte {
  public:

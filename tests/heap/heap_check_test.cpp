@@ -14,7 +14,7 @@
 namespace tiermap {
 namespace {
 
-class HeapCheckTest : public HeapTest {
+class HeapCheckTest : public FilledHeapTest {
  protected:
   static constexpr std::uint64_t capacity = 64 << 20;
   static constexpr std::uint64_t slabs = capacity >> slab_shift;
@@ -23,32 +23,6 @@ class HeapCheckTest : public HeapTest {
     const char* const given = std::getenv("TIERMAP_TEST_SEED");
     seed_ = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
     random_.seed(seed_);
-  }
-
-  void make_closed(HeapBacking backing = HeapBacking::file) const {
-    HeapOptions options = small();
-    options.backing = backing;
-    Heap heap = Heap::create(path_, options);
-    FilledHeap::fill(heap);
-  }
-  /// Its last checkpoint is in the journal.
-  void make_killed() const {
-    in_killed_process([this] {
-      Heap& heap = *new Heap(Heap::create(path_, small()));
-      FilledHeap::fill(heap);
-      heap.checkpoint();
-      heap.allocate(100);
-    });
-  }
-  void make_unsaved() const {
-    in_killed_process([this] {
-      HeapOptions options = small();
-      options.checkpoints = false;
-      Heap& heap = *new Heap(Heap::create(path_, options));
-      FilledHeap::fill(heap);
-      heap.checkpoint();
-      heap.allocate(100);
-    });
   }
 
   /// Those of the journal that hold a block of the last commit.
@@ -170,7 +144,7 @@ TEST_F(HeapCheckTest, a_journal_to_be_finished_is_told_and_verified) {
 }
 
 TEST_F(HeapCheckTest, a_heap_killed_without_checkpoints_says_what_can_be_saved) {
-  make_unsaved();
+  make_killed(false);
   const HeapCheck check = Heap::check(path_);
   ASSERT_EQ(check.findings.size(), 1U);
   EXPECT_EQ(check.condition, HeapCondition::unsaved);
@@ -230,9 +204,8 @@ TEST_F(HeapCheckTest, a_journal_that_was_emptied_is_missed_by_everybody) {
   const HeapCheck check = Heap::check(path_);
   ASSERT_EQ(check.findings.size(), 1U);
   EXPECT_EQ(check.findings.front().file, "journal");
-  const std::string copy = directory_ / "copy";
-  salvage_heap(path_, copy);
-  EXPECT_NO_THROW(Heap::open(copy, small()));
+  salvage_heap(path_, copy_);
+  EXPECT_NO_THROW(Heap::open(copy_, small()));
 }
 
 TEST_F(HeapCheckTest, the_journal_of_another_heap_is_found) {
@@ -248,7 +221,7 @@ TEST_F(HeapCheckTest, the_journal_of_another_heap_is_found) {
 
 TEST_F(HeapCheckTest, nothing_is_written) {
   for (const auto& make : std::initializer_list<std::function<void()>>{[&] { make_closed(); }, [&] { make_killed(); },
-                                                                       [&] { make_unsaved(); }}) {
+                                                                       [&] { make_killed(false); }}) {
     make();
     std::vector<struct stat> before(2);
     std::vector<struct stat> after(2);

@@ -14,29 +14,10 @@
 namespace tiermap {
 namespace {
 
-class HeapSalvageTest : public HeapTest {
+class HeapSalvageTest : public FilledHeapTest {
  protected:
   static constexpr std::uint64_t capacity = 64 << 20;
   static constexpr std::uint64_t metadata = HeapLayout::metadata_offset;
-
-  void make_closed(HeapBacking backing = HeapBacking::file) const {
-    HeapOptions options = small();
-    options.backing = backing;
-    Heap heap = Heap::create(path_, options);
-    FilledHeap::fill(heap);
-  }
-  void make_killed(bool checkpoints) const {
-    in_killed_process([&] {
-      HeapOptions options = small();
-      options.checkpoints = checkpoints;
-      Heap& heap = *new Heap(Heap::create(path_, options));
-      FilledHeap::fill(heap);
-      heap.checkpoint();
-      heap.find<std::array<char, 20'000>>("wide")->fill('x');  // Lost with a checkpoint, and nothing knows without.
-    });
-  }
-
-  const std::string copy_ = directory_ / "copy";
 };
 
 TEST_F(HeapSalvageTest, a_copy_is_a_heap_of_its_own) {
@@ -75,7 +56,7 @@ TEST_F(HeapSalvageTest, a_copy_in_the_making_is_left_alone) {
 }
 
 TEST_F(HeapSalvageTest, a_copy_has_what_a_crash_left_in_the_journal) {
-  make_killed(true);
+  make_killed();
   ASSERT_GT(Heap::check(path_).journal_bytes_to_apply, 0U);
   copy_heap(path_, copy_);
   EXPECT_TRUE(Heap::consistent(copy_));
@@ -219,7 +200,7 @@ TEST_F(HeapSalvageTest, random_damage_is_survived_or_refused) {
 
 TEST_F(HeapSalvageTest, compacting_gives_back_free_pages_and_the_journal) {
   for (const bool killed : {false, true}) {
-    killed ? make_killed(true) : make_closed();
+    killed ? make_killed() : make_closed();
     // A copy without holes, as a tool that knows nothing of them makes it.
     std::vector<char> bytes(HeapLayout(capacity).end);
     const int file = ::open((path_ + "/data").c_str(), O_RDWR | O_CLOEXEC);

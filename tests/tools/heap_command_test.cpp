@@ -20,21 +20,8 @@ namespace {
 
 using nlohmann::json;
 
-class HeapCommand : public HeapTest {
+class HeapCommand : public FilledHeapTest {
  protected:
-  void make_closed() const {
-    Heap heap = Heap::create(path_, small());
-    FilledHeap::fill(heap);
-  }
-  void make_killed(bool checkpoints) const {
-    in_killed_process([&] {
-      HeapOptions options = small();
-      options.checkpoints = checkpoints;
-      Heap& heap = *new Heap(Heap::create(path_, options));
-      FilledHeap::fill(heap);
-      heap.checkpoint();
-    });
-  }
   CommandResult heap_command(std::vector<std::string> words, const std::function<bool()>& prepare = {}) const {
     words.insert(words.begin(), "heap");
     return run_tiermap(words, {}, prepare);
@@ -46,8 +33,6 @@ class HeapCommand : public HeapTest {
     EXPECT_EQ(result.errors, "") << "nothing is shown in a pipe";
     return json::parse(result.output, nullptr, false);
   }
-
-  const std::string copy_ = directory_ / "copy";
 };
 
 TEST_F(HeapCommand, ls_lists_what_is_there) {
@@ -110,7 +95,7 @@ TEST_F(HeapCommand, stat_tells_of_the_space) {
 }
 
 TEST_F(HeapCommand, stat_of_a_killed_heap_says_what_is_in_the_journal) {
-  make_killed(true);
+  make_killed();
   const json space = report({"stat", path_});
   EXPECT_EQ(space.at("closed"), false);
   EXPECT_GT(space.at("journal_bytes_to_apply"), 0);
@@ -125,7 +110,7 @@ TEST_F(HeapCommand, check_ends_with_0_for_a_sound_heap) {
   EXPECT_EQ(sound.at("intact").size(), FilledHeap::named);
   EXPECT_TRUE(says(heap_command({"check", path_}).output, "is sound. It was closed properly."));
   Heap::remove(path_);
-  make_killed(true);
+  make_killed();
   const CommandResult unfinished = heap_command({"check", path_});
   EXPECT_EQ(unfinished.exit_code, 0);
   EXPECT_TRUE(says(unfinished.output, "of that checkpoint to be finished"));
@@ -213,7 +198,7 @@ TEST_F(HeapCommand, a_heap_that_is_open_for_writing_is_refused) {
 }
 
 TEST_F(HeapCommand, copy_makes_a_heap_and_never_writes_over_one) {
-  make_killed(true);
+  make_killed();
   const CommandResult made = heap_command({"copy", path_, copy_});
   EXPECT_EQ(made.exit_code, 0) << made.errors;
   EXPECT_EQ(made.output + made.errors, "");
@@ -266,7 +251,7 @@ TEST_F(HeapCommand, salvage_of_nothing_that_tells_where_things_are_is_refused) {
 }
 
 TEST_F(HeapCommand, compact_gives_back_pages_and_the_journal) {
-  make_killed(true);
+  make_killed();
   const json done = report({"compact", path_});
   EXPECT_GT(done.at("disk_bytes_before"), done.at("disk_bytes_after"));
   EXPECT_GT(done.at("journal_bytes_before"), 1 << 20);
@@ -308,7 +293,7 @@ TEST_F(HeapCommand, files_that_may_not_be_written_are_read_and_not_compacted) {
 }
 
 TEST_F(HeapCommand, a_read_only_file_system_is_enough_to_check) {
-  make_killed(true);
+  make_killed();
   const auto read_only = [&] {
     return ::unshare(CLONE_NEWNS) == 0 && ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
            ::mount(path_.c_str(), path_.c_str(), nullptr, MS_BIND, nullptr) == 0 &&
