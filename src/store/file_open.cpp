@@ -67,6 +67,14 @@ void refuse_unsuitable(const std::string& path, const struct stat& status) {
                    path + " is " + kind + " and cannot be read at an offset: name a regular file or a block device");
 }
 
+/// A mapped file takes three descriptors, where mmap() takes none: so that the rest of the program has as many as
+/// without, there are to be as many again above them.
+void leave_descriptors_to_program(const DirectFile& file) {
+  const std::uint64_t most = open_files_limit();
+  const auto highest = static_cast<std::uint64_t>(std::max(file.buffered(), file.descriptor()));
+  static_cast<void>(allow_open_files(std::min(2 * highest, most - std::min(most, spare_descriptors))));
+}
+
 OpenedFile finish_opening(const std::string& path, FileDescriptor buffered, bool writable, bool direct) {
   struct stat status = {};
   if (::fstat(buffered.get(), &status) != 0) {
@@ -85,6 +93,7 @@ OpenedFile finish_opening(const std::string& path, FileDescriptor buffered, bool
   ::fcntl(buffered.get(), F_SETFL, ::fcntl(buffered.get(), F_GETFL) & ~O_NONBLOCK);
   FileDescriptor second = direct ? open_direct(AT_FDCWD, path, buffered.get(), writable) : FileDescriptor();
   opened.file = DirectFile(std::move(buffered), std::move(second));
+  leave_descriptors_to_program(opened.file);
   return opened;
 }
 

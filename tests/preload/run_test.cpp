@@ -232,7 +232,23 @@ TEST_F(ServedRunTest, ReportsAndGoesOnInChildren) {
   EXPECT_NE(on_standard_error.errors.find("1 mappings served"), std::string::npos);
 }
 
-// Each mapping takes two; further ones are the kernel's.
+// Of a program that maps more files than its soft limit has room for, mmap() taking no descriptor.
+TEST_F(ServedRunTest, TheSoftLimitOfOpenFilesIsRaisedInTime) {
+  const std::string report = report_of_python(R"(
+import mmap, os, resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (128, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+mapped = []
+for number in range(60):
+    with open(f"file{number}", "w+b") as file:
+        file.truncate(2 << 20)
+        mapped.append(mmap.mmap(file.fileno(), 0))
+        mapped[-1][5] = 7
+free = [os.open("/dev/null", os.O_RDONLY) for _ in range(30)]
+)");
+  EXPECT_NE(report.find("60 mappings served"), std::string::npos) << report;
+}
+
+// Each mapping takes three; further ones are the kernel's.
 TEST_F(ServedRunTest, HalfOfTheDescriptorsAreTheProgramsOwn) {
   const std::string report = report_of_python(R"(
 import mmap, os, resource

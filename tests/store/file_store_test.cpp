@@ -6,9 +6,11 @@
 #include <gtest/gtest.h>
 #include <linux/loop.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <thread>
+#include <vector>
 
 #include "store/reference_check.hpp"
 #include "store/temporary_directory.hpp"
@@ -183,6 +185,26 @@ TEST(FileStore, many_threads_open_or_create_one_file) {
     worker.join();
   }
   EXPECT_EQ(file_size(directory / "file"), 8192U);
+}
+
+TEST(FileStore, raises_a_soft_limit_of_which_half_is_used) {
+  struct rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  if (before.rlim_max < 700) {
+    GTEST_SKIP() << "the hard limit of open files is only " << before.rlim_max;
+  }
+  const struct rlimit low = {150, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  {
+    const TemporaryDirectory directory;
+    std::vector<std::unique_ptr<FileStore>> stores;
+    for (int number = 0; number < 100; ++number) {
+      stores.push_back(create(directory / std::to_string(number), 4096));
+      const FileDescriptor free_for_program(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 2 * number));
+      EXPECT_TRUE(free_for_program.valid()) << number;
+    }
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST(FileStore, what_is_aligned_goes_past_the_page_cache_where_the_file_system_lets_it) {
