@@ -144,6 +144,41 @@ static void* end_later(void* argument) {
   return argument;
 }
 
+static atomic_int closers_left;
+
+static void* open_and_close(void* argument) {
+  long failures = 0;
+  for (int round = 0; round < 3000; ++round) {
+    int ends[2];
+    failures += pipe(ends) != 0 || close(ends[0]) != 0 || close(ends[1]) != 0;
+  }
+  *(long*)argument = failures;
+  atomic_fetch_sub(&closers_left, 1);
+  return argument;
+}
+
+/* Numbers that were Tiermap's a moment before. */
+static void descriptors_beside_mappings(void) {
+  int descriptor = make_file();
+  pthread_t threads[2];
+  long failures[2];
+  atomic_store(&closers_left, 2);
+  for (int index = 0; index < 2; ++index) {
+    if (pthread_create(&threads[index], NULL, open_and_close, &failures[index]) != 0) {
+      exit(3);
+    }
+  }
+  do {
+    unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+    memory[70] = 'm';
+    munmap(memory, file_bytes);
+  } while (atomic_load(&closers_left) > 0);
+  for (int index = 0; index < 2; ++index) {
+    pthread_join(threads[index], NULL);
+    check("closed", failures[index] == 0);
+  }
+}
+
 /* The process ends with its last thread, and has exit code 0. */
 static void last_thread(void) {
   unsigned char* memory = map_file(make_file(), file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
@@ -390,6 +425,7 @@ const struct test_case passing_cases[] = {
     {"splice_from_pipe", splice_from_pipe},
     {"pages_sent", pages_sent},
     {"cancelled", cancelled},
+    {"descriptors_beside_mappings", descriptors_beside_mappings},
     {"last_thread", last_thread},
     {"locked_parts", locked_parts},
     {"cancelled_in_msync", cancelled_in_msync},

@@ -86,7 +86,7 @@ int close_range_but_own(unsigned first, unsigned last, int flags) noexcept {
   if (served != nullptr && served->has_locks() && (static_cast<unsigned>(flags) & CLOSE_RANGE_CLOEXEC) == 0) {
     static_cast<void>(served->write_back_all());
   }
-  const Mappings* mappings = mappings_for_caller();
+  Mappings* mappings = mappings_for_caller();
   if (mappings == nullptr || !mappings->own_descriptors().owns_any(first, last)) {
     return static_cast<int>(::syscall(SYS_close_range, first, last, flags));
   }

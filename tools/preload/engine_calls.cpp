@@ -2,13 +2,25 @@
 // linker's --wrap sends them to the kernel. And nothing of this library is destroyed when the program ends: the
 // program's last threads may still touch its memory then.
 #include <fcntl.h>
+#include <liburing.h>
 #include <sys/uio.h>
 
 #include <cstdarg>
 
 #include "preload/kernel_calls.hpp"
+#include "preload/library.hpp"
 
 namespace kernel = tiermap::preload::kernel;
+
+namespace {
+
+void engine_closes(int descriptor) noexcept {
+  if (auto* own = tiermap::preload::descriptors_of_engine()) {
+    own->remove(descriptor);
+  }
+}
+
+}  // namespace
 
 // NOLINTBEGIN(bugprone-reserved-identifier): the C library and the linker chose these names.
 extern "C" {
@@ -74,6 +86,7 @@ int __wrap_flock(int descriptor, int operation) {
   return static_cast<int>(::syscall(SYS_flock, descriptor, operation));
 }
 int __wrap_close(int descriptor) {
+  engine_closes(descriptor);
   return static_cast<int>(::syscall(SYS_close, descriptor));
 }
 int __wrap_open(const char* path, int flags, ...) {
@@ -96,6 +109,21 @@ int __wrap_fcntl(int descriptor, int command, ...) {
   void* argument = va_arg(more, void*);
   va_end(more);
   return static_cast<int>(::syscall(SYS_fcntl, descriptor, command, argument));
+}
+
+// A ring is opened and closed inside of liburing.
+int __real_io_uring_queue_init(unsigned entries, io_uring* ring, unsigned flags);
+int __wrap_io_uring_queue_init(unsigned entries, io_uring* ring, unsigned flags) {
+  const int result = __real_io_uring_queue_init(entries, ring, flags);
+  if (auto* own = tiermap::preload::descriptors_of_engine(); own != nullptr && result == 0) {
+    own->add_engines(ring->ring_fd);
+  }
+  return result;
+}
+void __real_io_uring_queue_exit(io_uring* ring);
+void __wrap_io_uring_queue_exit(io_uring* ring) {
+  engine_closes(ring->ring_fd);
+  __real_io_uring_queue_exit(ring);
 }
 
 int __wrap___cxa_atexit(void (* /*function*/)(void*), void* /*argument*/, void* /*library*/) {

@@ -73,4 +73,9 @@ Mappings* mappings_for_caller() noexcept {
   return mappings == nullptr || Inside::entered() ? nullptr : mappings;
 }
 
+OwnDescriptors* descriptors_of_engine() noexcept {
+  Mappings* mappings = the_mappings.load(std::memory_order_acquire);
+  return mappings == nullptr ? nullptr : &mappings->own_descriptors();
+}
+
 }  // namespace tiermap::preload

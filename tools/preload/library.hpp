@@ -47,6 +47,9 @@ inline Mappings* served_mappings() noexcept {
   return mappings == nullptr || mappings->served().empty() ? nullptr : mappings;
 }
 
+/// For what the engine itself opens and closes. Null until the library is ready.
+OwnDescriptors* descriptors_of_engine() noexcept;
+
 }  // namespace tiermap::preload
 
 /// A function that takes the place of the C library's. The names with 64 are aliases of those without.

@@ -284,8 +284,7 @@ bool Mappings::start_cache() {
       throw PlatformError(
           EPERM, "system calls that are handed absent pages cannot be served: " + probe.attempts.front().remedy);
     }
-    std::vector<int> found;  // The cache is never destroyed.
-    const OwnDescriptors::Watch watch(own_descriptors_, found);
+    const OwnDescriptors::Watch watch(own_descriptors_);
     CacheOptions options;
     options.fault_mode = FaultMode::notify;
     options.budget_bytes = fitting().close();
@@ -370,7 +369,6 @@ std::unique_ptr<Mapping> Mappings::make_mapping(const MapRequest& request, const
     store = mapping->overlay;
   }
   try {
-    const OwnDescriptors::Watch watch(own_descriptors_, mapping->descriptors);
     mapping->region = cache_->map(std::move(store), options);
   } catch (...) {
     if (record_locks_.load(std::memory_order_relaxed)) {

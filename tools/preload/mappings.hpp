@@ -47,8 +47,7 @@ struct Mapping {
   std::shared_ptr<OverlayStore> overlay;  ///< Of a private mapping that can be written.
   Region region;
   std::size_t slot = ServedRanges::none;
-  std::vector<int> descriptors;  ///< What the engine opened for it.
-  bool in_children = true;       ///< madvise(MADV_DONTFORK) not given.
+  bool in_children = true;  ///< madvise(MADV_DONTFORK) not given.
   /// When the file was last changed, as far as the region knows: in nanoseconds.
   std::atomic<std::int64_t> changed{0};
 
@@ -128,7 +127,7 @@ class Mappings {
   bool has_retired() const noexcept { return retired_count_.load(std::memory_order_acquire) != 0; }
   /// The program has closed a descriptor of the file, and lost its locks: what was kept open for them goes.
   void release_retired(FileIdentity file);
-  const OwnDescriptors& own_descriptors() const noexcept { return own_descriptors_; }
+  OwnDescriptors& own_descriptors() noexcept { return own_descriptors_; }
 
   // --- Processes.
 

@@ -81,7 +81,6 @@ void Mappings::forget(Mapping& mapping) {
     own_descriptors_.remove(mapping.store->descriptor());
     own_descriptors_.remove(mapping.store->direct_descriptor());
   }
-  own_descriptors_.drop_closed(mapping.descriptors);
   std::erase_if(mappings_, [&](const auto& other) { return other.get() == &mapping; });
 }
 

@@ -62,8 +62,10 @@ void Mappings::after_fork_in_child() noexcept {
                   mapping->store->descriptor(), request.offset);
       histories_[mapping->file].note_kernel_mapping(mapping->store->writable());
     }
-    ::syscall(SYS_close, mapping->store->direct_descriptor());
-    ::syscall(SYS_close, mapping->store->descriptor());
+    for (const int descriptor : {mapping->store->direct_descriptor(), mapping->store->descriptor()}) {
+      own_descriptors_.remove(descriptor);
+      ::syscall(SYS_close, descriptor);
+    }
     [[maybe_unused]] const auto* const left = mapping.release();
   }
   mappings_.clear();
@@ -72,7 +74,7 @@ void Mappings::after_fork_in_child() noexcept {
   }
   retired_.clear();
   retired_count_.store(0);
-  own_descriptors_.close_found();
+  own_descriptors_.close_engines();
   served_.clear();
   cache_ = nullptr;
   fitting_.reset();

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -45,18 +46,9 @@ std::vector<int> open_descriptors() {
 
 }  // namespace
 
-void OwnDescriptors::change(int descriptor, bool own) noexcept {
-  const auto number = static_cast<std::uint32_t>(descriptor);
-  if (number >= most) {
-    return;
-  }
-  const std::uint64_t bit = std::uint64_t{1} << (number % 64);
-  own ? bits_[number / 64].fetch_or(bit) : bits_[number / 64].fetch_and(~bit);
-}
-
 bool OwnDescriptors::owns_any(unsigned first, unsigned last) const noexcept {
   for (unsigned number = first; number <= last && number < most; ++number) {
-    if (number % 64 == 0 && bits_[number / 64].load(std::memory_order_relaxed) == 0) {
+    if (number % 64 == 0 && own_[number / 64].load(std::memory_order_relaxed) == 0) {
       number += 63;
     } else if (owns(static_cast<int>(number))) {
       return true;
@@ -65,40 +57,24 @@ bool OwnDescriptors::owns_any(unsigned first, unsigned last) const noexcept {
   return false;
 }
 
-OwnDescriptors::Watch::Watch(OwnDescriptors& owner, std::vector<int>& found)
-    : owner_(owner), found_(found), before_(open_descriptors()) {}
+OwnDescriptors::Watch::Watch(OwnDescriptors& owner) : owner_(owner), before_(open_descriptors()) {}
 
 OwnDescriptors::Watch::~Watch() {
   for (const int descriptor : open_descriptors()) {
     if (!std::ranges::binary_search(before_, descriptor) && is_engines_kind(descriptor)) {
-      owner_.add(descriptor);
-      owner_.found_.push_back(descriptor);
-      found_.push_back(descriptor);
+      owner_.add_engines(descriptor);
     }
   }
 }
 
-void OwnDescriptors::drop_closed(const std::vector<int>& found) {
-  for (const int descriptor : found) {
-    if (!is_engines_kind(descriptor)) {
+void OwnDescriptors::close_engines() noexcept {
+  for (int word = 0; word < most / 64; ++word) {
+    for (std::uint64_t left = engines_[static_cast<std::size_t>(word)].load(); left != 0; left &= left - 1) {
+      const int descriptor = word * 64 + std::countr_zero(left);
       remove(descriptor);
-      std::erase(found_, descriptor);
+      ::syscall(SYS_close, descriptor);
     }
   }
-}
-
-void OwnDescriptors::close_found() noexcept {
-  for (const int descriptor : found_) {
-    ::syscall(SYS_close, descriptor);
-  }
-  clear();
-}
-
-void OwnDescriptors::clear() noexcept {
-  for (auto& word : bits_) {
-    word.store(0);
-  }
-  found_.clear();
 }
 
 }  // namespace tiermap::preload

@@ -9,45 +9,59 @@
 
 namespace tiermap::preload {
 
-/// add() and those after it are called by one thread at a time; owns() by any.
+/// Any thread may call any of these.
 class OwnDescriptors {
  public:
   static constexpr int most = 65536;  ///< Higher numbers are not protected.
 
   bool owns(int descriptor) const noexcept {
     const auto number = static_cast<std::uint32_t>(descriptor);
-    return number < most && (bits_[number / 64].load(std::memory_order_relaxed) >> (number % 64) & 1U) != 0;
+    return number < most && (own_[number / 64].load(std::memory_order_relaxed) >> (number % 64) & 1U) != 0;
   }
   bool owns_any(unsigned first, unsigned last) const noexcept;
 
-  void add(int descriptor) noexcept { change(descriptor, true); }
-  void remove(int descriptor) noexcept { change(descriptor, false); }
+  void add(int descriptor) noexcept { set(own_, descriptor); }
+  /// The engine's, of no use to a forked child.
+  void add_engines(int descriptor) noexcept {
+    set(engines_, descriptor);
+    set(own_, descriptor);
+  }
+  /// Before it is closed: its number may be the program's in the next moment.
+  void remove(int descriptor) noexcept {
+    clear(own_, descriptor);
+    clear(engines_, descriptor);
+  }
 
-  /// While it lives, what the engine opens is found out, and added to `found`: userfaultfds, rings, events and its
-  /// publication.
+  /// While it lives, what the engine opens is found out, and added: userfaultfds, rings, events and its publication.
   class Watch {
    public:
-    Watch(OwnDescriptors& owner, std::vector<int>& found);
+    explicit Watch(OwnDescriptors& owner);
     ~Watch();
     Watch(const Watch&) = delete;
     Watch& operator=(const Watch&) = delete;
 
    private:
     OwnDescriptors& owner_;
-    std::vector<int>& found_;
     std::vector<int> before_;
   };
-  /// Those of `found` that are no longer open.
-  void drop_closed(const std::vector<int>& found);
-  /// In a forked child none of them is of use: closes those that were found.
-  void close_found() noexcept;
-  void clear() noexcept;
+  /// In a forked child.
+  void close_engines() noexcept;
 
  private:
-  void change(int descriptor, bool own) noexcept;
+  using Numbers = std::array<std::atomic<std::uint64_t>, most / 64>;
+  static void set(Numbers& numbers, int descriptor) noexcept {
+    if (const auto number = static_cast<std::uint32_t>(descriptor); number < most) {
+      numbers[number / 64].fetch_or(std::uint64_t{1} << (number % 64));
+    }
+  }
+  static void clear(Numbers& numbers, int descriptor) noexcept {
+    if (const auto number = static_cast<std::uint32_t>(descriptor); number < most) {
+      numbers[number / 64].fetch_and(~(std::uint64_t{1} << (number % 64)));
+    }
+  }
 
-  std::array<std::atomic<std::uint64_t>, most / 64> bits_{};
-  std::vector<int> found_;
+  Numbers own_{};
+  Numbers engines_{};
 };
 
 }  // namespace tiermap::preload
