@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "bindings.hpp"
+#include "file_name.hpp"
 #include "tiermap/error.hpp"
 
 namespace nb = nanobind;
@@ -12,9 +13,9 @@ namespace nb = nanobind;
 namespace tiermap::python {
 namespace {
 
-void raise_os_error(const Error& error) {
+void raise_os_error(int number, nb::handle text) {
   // OSError(errno, text) makes itself the subclass that belongs to the number: FileNotFoundError and so on.
-  nb::object instance = nb::steal(PyObject_CallFunction(PyExc_OSError, "is", error.code().value(), error.what()));
+  nb::object instance = nb::steal(PyObject_CallFunction(PyExc_OSError, "iO", number, text.ptr()));
   if (instance.is_valid()) {
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(instance.ptr())), instance.ptr());
   }
@@ -29,10 +30,14 @@ void translate(const std::exception_ptr& exception, void*) {
   try {
     std::rethrow_exception(exception);
   } catch (const Error& error) {
+    const nb::object text = nb::steal(text_of(error.what()));
+    if (!text.is_valid()) {
+      return;
+    }
     if (is_bad_value(error)) {
-      PyErr_SetString(PyExc_ValueError, error.what());
+      PyErr_SetObject(PyExc_ValueError, text.ptr());
     } else {
-      raise_os_error(error);
+      raise_os_error(error.code().value(), text);
     }
   }
 }

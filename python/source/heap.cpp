@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 
 #include "bindings.hpp"
+#include "file_name.hpp"
 #include "heap/heap_contents.hpp"
 #include "released_gil.hpp"
 
@@ -31,7 +32,9 @@ nb::list objects(const HeapContents& self) {
 void bind_heap(nb::module_& module) {
   using Released = nb::call_guard<ReleasedGil>;
   nb::class_<HeapContents>(module, "Heap")
-      .def(nb::init<std::string>(), nb::arg("path"), Released())
+      .def(
+          "__init__", [](HeapContents* self, const FileName& path) { new (self) HeapContents(path.bytes); },
+          nb::arg("path"), Released())
       .def("objects", &objects)
       .def_prop_ro("store", [](const HeapContents& self) { return StoreHandle{self.store()}; })
       .def_prop_ro("data_offset", &HeapContents::data_offset)

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bindings.hpp"
+#include "file_name.hpp"
 #include "released_gil.hpp"
 #include "tiermap/error.hpp"
 
@@ -23,8 +24,8 @@ OpenMode open_mode(const std::string& name) {
   throw OptionError("open mode '" + name + "' is unknown: choose from read, write, create, open_or_create");
 }
 
-StoreHandle open(const std::string& url, const std::string& mode, std::uint64_t create_bytes) {
-  return {open_store(url, open_mode(mode), create_bytes)};
+StoreHandle open(const FileName& url, const std::string& mode, std::uint64_t create_bytes) {
+  return {open_store(url.bytes, open_mode(mode), create_bytes)};
 }
 
 [[noreturn]] void fail(const Store& store, const char* what, std::int64_t error) {
@@ -70,7 +71,7 @@ void bind_stores(nb::module_& module) {
       .def_prop_ro("size", [](const StoreHandle& self) { return self.store->size_bytes(); })
       .def_prop_ro("writable", [](const StoreHandle& self) { return self.store->writable(); })
       .def_prop_ro("growable", [](const StoreHandle& self) { return self.store->growable(); })
-      .def_prop_ro("name", [](const StoreHandle& self) { return self.store->name(); })
+      .def_prop_ro("name", [](const StoreHandle& self) { return FileName{self.store->name()}; })
       .def("read", &read, nb::arg("offset"), nb::arg("bytes"))
       .def("write", &write, nb::arg("offset"), nb::arg("data"))
       .def("resize", &resize, nb::arg("bytes"));

@@ -1,12 +1,14 @@
 """tiermap.map(): the bytes that come are those of the store, whatever it is."""
 
 import gc
+import os
 import pickle
 
 import numpy as np
 import pytest
 
 import tiermap
+from tiermap import _core, _store_url
 from conftest import MIB, known
 
 
@@ -39,6 +41,54 @@ def test_npy_of_every_version(tmp_path, version):
     with open(tmp_path / "array.npy", "wb") as file:
         np.lib.format.write_array(file, values, version=version)
     assert np.array_equal(tiermap.map(tmp_path / "array.npy"), values)
+
+
+@pytest.mark.parametrize("url", ["npy://{}", "NPY:{}", "npy:{}?direct=off", "npy:array%20[1]*"])
+def test_npy_by_its_url(tmp_path, monkeypatch, url):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "array [1]*"
+    values = known(3000, np.int32).reshape(300, 10)
+    with open(path, "wb") as file:
+        np.save(file, values)
+    where = url.format(str(path).replace(" ", "%20"))
+    array = tiermap.map(where, mode="r+", budget="1MiB")
+    assert array.dtype == np.int32 and np.array_equal(array, values)
+    array[7] = 0
+    again = pickle.loads(pickle.dumps(array))
+    assert np.array_equal(again, array)
+    assert np.shares_memory(array, tiermap.map(path, np.int32, mode="r+", format="npy"))
+    del array, again
+    gc.collect()
+    assert (np.load(path)[7] == 0).all()
+    with pytest.raises(ValueError, match="whole file by its path"):
+        tiermap.memmap(where)
+
+
+def test_npy_is_made_by_its_url(tmp_path):
+    array = tiermap.map(f"npy:{tmp_path}/made", np.int16, (4, 5), mode="w")
+    array[:] = 3
+    array.sync()
+    assert np.array_equal(np.load(tmp_path / "made"), np.full((4, 5), 3, np.int16))
+
+
+def test_names_are_any_bytes(tmp_path):
+    name = os.fsencode(tmp_path) + b"/Stra\xdfe.npy"
+    values = known(3000)
+    with open(name, "wb") as file:
+        np.save(file, values)
+    array = tiermap.map(name, mode="r+")
+    assert np.array_equal(array, values) and np.array_equal(pickle.loads(pickle.dumps(array)), values)
+    assert array.filename == os.fsdecode(name)
+    with pytest.raises(FileNotFoundError) as caught:
+        tiermap.map(name + b".gone")
+    assert os.fsdecode(name) in str(caught.value)
+    with pytest.raises(OSError):
+        tiermap.open_heap(name)
+
+
+def test_the_schemes_are_the_librarys():
+    with pytest.raises(OSError, match="scheme 'none' is unknown: choose among " + ", ".join(_store_url.SCHEMES)):
+        _core.open_store("none:x", "read")
 
 
 def test_structured_types(tmp_path):

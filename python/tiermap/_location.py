@@ -52,7 +52,10 @@ def source_of(where: Any) -> Any:
     if not isinstance(where, str):
         raise TypeError(f"{type(where).__name__} names no data: give a path, a URL, or an object with size and "
                         "read_into(offset, buffer)")
-    return os.path.abspath(where) if _store_url.parse(where) is None else _store_url.made_absolute(where)
+    if _store_url.parse(where) is None:
+        return os.path.abspath(where)
+    where = _store_url.made_absolute(where)
+    return _store_url.as_file(where) if _store_url.is_npy(where) else where
 
 
 def path_of(source: Any) -> Optional[str]:
@@ -67,8 +70,10 @@ def path_of(source: Any) -> Optional[str]:
     return _store_url.decoded(url.pieces[0])
 
 
-def is_npy(source: Any) -> bool:
-    """Whether the name says that it begins with a .npy header."""
+def is_npy(where: Any, source: Any) -> bool:
+    """Whether the name, as it was given and made absolute, says that it begins with a .npy header."""
+    if isinstance(where, (str, bytes)) and _store_url.is_npy(os.fsdecode(where)):
+        return True
     path = path_of(source)
     return path is not None and path.endswith(".npy")
 

@@ -11,7 +11,7 @@ from typing import Any, Dict, Optional, Tuple, Union
 
 import numpy as np
 
-from tiermap import _core, _dask, _finding, _mapping, _npy, _python_store
+from tiermap import _core, _dask, _finding, _mapping, _npy, _python_store, _store_url
 from tiermap._array import Array, Origin, attach, attach_to_nothing
 from tiermap._cache import Cache, default_cache
 from tiermap._location import identity_of, is_npy, key_of, name_of, path_of, reopens, source_of
@@ -97,8 +97,8 @@ def map(where: Any, dtype: Any = None, shape: Any = None, mode: str = "r", budge
     Parameters
     ----------
     where : path, URL or object
-        A path; a URL of ``docs/stores.md`` (``file:``, ``concat:``, ``sparse:``, ``memory:``, patterns); or a store
-        written in Python, see ``tiermap.Store``.
+        A path; a URL of ``docs/stores.md`` (``file:``, ``npy:``, ``concat:``, ``sparse:``, ``memory:``, patterns); or a
+        store written in Python, see ``tiermap.Store``.
     dtype : dtype, optional
         Of the elements. A ``.npy`` file says it itself; bytes (``uint8``) otherwise.
     shape : int or tuple of int, optional
@@ -116,7 +116,7 @@ def map(where: Any, dtype: Any = None, shape: Any = None, mode: str = "r", budge
     order : {'C', 'F'}, optional
         Of raw data.
     format : {'auto', 'npy', 'raw'}, optional
-        Whether there is a header. ``auto`` goes by the name: ``.npy`` has one.
+        Whether there is a header. ``auto`` goes by the name: ``.npy`` at its end has one, and so has ``npy:``.
     cache : Cache or False, optional
         The cache to share. False is for reading once, in order: a small cache of its own, out of which what was read
         goes first.
@@ -168,7 +168,7 @@ def map_as(kind: type, where: Any, dtype: Any, shape: Any, mode: str, budget: Op
     check_options(page_size, read_ahead, advice, start)
     offset = parse_size(offset, "offset")
     source = source_of(where)
-    with_header = format == "npy" or format == "auto" and is_npy(source)
+    with_header = has_header(where, source, format)
     if with_header and offset != 0:
         raise ValueError(f"offset {offset} and a .npy header: the header says where the data begin; leave one out")
     asked = None if dtype is None else checked_dtype(dtype)
@@ -186,6 +186,13 @@ def map_as(kind: type, where: Any, dtype: Any, shape: Any, mode: str, budget: Op
     layout = layout_of(opened.store, source, asked, wanted, offset, order, with_header, mode, as_numpy)
     with _finding.finding(source, mode == "r+") as found:
         return array_on(kind, wish, layout, opened, serving, asked_for, found)
+
+
+def has_header(where: Any, source: Any, format: str) -> bool:
+    if format == "raw" and isinstance(where, str) and _store_url.is_npy(where):
+        raise ValueError(f"{where} means the elements behind a header, and no header is looked for: map it with "
+                         "tiermap.map() and without format, or the whole file by its path")
+    return format == "npy" or format == "auto" and is_npy(where, source)
 
 
 def make(kind: type, wish: Wish, layout: Layout, overwrite: bool, cache: Cache, asked_for: bool) -> Any:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import glob
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import List, Optional, Tuple
 from urllib.parse import quote, unquote_to_bytes
 
-SCHEME = re.compile(r"^(file|sparse|concat|memory):", re.IGNORECASE)
+SCHEMES = ("concat", "file", "memory", "npy", "sparse")
+SCHEME = re.compile(rf"^({'|'.join(SCHEMES)}):", re.IGNORECASE)
 CODES = re.compile(r"(?:%[0-9a-fA-F]{2})+")
 NO_CODE = re.compile(r"%(?![0-9a-fA-F]{2})|%00")
 
@@ -79,6 +80,20 @@ def decoded(encoded: str) -> Optional[str]:
 def pattern_of(encoded: str) -> str:
     """For Python's glob, in which what was encoded means itself."""
     return CODES.sub(lambda codes: glob.escape(os.fsdecode(unquote_to_bytes(codes.group()))), encoded)
+
+
+def is_npy(text: str) -> bool:
+    """Whether it is a URL of a file with a .npy header, whatever its name."""
+    url = parse(text)
+    return url is not None and url.scheme == "npy"
+
+
+def as_file(text: str) -> str:
+    """The whole file of an ``npy:`` URL, its header too. Stars and brackets are no wild cards there."""
+    url = parse(text)
+    assert url is not None
+    path = url.pieces[0].replace("*", "%2A").replace("[", "%5B")
+    return str(replace(url, scheme="file", pieces=(path,)))
 
 
 def made_absolute(text: str) -> str:
