@@ -1,6 +1,7 @@
 """Cache objects, statistics, progress, pins, and the choice of a page size."""
 
 import os
+import sys
 import threading
 import time
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import tiermap
+from tiermap import _cache
 from conftest import MIB, known
 
 
@@ -59,6 +61,14 @@ def test_the_default_cache_has_at_most_4_gib(program):
     assert ended.output == "True\n", ended
     ended = program("import tiermap; print(tiermap.default_cache().budget)", TIERMAP_BUFFER_SIZE="3MiB")
     assert ended.output == f"{3 * MIB}\n", ended
+
+
+@pytest.mark.parametrize("name", ["a" * 200 + ".py", "\u5206" * 40 + ".py", "two\nlines\t.py", "Stra\udcdfe.py", "-"])
+def test_scripts_of_any_name_have_a_default_cache(monkeypatch, name):
+    monkeypatch.setattr(sys, "argv", ["/somewhere/" + name])
+    assert tiermap.Cache("1MiB", name=_cache.program_name()).budget == MIB
+    monkeypatch.setattr(sys, "argv", [""])
+    assert _cache.program_name() == "python"
 
 
 def test_progress_is_told(numbers, monkeypatch):
@@ -127,6 +137,11 @@ def test_operations_take_plain_views(numbers):
     (dict(data_bytes=1 << 30, row_bytes=8, budget_bytes=64 * MIB, sequential=True), 2 * MIB),
     (dict(data_bytes=1 << 30, row_bytes=1 << 20, budget_bytes=MIB), 16384),
     (dict(data_bytes=1 << 30, row_bytes=1 << 20, budget_bytes=65536), 4096),
+    (dict(data_bytes=8128, row_bytes=8, budget_bytes=4 << 30), 8192),
+    (dict(data_bytes=8128, row_bytes=8, budget_bytes=4 << 30, sequential=True), 8192),
+    (dict(data_bytes=100, row_bytes=8, budget_bytes=4 << 30), 4096),
+    (dict(data_bytes=0, row_bytes=8, budget_bytes=4 << 30), 4096),
+    (dict(data_bytes=(1 << 20) + 1, row_bytes=8, budget_bytes=4 << 30, sequential=True), 2 * MIB),
 ])
 def test_the_rule_for_page_sizes(arguments, expected):
     assert tiermap.choose_page_size(**arguments) == expected
@@ -136,6 +151,27 @@ def test_auto_is_what_the_rule_says(rows):
     array = tiermap.map(rows[0], budget="1MiB")
     assert array._mapping.page_size == tiermap.choose_page_size(array.nbytes, 1200, MIB)
     assert os.path.getsize(rows[0]) > array.nbytes
+
+
+def test_many_small_arrays_take_little_memory(tmp_path):
+    cache = tiermap.Cache("64MiB")
+    for number in range(200):
+        np.save(tmp_path / f"{number}.npy", np.full(1000, number))
+    arrays = [cache.map(tmp_path / f"{number}.npy") for number in range(200)]
+    assert all(array[999] == number for number, array in enumerate(arrays))
+    assert cache.stats()["resident_bytes"] <= 200 * 8192
+
+
+def test_as_many_arrays_as_numpy_has_with_few_descriptors(tmp_path, program):
+    done = program("""
+        import os, resource, sys
+        import tiermap
+        resource.setrlimit(resource.RLIMIT_NOFILE, (128, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        arrays = [tiermap.map(f"{sys.argv[1]}/{number}", "u1", 4096, mode="w") for number in range(100)]
+        opened = [os.open(sys.argv[1], os.O_RDONLY) for _ in range(20)]
+        print(len(arrays), len(opened))
+    """, tmp_path)
+    assert done.code == 0 and done.output == "100 20\n", done
 
 
 def test_all_is_dropped_and_told_while_others_map(tmp_path):

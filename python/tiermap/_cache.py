@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 DEFAULT_BUDGET = 4 * GIB
 #: Fault mode kernel takes no less.
 LEAST_AMONG_PROCESSES = MIB
+#: Bytes of a cache's name.
+LONGEST_NAME = 63
 #: Options of a cache that are numbers.
 NUMBERS = ("hot_share", "unmapped_share", "high_watermark", "low_watermark", "fillers", "evictors", "managers", "spin")
 
@@ -239,6 +241,13 @@ def show_tracebacks_of_bus_errors() -> None:
             pass
 
 
+def program_name() -> str:
+    """Of the script, as far as ``tiermap top`` has room for it: files have names of any length and of any bytes."""
+    name = os.path.basename(sys.argv[0]) if sys.argv else ""
+    printable = "".join(character if character.isprintable() else "?" for character in name)
+    return printable.encode()[:LONGEST_NAME].decode(errors="ignore") or "python"
+
+
 def default_cache() -> Cache:
     """The cache of arrays that are mapped without a budget and without a cache; made when first asked for.
 
@@ -249,7 +258,7 @@ def default_cache() -> Cache:
     with _lock:
         if _default is not None:
             return _default
-    made = Cache(name=os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python")
+    made = Cache(name=program_name())
     if "TIERMAP_BUFFER_SIZE" not in os.environ and "TIERMAP_CONFIG" not in os.environ and made.budget > DEFAULT_BUDGET:
         made.budget = DEFAULT_BUDGET
     with _lock:

@@ -355,7 +355,9 @@ def recipe_for(wish: Wish, layout: Layout, opened: Opened, cache: Cache) -> Reci
     """What was wished for, in full."""
     pages: Optional[int]
     if wish.page_size == "auto":
-        pages = choose_page_size(layout.region_bytes, layout.row_bytes, cache.budget,
+        # Of a file that is written all is mapped.
+        whole = opened.store.size if wish.mode in ("r+", "w+") and path_of(wish.source) is not None else 0
+        pages = choose_page_size(max(layout.region_bytes, whole), layout.row_bytes, cache.budget,
                                  sequential=wish.advice == "sequential")
     else:
         pages = None if wish.page_size is None else parse_page_size(wish.page_size)

@@ -52,7 +52,8 @@ def choose_page_size(data_bytes: int, row_bytes: int, budget_bytes: int, *, sequ
        budgets, since the kernel's page tables of smaller pages (2 MiB for each GiB that was touched) would be felt;
     4. rows: the power of two that holds a row, from 16 KiB to 1 MiB, since rows are what is fetched. (Pages of 4 KiB
        pick small rows faster, and take much longer to go over all of them);
-    5. whatever came out is halved until the budget holds 64 pages of it (16 for the 2 MiB of 1 and 3).
+    5. whatever came out is halved until the budget holds 64 pages of it (16 for the 2 MiB of 1 and 3), and as long as
+       half a page holds all of the data: of many small arrays each takes a page at least.
     """
     fewest = PAGES_IN_A_BUDGET
     in_one_row = row_bytes < 64
@@ -64,7 +65,7 @@ def choose_page_size(data_bytes: int, row_bytes: int, budget_bytes: int, *, sequ
         pages = 64 * KIB
     else:
         pages = min(max(power_of_two_above(row_bytes), LEAST_FOR_ROWS), MIB)
-    while pages > LEAST and pages * fewest > budget_bytes:
+    while pages > LEAST and (pages * fewest > budget_bytes or pages // 2 >= data_bytes):
         pages //= 2
     return pages
 
