@@ -286,6 +286,23 @@ def test_empty_views_keep_the_memory_and_are_pickled(numbers):
     assert cache.mappings == []
 
 
+@pytest.mark.parametrize("fault_mode", ["notify", "self-serving"])
+@pytest.mark.parametrize("view", [lambda array: array[:], lambda array: array[::-2, 3:], lambda array: array[5:5],
+                                  lambda array: array[:200].T, lambda array: array[7, 7:8].reshape(())])
+def test_saved_where_system_calls_take_no_absent_memory(rows, tmp_path, fault_mode, view):
+    array = tiermap.map(rows[0], cache=tiermap.Cache("1MiB", fault_mode=fault_mode))
+    np.save(tmp_path / "saved.npy", view(array))
+    view(array).tofile(tmp_path / "raw")
+    with open(tmp_path / "opened", "wb") as file:
+        file.write(b"before")
+        view(array).tofile(file)
+        file.write(b"after")
+    expected = view(rows[1])
+    assert np.array_equal(np.load(tmp_path / "saved.npy"), expected)
+    assert (tmp_path / "raw").read_bytes() == expected.tobytes()
+    assert (tmp_path / "opened").read_bytes() == b"before" + expected.tobytes() + b"after"
+
+
 def test_buffers_of_read_and_write_calls_may_be_mapped(tmp_path, numbers):
     """System calls are handed pages that are not in memory."""
     path, values = numbers

@@ -101,6 +101,14 @@ class Array(np.ndarray):
             return self.view()
         return np.asarray(self).copy(order)
 
+    def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:
+        """``numpy.ndarray.tofile``, by way of copies: there are machines on which a system call cannot be handed memory
+        that is not there. ``numpy.save()`` calls it."""
+        if self._mapping is None or sep != "":
+            np.asarray(self).tofile(fid, sep, format)
+        else:
+            _operations.write_copies(self, fid)
+
     @property
     def filename(self) -> Any:
         return None if self._origin is None else self._origin.filename

@@ -216,7 +216,7 @@ def start(options: Dict[str, Any]) -> _core.Cache:
     reason = core.fault_mode_reason.partition("; ")[2]  # What was tried, behind what another mode would mean.
     core.release()
     warnings.warn(f"system calls that are handed pages which are not in memory fail with EFAULT here ({reason}): "
-                  "arr.tofile() and the like need a copy", RuntimeWarning, stacklevel=4)
+                  "file.write(array) and the like need a copy", RuntimeWarning, stacklevel=4)
     return _core.Cache(**{**options, "fault_mode": "notify"})
 
 

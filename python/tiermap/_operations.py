@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from operator import index
 from typing import Any, Callable, Dict, Iterator, Optional, Tuple, Union
 
@@ -287,6 +288,15 @@ def blocks(array: Any, size: Size = 16 * MIB, *, cache: bool = True,
             drop(block)
         if progress is not None:
             progress(min(first + step, rows), rows)
+
+
+def write_copies(array: Any, file: Any) -> None:
+    """Writes an array in C order to a file that is open, or that a path names."""
+    with contextlib.ExitStack() as opened:
+        if not hasattr(file, "write"):
+            file = opened.enter_context(open(file, "wb"))
+        for block in blocks(array.reshape(-1) if array.flags.c_contiguous else array):
+            np.array(block, order="C").tofile(file)
 
 
 def shape_of(shape: Any) -> Tuple[int, ...]:
