@@ -36,6 +36,15 @@ tag=${tag#tiermap-*-}
 cmake --build "$work/$tag" --target tiermap_heap_writer >"$work/heap-writer.log" 2>&1 ||
   { cat "$work/heap-writer.log" >&2; exit 1; }
 export TIERMAP_HEAP_WRITER=$work/$tag/bin/tiermap_heap_writer
+# A source archive lacks the library's tests and the applications: what is built from it must not want them.
+rm -rf "$work/archive"
+mkdir -p "$work/archive/tiermap"
+"$work/environment/bin/python" -c 'import sys; from scikit_build_core.build import build_sdist; build_sdist(sys.argv[1])' \
+  "$work/archive" >"$work/archive.log" 2>&1 || { cat "$work/archive.log" >&2; exit 1; }
+tar -xzf "$work"/archive/tiermap-*.tar.gz -C "$work/archive/tiermap" --strip-components=1
+mapfile -t definitions < <(sed -nE 's/^(TIERMAP_[A-Z_]+|BUILD_SHARED_LIBS) = "([A-Z]+)"$/-D\1=\2/p' pyproject.toml)
+cmake -S "$work/archive/tiermap" -B "$work/archive/build" -G Ninja "${definitions[@]}" \
+  -DPython_EXECUTABLE="$work/environment/bin/python" >"$work/archive.log" 2>&1 || { cat "$work/archive.log" >&2; exit 1; }
 install "$work/environment" --no-deps "$wheel" || { cat "$fetched" >&2; exit 1; }
 # Each for itself: tests of a library that cannot be had are skipped by its name.
 for library in 'dask[array]' joblib scikit-learn pandas pyarrow ctransformers ray; do
