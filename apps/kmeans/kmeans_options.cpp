@@ -8,6 +8,7 @@
 #include "command_line/backing.hpp"
 #include "config/size.hpp"
 #include "kmeans/point_memory.hpp"
+#include "store/store_url.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -91,6 +92,9 @@ void check_options(const WorkloadOptions& options, const KMeansOptions& kmeans) 
   if (kmeans.makes_points()) {
     generated_bytes(options, kmeans);
     refuse_what_exists(options.file, "--file");
+    if (!options.file.empty() && parse_store_url(options.file).scheme == "memory") {
+      throw OptionError(fmt::format("{} is another store each time it is opened: name a file", options.file));
+    }
     if (!kmeans.truth.empty() && !kmeans.only_generates()) {
       throw OptionError(
           "--truth is of points that are there: name them, or leave it out, as it is known of points that "

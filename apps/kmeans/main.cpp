@@ -121,6 +121,8 @@ class KMeansRun {
     }
     check_memory();
     points_->make_cold();
+    // A vector opens it once more, which some stores allow to readers only.
+    points_->reopen_read_only();
     assignments_ =
         Backing::create(kmeans_.assignments.empty() ? scratch_path(program_name, "assignments") : kmeans_.assignments,
                         layout_.points * sizeof(std::uint32_t));

@@ -33,9 +33,9 @@ class KMeansTest : public ProgramTest {
     std::ifstream stream(file, std::ios::binary);
     return {std::istreambuf_iterator<char>(stream), {}};
   }
-  /// 4 MB of particles and the clusters that they were planted in.
+  /// 2.4 MB of particles and the clusters that they were planted in.
   std::string generated() const {
-    const Outcome outcome = run(program, {"generate", "--bytes", "4000000", "--file", path("points"), "--truth",
+    const Outcome outcome = run(program, {"generate", "--bytes", "2400000", "--file", path("points"), "--truth",
                                           path("truth"), "--seed", "7", "--json"});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
     return path("points");
@@ -51,7 +51,7 @@ class KMeansTest : public ProgramTest {
   }
 };
 
-const std::vector<std::string> in_a_tenth = {"--budget", "400KiB", "--page-size", "4KiB"};
+const std::vector<std::string> in_a_tenth = {"--budget", "240000", "--page-size", "4KiB"};
 
 std::vector<std::string> join(std::vector<std::string> some, const std::vector<std::string>& more) {
   some.insert(some.end(), more.begin(), more.end());
@@ -61,8 +61,8 @@ std::vector<std::string> join(std::vector<std::string> some, const std::vector<s
 TEST_F(KMeansTest, TheSameOnEverySystemWithAnyNumberOfThreadsInATenthOfTheMemory) {
   const std::string points = generated();
   const nlohmann::json expected = clustering(join({points, "--threads", "1"}, in_a_tenth));
-  EXPECT_EQ(expected.at("points"), 4'000'000 / 12);
-  EXPECT_EQ(expected.at("assignments").get_ref<const std::string&>().size(), 4'000'000 / 12 * 4);
+  EXPECT_EQ(expected.at("points"), 2'400'000 / 12);
+  EXPECT_EQ(expected.at("assignments").get_ref<const std::string&>().size(), 2'400'000 / 12 * 4);
   for (const char* threads : {"2", "3", "7"}) {
     EXPECT_EQ(clustering(join({points, "--threads", threads}, in_a_tenth)), expected) << threads << " threads";
   }
@@ -75,10 +75,10 @@ TEST_F(KMeansTest, TheSameOnEverySystemWithAnyNumberOfThreadsInATenthOfTheMemory
 TEST_F(KMeansTest, TheSameFromAnArrayOfNumpy) {
   const std::string points = generated();
   const nlohmann::json expected = clustering({points, "--system", "memory"});
-  const std::string array = "npy:" + write_npy("<f4", "333333, 3", bytes_of(points));
+  const std::string array = "npy:" + write_npy("<f4", "200000, 3", bytes_of(points));
   EXPECT_EQ(clustering(join({array}, in_a_tenth)), expected);
   EXPECT_EQ(clustering({array, "--system", "memory"}), expected);
-  const std::string flat = "npy:" + write_npy("<f4", "999999,", bytes_of(points));
+  const std::string flat = "npy:" + write_npy("<f4", "600000,", bytes_of(points));
   EXPECT_EQ(clustering(join({flat, "--dimensions", "3"}, in_a_tenth)), expected);
   expect_refused(program, {array, "--system", "mmap"}, "choose --system tiermap");
 }
@@ -100,11 +100,17 @@ TEST_F(KMeansTest, FindsWhatWasPlantedAndWhatPlainIterationsFind) {
   EXPECT_TRUE(left_behind().empty());
 }
 
+TEST_F(KMeansTest, PointsMayBeMadeInAnyStoreOnDisk) {
+  const std::string url = "sparse://" + path("work/points") + "?segment=1MiB&capacity=2MiB";
+  verified_report(program, {"--file", url, "--bytes", "2097144", "--budget", "1MiB", "--json"});
+  EXPECT_TRUE(left_behind().empty());
+}
+
 TEST_F(KMeansTest, IsComparedWithTheTruthThatIsGiven) {
   const std::string points = generated();
   EXPECT_GT(verified_report(program, {points, "--truth", path("truth"), "--json"}).at("adjusted_rand_index"), 0.99);
   // Of other points.
-  ASSERT_EQ(run(program, {"generate", "--bytes", "4000000", "--file", path("p2"), "--truth", path("t2"), "--seed", "8"})
+  ASSERT_EQ(run(program, {"generate", "--bytes", "2400000", "--file", path("p2"), "--truth", path("t2"), "--seed", "8"})
                 .exit_code,
             0);
   const Outcome outcome = run(program, {points, "--truth", path("t2"), "--json"});
@@ -175,6 +181,7 @@ TEST_F(KMeansTest, RefusesWhatCannotBeMeant) {
   expect_refused(program, {"--truth", there}, "--truth");
   expect_refused(program, {"--bytes", "24"}, "fewer than 8 clusters");
   expect_refused(program, {"--file", there}, "there exists");
+  expect_refused(program, {"--file", "memory:1MiB"}, "memory:1MiB is another store");
   expect_refused(program, {"generate"}, "--file");
   expect_refused(program, {"generate", "--file", there}, "there exists");
   expect_refused(program, {"generate", "--file", path("x"), "--truth", there}, "there exists");

@@ -69,7 +69,7 @@ TEST_F(MemoryTest, BuildingADatabaseOfKmersAndClassifyingKeepToTheirBudget) {
 
 TEST_F(MemoryTest, ClusteringPointsKeepsToItsBudget) {
   const nlohmann::json report =
-      report_of("tiermap-kmeans", {"--bytes", "96MiB", "--rounds", "1", "--iterations", "1", "--no-verify"});
+      report_of("tiermap-kmeans", {"--bytes", "64MiB", "--rounds", "1", "--iterations", "1", "--no-verify"});
   if (!is_exact(report)) {
     GTEST_SKIP() << "userfaultfd is refused here";
   }
