@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tiermap {
 
@@ -31,6 +32,9 @@ struct ElementLayout {
   char kind = '\0';             ///< As numpy has them: b, i, u, f, c and others; '\0': several fields.
   bool swapped = false;         ///< Some of it is in the byte order of other machines.
   std::string type;             ///< As the file calls it.
+  /// Extents of the array that the elements are, the last index the fastest; empty where the format tells none, or
+  /// another order.
+  std::vector<std::uint64_t> shape = {};
 };
 
 /// A backing store. The engine calls it from several threads at once, never twice at once for overlapping ranges of
@@ -122,9 +126,9 @@ enum class OpenMode : std::uint8_t {
 
 /// Opens the store that a URL names: `file:///p` (or a plain path), `sparse:///dir?segment=256MiB&capacity=1TiB`,
 /// `concat:///a,/b` (`/a@offset+length` for a part), globs `file:///d/*.bin` (a read-only or read-write concat in name
-/// order), `npy:///p.npy` (the elements of a .npy file), `memory:1GiB`, `tiered:///tiers.yaml?store=URL` (one of these
-/// behind tiers, see tiermap/tiers.hpp). Throws StoreError, which names the URL and the
-/// remedy. `create_bytes` is the size of what is created. Thread-safe.
+/// order), `npy:///p.npy` (the elements of a .npy file), `hdf5:///f.h5:/group/name` (those of an HDF5 dataset),
+/// `memory:1GiB`, `tiered:///tiers.yaml?store=URL` (one of these behind tiers, see tiermap/tiers.hpp). Throws
+/// StoreError, which names the URL and the remedy. `create_bytes` is the size of what is created. Thread-safe.
 std::unique_ptr<Store> open_store(std::string_view url, OpenMode mode, std::uint64_t create_bytes = 0);
 
 }  // namespace tiermap

@@ -364,13 +364,17 @@ void PagedRegionImplementation::unmap() {
   if (taken_down_) {
     return;
   }
-  if (writes_at_end()) {
-    int error = write_back(Pages{0, region_.page_count()});
-    error = error != 0 ? error : region_.store->settle();
-    if (error != 0) {
-      throw Error(-error, "cannot write back to " + region_.store->name() + ": " + std::strerror(-error) +
-                              "; the region stays mapped, free the cause and try again");
+  int error = writes_at_end() ? write_back(Pages{0, region_.page_count()}) : 0;
+  if (error == 0 && region_.writable) {
+    try {
+      error = region_.store->settle();
+    } catch (...) {
+      error = -EIO;
     }
+  }
+  if (error != 0) {
+    throw Error(-error, "cannot write back to " + region_.store->name() + ": " + std::strerror(-error) +
+                            "; the region stays mapped, free the cause and try again");
   }
   take_down();
 }

@@ -242,6 +242,9 @@ NpyHeader parse_npy_header(std::string_view beginning, const std::string& file) 
   }
   header.data_bytes = header.elements.bytes;
   header.elements.row_bytes = header.elements.bytes;
+  if (!header.fortran_order) {
+    header.elements.shape = header.shape;
+  }
   for (std::size_t dimension = 0; dimension < header.shape.size(); ++dimension) {
     header.data_bytes = times(header.data_bytes, header.shape[dimension], file);
     if (dimension > 0 && !header.fortran_order) {

@@ -7,6 +7,9 @@
 
 #include "store/concat_store.hpp"
 #include "store/file_store.hpp"
+#ifdef TIERMAP_HDF5_LIBRARY
+#include "store/hdf5/open.hpp"
+#endif
 #include "store/memory_store.hpp"
 #include "store/npy_header.hpp"
 #include "store/sparse_store.hpp"
@@ -128,6 +131,14 @@ std::unique_ptr<Store> open_npy(const StoreUrl& url, OpenMode mode, std::uint64_
   return store;
 }
 
+#ifndef TIERMAP_HDF5_LIBRARY
+std::unique_ptr<Store> open_hdf5(const StoreUrl& url, OpenMode, std::uint64_t) {
+  throw StoreError(ENOTSUP, "store '" + url.text +
+                                "': this Tiermap was built without HDF5: install libhdf5-dev and build it with "
+                                "-DTIERMAP_HDF5=ON");
+}
+#endif
+
 std::unique_ptr<Store> open_plain_path(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes) {
   return FileStore::open(url.path, mode, create_bytes, FileOptions());
 }
@@ -160,6 +171,7 @@ StoreRegistry plain_stores() {
   registry.add("concat", open_concat);
   registry.add("memory", open_memory);
   registry.add("npy", open_npy);
+  registry.add("hdf5", open_hdf5);
   return registry;
 }
 

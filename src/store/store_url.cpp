@@ -194,6 +194,26 @@ std::vector<ConcatPiece> parse_concat_pieces(const StoreUrl& url) {
   }
 }
 
+DatasetPlace parse_dataset_place(const StoreUrl& url) {
+  const std::string_view path = local_path(url, "hdf5:///directory/file.h5:/group/dataset");
+  const std::size_t colon = path.find(':');
+  DatasetPlace place{percent_decode(path.substr(0, colon), url.text), ""};
+  if (place.file.empty()) {
+    refuse(url.text, "there is no file before the colon: write hdf5:///directory/file.h5:/group/dataset");
+  }
+  if (colon == std::string_view::npos) {
+    return place;
+  }
+  const std::string_view name = path.substr(colon + 1);
+  if (name.find(':') != std::string_view::npos) {
+    refuse(url.text, "there is more than one colon between file and dataset: write %3A for one that is part of a name");
+  }
+  if (!name.empty()) {
+    place.dataset = (name.starts_with('/') ? "" : "/") + percent_decode(name, url.text);
+  }
+  return place;
+}
+
 std::uint64_t parse_url_size(std::string_view text, std::string_view what, std::string_view url) {
   try {
     return parse_size(text, what);

@@ -46,6 +46,15 @@ struct ConcatPiece {
 /// Splits the path of a concat URL at its commas. Throws StoreError.
 std::vector<ConcatPiece> parse_concat_pieces(const StoreUrl& url);
 
+/// What hdf5:///directory/file.h5:/group/dataset names, decoded.
+struct DatasetPlace {
+  std::string file;
+  std::string dataset;  ///< From the root on; empty if the URL names none.
+};
+
+/// Throws StoreError, for a second colon too: one that is part of a name is %3A.
+DatasetPlace parse_dataset_place(const StoreUrl& url);
+
 /// Reads the options of a URL one by one; finish() refuses what nobody asked for. All throw StoreError (EINVAL) with
 /// the URL, the option and the remedy.
 class UrlOptions {

@@ -26,6 +26,8 @@ class Reader:
         self.script = "set -e\n"
         self.environment = {key: value for key, value in os.environ.items() if not key.startswith("TIERMAP_")}
         self.environment |= {"HOME": str(home), "CXX": compiler}
+        # The Python that follows the page, and has what the pages import.
+        self.environment["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
         prefix = home / ".local"
         subprocess.run([cmake, "--install", build, "--prefix", prefix, "--component", "Development"],
                        check=True, stdout=subprocess.DEVNULL)

@@ -72,11 +72,13 @@ TEST(NpyHeaderTest, TypesOfNumpy) {
 TEST(NpyHeaderTest, ShapesAndVersions) {
   EXPECT_EQ(parse("'<f8'", "()").data_bytes, 8U);
   EXPECT_EQ(parse("'<f8'", "(0, 7)").data_bytes, 0U);
+  EXPECT_EQ(parse("'<f8'", "(3, 7)").elements.shape, (std::vector<std::uint64_t>{3, 7}));
   EXPECT_EQ(parse("'<f8'", "(7L,)").data_bytes, 56U);
   for (const int version : {1, 2, 3}) {
     const NpyHeader header = parse_npy_header(npy_file(entries("'<f4'", "(3,)", "True"), version), "array.npy");
     EXPECT_EQ(header.data_bytes, 12U);
     EXPECT_TRUE(header.fortran_order);
+    EXPECT_TRUE(header.elements.shape.empty());
   }
 }
 

@@ -1,0 +1,30 @@
+# HDF5's headers, and the name of the library that goes with them. It is not linked: src/store/hdf5/library.cpp loads it when the
+# first hdf5: URL is opened, so that no program needs it that opens none.
+if(TIERMAP_HDF5)
+  find_path(TIERMAP_HDF5_HEADERS hdf5.h PATH_SUFFIXES hdf5/serial)
+  find_library(TIERMAP_HDF5_SHARED_LIBRARY NAMES hdf5_serial hdf5 PATH_SUFFIXES hdf5/serial)
+  if(TIERMAP_HDF5_HEADERS AND TIERMAP_HDF5_SHARED_LIBRARY)
+    # libhdf5_serial.so -> libhdf5_serial.so.103.3.0, which programs know as libhdf5_serial.so.103.
+    file(REAL_PATH ${TIERMAP_HDF5_SHARED_LIBRARY} library)
+    cmake_path(GET library FILENAME library)
+    string(REGEX MATCH "^lib.*\\.so\\.[0-9]+" TIERMAP_HDF5_SONAME ${library})
+  endif()
+  if(NOT TIERMAP_HDF5_SONAME)
+    message(STATUS "No stores in HDF5 files: libhdf5-dev is not installed")
+  endif()
+endif()
+
+# Of a library's sources, and of the library that is made of them.
+function(tiermap_filter_hdf5 sources)
+  if(NOT TIERMAP_HDF5_SONAME)
+    list(FILTER ${sources} EXCLUDE REGEX "/src/store/hdf5/")
+    set(${sources} ${${sources}} PARENT_SCOPE)
+  endif()
+endfunction()
+function(tiermap_use_hdf5 target)
+  if(TIERMAP_HDF5_SONAME)
+    target_include_directories(${target} SYSTEM PRIVATE ${TIERMAP_HDF5_HEADERS})
+    target_compile_definitions(${target} PRIVATE TIERMAP_HDF5_LIBRARY="${TIERMAP_HDF5_SONAME}")
+    target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
+  endif()
+endfunction()

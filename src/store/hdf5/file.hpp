@@ -1,0 +1,74 @@
+// A file of HDF5, open once in this process however many stores are in it.
+#pragma once
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+
+#include "store/file_open.hpp"
+#include "store/hdf5/library.hpp"
+
+namespace tiermap {
+
+/// libhdf5 locks files: any number of programs that read, or one that writes. This has the one or the other for as long
+/// as it is there, also for datasets that are read and written past libhdf5.
+///
+/// After a fork() the child reads what the parent reads, by the same descriptor, and leaves the lock to it; what the
+/// parent may write the child does not touch, since each would have its own idea of the file.
+///
+/// Everything here, the destructor too, is for who holds an Hdf5Call.
+class Hdf5File {
+ public:
+  /// A dataset that is open. The id changes when make_writable() opens the file again.
+  struct Dataset {
+    std::string name;
+    std::size_t chunk_cache_bytes = 0;
+    hid_t id = H5I_INVALID_HID;
+  };
+
+  /// For reading, if no store has it open for more. `opened` is the same file, and tells what it is. Throws StoreError.
+  static std::shared_ptr<Hdf5File> open(const Hdf5Call& hdf5, const std::string& path, const OpenedFile& opened);
+  Hdf5File(const Hdf5Call& hdf5, std::string path);
+  ~Hdf5File();
+  Hdf5File(const Hdf5File&) = delete;
+  Hdf5File& operator=(const Hdf5File&) = delete;
+
+  const std::string& path() const noexcept { return path_; }
+  hid_t id() const noexcept { return id_; }
+
+  /// Opens it again if it is not open for writing. Throws StoreError, and then it is open for reading as before.
+  void make_writable(const Hdf5Call& hdf5);
+
+  /// Until close_dataset(). Throws StoreError.
+  Dataset& open_dataset(const Hdf5Call& hdf5, const std::string& name, std::size_t chunk_cache_bytes);
+  void close_dataset(const Hdf5Call& hdf5, const Dataset& dataset) noexcept;
+
+  /// Writes out what libhdf5 has of it in memory. Returns 0 or a negative errno value.
+  int write_out(const Hdf5Call& hdf5);
+  /// Of a call that failed: why, a negative errno value.
+  int failed(const Hdf5Call& hdf5);
+  /// Why something that was taken could not be written, for as long as the file is open: 0 or a negative errno value.
+  /// Then its datasets have neither the old nor the new.
+  int lost() const noexcept { return writable_ && inherited() ? -EBUSY : lost_; }
+  void set_lost(int error) noexcept { lost_ = error; }
+
+ private:
+  bool inherited() const noexcept { return ::getpid() != owner_; }
+  void refuse_inherited() const;
+  void open_again(const Hdf5Call& hdf5, unsigned flags);
+  static hid_t open_id(const Hdf5Call& hdf5, hid_t file, const Dataset& dataset) noexcept;
+
+  const Hdf5Functions& functions_;
+  const std::string path_;
+  const pid_t owner_ = ::getpid();
+  bool writable_ = false;
+  int lost_ = 0;
+  hid_t id_ = H5I_INVALID_HID;
+  std::list<Dataset> datasets_;
+};
+
+}  // namespace tiermap

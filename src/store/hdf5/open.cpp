@@ -1,0 +1,90 @@
+#include "store/hdf5/open.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "config/size.hpp"
+#include "store/concat_store.hpp"
+#include "store/forwarding_store.hpp"
+#include "store/hdf5/dataset_store.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr std::uint64_t most_decoded_bytes = 64 << 20;  // Unless the URL says otherwise.
+constexpr std::uint64_t fewest_chunks = 8;              // As many threads may be at work in as many places.
+
+/// A dataset that lies in the file as it is: libhdf5 has only locked the file.
+class Hdf5PartStore final : public ForwardingStore {
+ public:
+  Hdf5PartStore(std::shared_ptr<Hdf5File> file, std::shared_ptr<Store> part)
+      : ForwardingStore(std::move(part)), file_(std::move(file)) {}
+  ~Hdf5PartStore() override {
+    const Hdf5Call hdf5;
+    file_.reset();
+  }
+
+ private:
+  std::shared_ptr<Hdf5File> file_;
+};
+
+/// Chunks of several rows are needed again for the next row: were there no room for them all, each would be decoded
+/// once a row.
+std::uint64_t decoded_bytes(const Hdf5Dataset& dataset, std::uint64_t asked, const StoreUrl& url) {
+  const std::uint64_t chunk = dataset.chunk_bytes();
+  if (asked != 0 && asked < chunk) {
+    throw StoreError(EINVAL, "store '" + url.text + "': decoded " + format_size(asked) +
+                                 " is less than a chunk of the dataset: choose at least " + format_size(chunk));
+  }
+  if (asked != 0 || chunk == 0) {
+    return asked;
+  }
+  const std::uint64_t chunks = std::max(dataset.chunks_in_a_row(), fewest_chunks);
+  return std::max(chunk, chunks > most_decoded_bytes / chunk ? most_decoded_bytes : chunks * chunk);
+}
+
+}  // namespace
+
+std::unique_ptr<Store> open_hdf5(const StoreUrl& url, OpenMode mode, std::uint64_t) {
+  UrlOptions options(url);
+  const FileOptions file_options = options.file_options();
+  const std::uint64_t decoded = options.size("decoded", 0);
+  options.finish();
+  const DatasetPlace place = parse_dataset_place(url);
+  if (mode == OpenMode::create) {
+    throw StoreError(ENOTSUP, "store '" + url.text +
+                                  "': HDF5 datasets are not made here, where nobody says of what type: make it with "
+                                  "h5py's create_dataset() or H5Dcreate2(), and open that");
+  }
+  const bool writable = mode != OpenMode::read_only;
+  OpenedFile opened = open_file(place.file, writable, false);
+  load_hdf5(url.text);
+  const Hdf5Call hdf5;
+  std::shared_ptr<Hdf5File> file = Hdf5File::open(hdf5, place.file, opened);
+  if (place.dataset.empty()) {
+    throw StoreError(EINVAL, "store '" + url.text + "' names no dataset, behind a colon: choose " +
+                                 list_hdf5_datasets(hdf5, file->id(), "/"));
+  }
+  Hdf5Dataset dataset = describe_hdf5_dataset(hdf5, *file, place.dataset, writable);
+  if (dataset.offset) {
+    if (*dataset.offset + dataset.bytes > opened.bytes) {
+      throw StoreError(EINVAL, place.file + ": dataset " + in_one_line(dataset.name) +
+                                   " reaches past the file's end, " + std::to_string(opened.bytes) +
+                                   ": the file was cut, copy or make it again");
+    }
+    const std::vector<ConcatStore::Part> parts{{place.file, *dataset.offset, true, dataset.bytes}};
+    auto part = std::make_unique<ConcatStore>(parts, writable, url.text, file_options);
+    part->describe_elements(std::move(dataset.elements));
+    return std::make_unique<Hdf5PartStore>(std::move(file), std::move(part));
+  }
+  const std::uint64_t decoded_most = decoded_bytes(dataset, decoded, url);
+  if (writable) {
+    file->make_writable(hdf5);
+  }
+  return std::make_unique<Hdf5DatasetStore>(hdf5, std::move(file), std::move(opened.file), std::move(dataset), writable,
+                                            decoded_most, url.text, file_options);
+}
+
+}  // namespace tiermap
