@@ -47,7 +47,7 @@ cmake -S "$work/archive/tiermap" -B "$work/archive/build" -G Ninja "${definition
   -DPython_EXECUTABLE="$work/environment/bin/python" >"$work/archive.log" 2>&1 || { cat "$work/archive.log" >&2; exit 1; }
 install "$work/environment" --no-deps "$wheel" || { cat "$fetched" >&2; exit 1; }
 # Each for itself: tests of a library that cannot be had are skipped by its name.
-for library in 'dask[array]' joblib scikit-learn pandas pyarrow ctransformers ray; do
+for library in 'dask[array]' joblib scikit-learn pandas pyarrow h5py ctransformers ray; do
   install "$work/environment" "$library" || echo "skipped: pip cannot fetch $library"
 done
 "$python" -m venv "$work/environment-numpy-1"

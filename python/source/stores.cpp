@@ -2,6 +2,8 @@
 #include <nanobind/nanobind.h>
 
 #include <cstring>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "bindings.hpp"
@@ -10,6 +12,7 @@
 #include "tiermap/error.hpp"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 namespace nb = nanobind;
 
@@ -59,6 +62,15 @@ void write(const StoreHandle& self, std::uint64_t offset, nb::bytes data) {
   }
 }
 
+/// What the store's format says of its elements, in numpy's words: a dtype and a shape.
+nb::object elements(const StoreHandle& self) {
+  const std::optional<ElementLayout> layout = self.store->element_layout();
+  if (!layout || layout->shape.empty()) return nb::none();
+  const bool known = std::string_view("biufcS").find(layout->kind) != std::string_view::npos;
+  const std::string dtype = known ? std::string(layout->swapped ? ">" : "<") + layout->kind : std::string("V");
+  return nb::make_tuple(dtype + std::to_string(layout->bytes), nb::tuple(nb::cast(layout->shape)));
+}
+
 void resize(const StoreHandle& self, std::uint64_t bytes) {
   const ReleasedGil released;
   if (const int error = self.store->resize(bytes); error != 0) fail(*self.store, "resized", error);
@@ -72,6 +84,7 @@ void bind_stores(nb::module_& module) {
       .def_prop_ro("writable", [](const StoreHandle& self) { return self.store->writable(); })
       .def_prop_ro("growable", [](const StoreHandle& self) { return self.store->growable(); })
       .def_prop_ro("name", [](const StoreHandle& self) { return FileName{self.store->name()}; })
+      .def_prop_ro("elements", &elements)
       .def("read", &read, nb::arg("offset"), nb::arg("bytes"))
       .def("write", &write, nb::arg("offset"), nb::arg("data"))
       .def("resize", &resize, nb::arg("bytes"));

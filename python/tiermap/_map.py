@@ -97,12 +97,12 @@ def map(where: Any, dtype: Any = None, shape: Any = None, mode: str = "r", budge
     Parameters
     ----------
     where : path, URL or object
-        A path; a URL of ``docs/stores.md`` (``file:``, ``npy:``, ``concat:``, ``sparse:``, ``memory:``, patterns); or a
-        store written in Python, see ``tiermap.Store``.
+        A path; a URL of ``docs/stores.md`` (``file:``, ``npy:``, ``hdf5:``, ``concat:``, ``sparse:``, ``memory:``,
+        ``tiered:``, patterns); or a store written in Python, see ``tiermap.Store``.
     dtype : dtype, optional
-        Of the elements. A ``.npy`` file says it itself; bytes (``uint8``) otherwise.
+        Of the elements. A ``.npy`` file and an HDF5 dataset say it themselves; bytes (``uint8``) otherwise.
     shape : int or tuple of int, optional
-        A ``.npy`` file says it itself; otherwise one dimension with all there is.
+        A ``.npy`` file and an HDF5 dataset say it themselves; otherwise one dimension with all there is.
     mode : str, optional
         ``r`` to read; ``r+`` to read and write what exists; ``w`` or ``w+`` to make it; ``c`` to change a private copy.
     budget : int or str, optional
@@ -116,7 +116,8 @@ def map(where: Any, dtype: Any = None, shape: Any = None, mode: str = "r", budge
     order : {'C', 'F'}, optional
         Of raw data.
     format : {'auto', 'npy', 'raw'}, optional
-        Whether there is a header. ``auto`` goes by the name: ``.npy`` at its end has one, and so has ``npy:``.
+        Whether there is a header. ``auto`` goes by the name: ``.npy`` at its end has one, and so has ``npy:``. What an
+        HDF5 dataset says of its elements is looked at unless it is ``raw``.
     cache : Cache or False, optional
         The cache to share. False is for reading once, in order: a small cache of its own, out of which what was read
         goes first.
@@ -183,6 +184,8 @@ def map_as(kind: type, where: Any, dtype: Any, shape: Any, mode: str, budget: Op
         return make(kind, wish, layout_to_make(source, asked, wanted, offset, order, with_header), overwrite, serving,
                     asked_for)
     opened = open_existing(source, mode, page_size, start)
+    if format == "auto" and opened.store.elements is not None:
+        asked, wanted, order = described(opened.store, name_of(source), asked, wanted)
     layout = layout_of(opened.store, source, asked, wanted, offset, order, with_header, mode, as_numpy)
     with _finding.finding(source, mode == "r+") as found:
         return array_on(kind, wish, layout, opened, serving, asked_for, found)
@@ -339,6 +342,18 @@ def layout_of(store: _core.Store, source: Any, dtype: Optional[np.dtype], shape:
         raise ValueError(f"{name} has {store.size} bytes, and {layout.dtype} of shape {layout.shape} from byte "
                          f"{layout.start} on takes {layout.end}: map less, or make the file longer")
     return layout
+
+
+def described(store: _core.Store, name: str, dtype: Optional[np.dtype],
+              shape: Optional[Tuple[int, ...]]) -> Tuple[np.dtype, Tuple[int, ...], str]:
+    """What the store's format says of its elements; of records the caller knows the fields."""
+    assert store.elements is not None
+    there, extents = np.dtype(store.elements[0]), store.elements[1]
+    if dtype is not None and dtype != there and not (there.kind == "V" and dtype.itemsize == there.itemsize):
+        raise ValueError(f"{name} holds {there}, not {dtype}: leave dtype out, or map with format='raw'")
+    if shape is not None and shape != extents:
+        raise ValueError(f"{name} has the shape {extents}, not {shape}: leave shape out")
+    return there if dtype is None else dtype, extents, "C"
 
 
 def whole_elements(size: int, offset: int, dtype: np.dtype, name: str) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import List, Optional, Tuple
 from urllib.parse import quote, unquote_to_bytes
 
-SCHEMES = ("concat", "file", "memory", "npy", "sparse")
+SCHEMES = ("concat", "file", "hdf5", "memory", "npy", "sparse", "tiered")
 SCHEME = re.compile(rf"^({'|'.join(SCHEMES)}):", re.IGNORECASE)
 CODES = re.compile(r"(?:%[0-9a-fA-F]{2})+")
 NO_CODE = re.compile(r"%(?![0-9a-fA-F]{2})|%00")
@@ -42,12 +42,17 @@ class StoreUrl:
         found: List[str] = []
         for piece in self.pieces:
             path, _ = self.path_and_span(piece)
-            plain = decoded(path)
-            found += [plain or path] if not is_pattern(path) else sorted(glob.glob(pattern_of(path)), key=os.fsencode)
+            if self.scheme != "hdf5" and is_pattern(path):
+                found += sorted(glob.glob(pattern_of(path)), key=os.fsencode)
+            else:
+                found.append(decoded(path) or path)
         return found
 
     def path_and_span(self, piece: str) -> Tuple[str, str]:
-        """Of a piece of concat also which of the file's bytes it means."""
+        """Of a piece of concat also which of the file's bytes it means, of hdf5 which dataset."""
+        if self.scheme == "hdf5":
+            path, colon, dataset = piece.partition(":")
+            return path, f"{colon}/{(decoded(dataset) or dataset).lstrip('/')}"
         if self.scheme != "concat":
             return piece, ""
         path, at, span = piece.rpartition("@")
