@@ -44,8 +44,9 @@ int Hdf5DatasetStore::transfer(const Hdf5Call& hdf5, char* items, std::uint64_t 
   }
   while (count > 0) {
     const Hyperslab box = first_hyperslab(dataset_.shape, first, count);
-    const hsize_t elements = box.elements;
-    const Hdf5Id memory(hdf5, hdf5->H5Screate_simple(1, &elements, nullptr));
+    // Of the same shape: for another one libhdf5 goes from element to element.
+    const int dimensions = static_cast<int>(dataset_.shape.size());
+    const Hdf5Id memory(hdf5, hdf5->H5Screate_simple(dimensions, box.count.data(), nullptr));
     // A single item has no dimensions to choose from.
     const bool chosen = dataset_.shape.empty() || hdf5->H5Sselect_hyperslab(space_, H5S_SELECT_SET, box.start.data(),
                                                                             nullptr, box.count.data(), nullptr) >= 0;
@@ -55,9 +56,9 @@ int Hdf5DatasetStore::transfer(const Hdf5Call& hdf5, char* items, std::uint64_t 
     if (result < 0) {
       return file_->failed(hdf5);
     }
-    items += elements * dataset_.item_bytes;
-    first += elements;
-    count -= elements;
+    items += box.elements * dataset_.item_bytes;
+    first += box.elements;
+    count -= box.elements;
   }
   return 0;
 }
