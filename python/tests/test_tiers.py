@@ -1,4 +1,6 @@
 """Arrays on stores behind tiers."""
+import pickle
+
 import numpy
 import pytest
 
@@ -28,3 +30,16 @@ def test_tiers_that_cannot_be_are_told_in_one_line(url, tmp_path):
         tiermap.map(url, dtype="int64", shape=10, mode="w+", budget="2MiB")
     assert "\n" not in str(refused.value)
     assert not (tmp_path / "numbers").exists()
+
+
+def test_names_of_stores_behind_tiers(url, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    numpy.arange(1 << 10).tofile("numbers")
+    numbers = tiermap.map("tiered:tiers.yaml?store=numbers", dtype="int64", budget="2MiB")
+    again = tiermap.map(url, dtype="int64", budget="2MiB")
+    assert numbers.shape == again.shape == (1 << 10,)
+    assert int(numbers[7]) == int(again[7]) == 7
+    sent = pickle.loads(pickle.dumps(numbers))
+    assert int(sent[8]) == 8
+    with pytest.raises(FileNotFoundError):
+        tiermap.map(f"tiered://{tmp_path}/tiers.yaml?store={tmp_path}/none", dtype="int64", budget="2MiB")

@@ -141,7 +141,12 @@ def machine() -> str:
 
 def reopens(source: Any) -> bool:
     """Whether another process that opens it sees the same bytes."""
-    return not (isinstance(source, str) and source.lower().startswith("memory:"))
+    if not isinstance(source, str):
+        return True
+    url = _store_url.parse(source)
+    if url is not None and url.behind_tiers:
+        return reopens(url.behind_tiers)
+    return not source.lower().startswith("memory:")
 
 
 def name_of(source: Any) -> str:

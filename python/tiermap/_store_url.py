@@ -32,14 +32,26 @@ class StoreUrl:
         """Whether it names files of this machine, and none of no name."""
         return self.scheme != "memory" and self.host in ("", "localhost") and all(self.pieces)
 
+    @property
+    def behind_tiers(self) -> Optional[str]:
+        """The store that ``tiered:`` puts tiers before."""
+        for option in self.query[1:].split("&") if self.scheme == "tiered" else ():
+            name, _, value = option.partition("=")
+            if name == "store":
+                return decoded(value) or value
+        return None
+
     def names(self) -> List[str]:
         """Equal for two spellings of the same pieces."""
-        return [piece if is_pattern(piece) else f"{decoded(path)}{span}"
+        return [self.behind_tiers or ""] * (self.scheme == "tiered") + [piece if is_pattern(piece) else f"{decoded(path)}{span}"
                 for piece in self.pieces for path, span in [self.path_and_span(piece)]]
 
     def files(self) -> List[str]:
         """The paths of all that it names now."""
         found: List[str] = []
+        if self.behind_tiers:
+            behind = parse(self.behind_tiers)
+            found += [self.behind_tiers] if behind is None else behind.files()
         for piece in self.pieces:
             path, _ = self.path_and_span(piece)
             if self.scheme != "hdf5" and is_pattern(path):
@@ -104,8 +116,15 @@ def as_file(text: str) -> str:
 def made_absolute(text: str) -> str:
     """The same URL, and what is relative in it led on from the working directory of now."""
     url = parse(text)
-    if url is None or not url.is_here or all(piece.startswith("/") for piece in url.pieces):
+    if url is None or not url.is_here:
+        return text
+    query = url.query
+    if url.behind_tiers:
+        behind = url.behind_tiers
+        behind = os.path.abspath(behind) if parse(behind) is None else made_absolute(behind)
+        query = f"?store={quote(os.fsencode(behind), safe='/:,*[]@=')}"
+    if query == url.query and all(piece.startswith("/") for piece in url.pieces):
         return text
     here = quote(os.fsencode(os.getcwd())).rstrip("/")
     pieces = (piece if piece.startswith("/") else f"{here}/{piece}" for piece in url.pieces)
-    return str(StoreUrl(url.scheme, url.host, tuple(pieces), url.query))
+    return str(StoreUrl(url.scheme, url.host, tuple(pieces), query))
