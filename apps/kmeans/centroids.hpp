@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <span>
 #include <vector>
@@ -61,9 +60,10 @@ class Centroids {
   /// Of `so_far` and of the centroids from `from` on the nearest one; of several the first.
   NearestCentroid nearest(const float* point, std::uint32_t from = 0, NearestCentroid so_far = {}) const noexcept {
     for (std::uint32_t first = from / lanes * lanes; first < size_; first += lanes) {
-      const std::array<double, lanes> squared = squared_distances(first, point);
-      for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-        so_far = squared[lane] < so_far.squared ? NearestCentroid{first + lane, squared[lane]} : so_far;
+      const Group squared = squared_distances(first, point);
+      const double least = least_of(squared);
+      if (least < so_far.squared) {
+        so_far = {first + first_lane_of(squared, least), least};
       }
     }
     return so_far;
@@ -77,21 +77,31 @@ class Centroids {
   using Group = std::array<Pair, lanes / 2>;
 
   /// To a whole group. Its sums are in registers while the loop is unrolled.
-  std::array<double, lanes> squared_distances(std::uint32_t first, const float* point) const noexcept {
+  Group squared_distances(std::uint32_t first, const float* point) const noexcept {
     const Group* group = groups_.data() + std::size_t{first} / lanes * dimensions_;
-    Group sums{};
+    Group squared{};
     for (std::uint32_t dimension = 0; dimension < dimensions_; ++dimension, ++group) {
       const auto here = static_cast<double>(point[dimension]);
 #pragma GCC unroll 4
       for (std::uint32_t pair = 0; pair < lanes / 2; ++pair) {
         const Pair difference = here - (*group)[pair];
-        sums[pair] += difference * difference;
+        squared[pair] += difference * difference;
       }
     }
-    std::array<double, lanes> squared;
-    static_assert(sizeof(squared) == sizeof(sums));
-    std::memcpy(squared.data(), sums.data(), sizeof(squared));
     return squared;
+  }
+  static double least_of(const Group& numbers) noexcept {
+    const auto less = [](const Pair& one, const Pair& other) { return one < other ? one : other; };
+    const Pair least = less(less(numbers[0], numbers[1]), less(numbers[2], numbers[3]));
+    return least[0] < least[1] ? least[0] : least[1];
+  }
+  /// Without a branch: which one it will be nobody can foretell.
+  static std::uint32_t first_lane_of(const Group& numbers, double number) noexcept {
+    std::uint32_t found = 0;
+    for (std::uint32_t lane = lanes; lane-- > 0;) {
+      found = numbers[lane / 2][lane % 2] <= number ? lane : found;
+    }
+    return found;
   }
 
   std::uint32_t dimensions_;
