@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "ycsb/pool_layout.hpp"
-#include "ycsb/transaction.hpp"
+#include "ycsb/pool_transaction.hpp"
 
 namespace tiermap {
 
@@ -15,13 +15,13 @@ class HashIndex {
   HashIndex(const PoolLayout& layout, std::uint32_t partition) noexcept : layout_(layout), partition_(partition) {}
 
   /// The number of the key's record.
-  std::optional<std::uint64_t> find(const Transaction& transaction, std::uint64_t key) const;
+  std::optional<std::uint64_t> find(const PoolTransaction& transaction, std::uint64_t key) const;
   /// The key is not there yet.
-  void insert(Transaction& transaction, std::uint64_t key, std::uint64_t record) const;
+  void insert(PoolTransaction& transaction, std::uint64_t key, std::uint64_t record) const;
 
  private:
   /// Where the key is, or belongs.
-  std::uint64_t entry_of(const Transaction& transaction, std::uint64_t key) const;
+  std::uint64_t entry_of(const PoolTransaction& transaction, std::uint64_t key) const;
 
   const PoolLayout& layout_;
   std::uint32_t partition_;

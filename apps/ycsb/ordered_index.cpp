@@ -46,7 +46,7 @@ std::uint64_t OrderedIndex::node_at(std::uint64_t node) const {
   return layout_.node_at(partition_, node);
 }
 
-const TreeNode& OrderedIndex::node(const Transaction& transaction, std::uint64_t number) const {
+const TreeNode& OrderedIndex::node(const PoolTransaction& transaction, std::uint64_t number) const {
   const auto& found = transaction.view<TreeNode>(node_at(number));
   if (found.count > TreeNode::capacity || (found.level > 0 && found.count < 2)) {
     refuse(number, "has an impossible number of keys");
@@ -59,7 +59,7 @@ std::uint64_t OrderedIndex::allocate() const {
   return state_.added_nodes;
 }
 
-OrderedIndex::Path OrderedIndex::path_to(const Transaction& transaction, std::uint64_t key) const {
+OrderedIndex::Path OrderedIndex::path_to(const PoolTransaction& transaction, std::uint64_t key) const {
   Path path;
   std::uint64_t number = state_.root;
   const TreeNode* found = &node(transaction, number);
@@ -79,7 +79,7 @@ OrderedIndex::Path OrderedIndex::path_to(const Transaction& transaction, std::ui
   return path;
 }
 
-std::optional<std::uint64_t> OrderedIndex::find(const Transaction& transaction, std::uint64_t key) const {
+std::optional<std::uint64_t> OrderedIndex::find(const PoolTransaction& transaction, std::uint64_t key) const {
   const Path path = path_to(transaction, key);
   const TreeNode& leaf = node(transaction, path.nodes[path.length - 1]);
   const std::uint32_t position = position_of(leaf, key);
@@ -89,7 +89,7 @@ std::optional<std::uint64_t> OrderedIndex::find(const Transaction& transaction, 
   return leaf.values[position];
 }
 
-std::uint64_t OrderedIndex::split(Transaction& transaction, TreeNode& full) const {
+std::uint64_t OrderedIndex::split(PoolTransaction& transaction, TreeNode& full) const {
   const std::uint64_t number = allocate();
   auto& upper = transaction.edit<TreeNode>(node_at(number));
   constexpr std::uint32_t half = TreeNode::capacity / 2;
@@ -105,7 +105,7 @@ std::uint64_t OrderedIndex::split(Transaction& transaction, TreeNode& full) cons
   return number;
 }
 
-void OrderedIndex::insert(Transaction& transaction, std::uint64_t key, std::uint64_t record) const {
+void OrderedIndex::insert(PoolTransaction& transaction, std::uint64_t key, std::uint64_t record) const {
   const Path path = path_to(transaction, key);
   std::uint64_t value = record;
   for (std::uint32_t depth = path.length; depth-- > 0;) {
@@ -129,7 +129,7 @@ void OrderedIndex::insert(Transaction& transaction, std::uint64_t key, std::uint
   state_.root = number;
 }
 
-void OrderedIndex::for_each_from(const Transaction& transaction, std::uint64_t key,
+void OrderedIndex::for_each_from(const PoolTransaction& transaction, std::uint64_t key,
                                  const std::function<bool(std::uint64_t key, std::uint64_t record)>& visit) const {
   const Path path = path_to(transaction, key);
   std::uint64_t number = path.nodes[path.length - 1];

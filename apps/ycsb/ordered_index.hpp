@@ -7,7 +7,7 @@
 #include <string>
 
 #include "ycsb/pool_layout.hpp"
-#include "ycsb/transaction.hpp"
+#include "ycsb/pool_transaction.hpp"
 
 namespace tiermap {
 
@@ -19,11 +19,11 @@ class OrderedIndex {
       : layout_(layout), partition_(partition), state_(state) {}
 
   /// The number of the key's record.
-  std::optional<std::uint64_t> find(const Transaction& transaction, std::uint64_t key) const;
+  std::optional<std::uint64_t> find(const PoolTransaction& transaction, std::uint64_t key) const;
   /// The key is not there yet. Splits nodes that are full; `state` then has the new nodes, and a new root.
-  void insert(Transaction& transaction, std::uint64_t key, std::uint64_t record) const;
+  void insert(PoolTransaction& transaction, std::uint64_t key, std::uint64_t record) const;
   /// Calls `visit` with the keys from `key` on, ascending, and their records' numbers, until it returns false.
-  void for_each_from(const Transaction& transaction, std::uint64_t key,
+  void for_each_from(const PoolTransaction& transaction, std::uint64_t key,
                      const std::function<bool(std::uint64_t key, std::uint64_t record)>& visit) const;
 
  private:
@@ -34,12 +34,12 @@ class OrderedIndex {
   };
 
   std::uint64_t node_at(std::uint64_t node) const;
-  const TreeNode& node(const Transaction& transaction, std::uint64_t number) const;
+  const TreeNode& node(const PoolTransaction& transaction, std::uint64_t number) const;
   std::uint64_t allocate() const;
   /// From the root to the leaf where the key is, or belongs.
-  Path path_to(const Transaction& transaction, std::uint64_t key) const;
+  Path path_to(const PoolTransaction& transaction, std::uint64_t key) const;
   /// Moves the upper half of a full node to a new one. Returns its number.
-  std::uint64_t split(Transaction& transaction, TreeNode& full) const;
+  std::uint64_t split(PoolTransaction& transaction, TreeNode& full) const;
   [[noreturn]] void refuse(std::uint64_t node, const std::string& why) const;
 
   const PoolLayout& layout_;

@@ -47,7 +47,7 @@ std::span<std::byte> PoolStore::record_at(std::uint32_t partition, std::uint64_t
 }
 
 std::optional<std::uint64_t> PoolStore::find(std::uint32_t partition, std::uint64_t key) {
-  const Transaction reading(pool());
+  const PoolTransaction reading(pool());
   return options_.index == IndexKind::hash ? HashIndex(layout_, partition).find(reading, key)
                                            : OrderedIndex(layout_, partition, states_[partition]).find(reading, key);
 }
@@ -62,7 +62,7 @@ bool PoolStore::read(std::uint32_t partition, std::uint64_t key, std::span<std::
 
 std::uint64_t PoolStore::scan(std::uint32_t partition, std::uint64_t key, std::uint64_t count,
                               std::span<std::byte> record, const std::function<void()>& visit) {
-  const Transaction reading(pool());
+  const PoolTransaction reading(pool());
   std::uint64_t visited = 0;
   OrderedIndex(layout_, partition, states_[partition])
       .for_each_from(reading, key, [&](std::uint64_t found, std::uint64_t number) {
@@ -74,7 +74,7 @@ std::uint64_t PoolStore::scan(std::uint32_t partition, std::uint64_t key, std::u
 }
 
 void PoolStore::insert(std::uint32_t partition, std::span<const std::byte> records) {
-  Transaction transaction(pool());
+  PoolTransaction transaction(pool());
   PartitionState state = states_[partition];
   const OrderedIndex ordered(layout_, partition, state);
   const HashIndex hash(layout_, partition);
@@ -102,14 +102,14 @@ void PoolStore::update(std::uint32_t partition, std::span<const std::byte> recor
     throw StoreError(EIO, fmt::format("the pool is damaged: key {} is not in partition {}: {}", head.key, partition,
                                       remedy_for_damage));
   }
-  Transaction transaction(pool());
+  PoolTransaction transaction(pool());
   PartitionState state = states_[partition];
   state.versions += head.version - head_of(record_at(partition, *number, head.key)).version;
   transaction.replace(layout_.record_at(partition, *number), record);
   commit(partition, state, transaction);
 }
 
-void PoolStore::commit(std::uint32_t partition, const PartitionState& state, Transaction& transaction) {
+void PoolStore::commit(std::uint32_t partition, const PartitionState& state, PoolTransaction& transaction) {
   transaction.replace(PoolLayout::state_at(partition), std::as_bytes(std::span(&state, 1)));
   const std::span<const std::byte> changes = transaction.changes();
   log_->commit(changes);
@@ -127,7 +127,7 @@ void PoolStore::checkpoint() {
 }
 
 std::string PoolStore::check_partition(std::uint32_t partition) {
-  const Transaction reading(pool());
+  const PoolTransaction reading(pool());
   const HashIndex hash(layout_, partition);
   PartitionState& state = states_[partition];
   std::uint64_t used_entries = 0;

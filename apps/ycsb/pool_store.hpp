@@ -9,8 +9,8 @@
 #include "command_line/memory_system.hpp"
 #include "ycsb/key_value_store.hpp"
 #include "ycsb/pool_layout.hpp"
+#include "ycsb/pool_transaction.hpp"
 #include "ycsb/redo_log.hpp"
-#include "ycsb/transaction.hpp"
 
 namespace tiermap {
 
@@ -46,7 +46,7 @@ class PoolStore final : public KeyValueStore {
   std::span<std::byte> record_at(std::uint32_t partition, std::uint64_t number, std::uint64_t key) const;
   std::optional<std::uint64_t> find(std::uint32_t partition, std::uint64_t key);
   /// To the log, then to the pool.
-  void commit(std::uint32_t partition, const PartitionState& state, Transaction& transaction);
+  void commit(std::uint32_t partition, const PartitionState& state, PoolTransaction& transaction);
   std::string check_partition(std::uint32_t partition);
 
   MappedBytes& mapped_;

@@ -61,7 +61,7 @@ TEST_F(PoolStoreTest, AnOrderedIndexIsAMap) {
     const OrderedIndex index(layout, 0, state);
     std::map<std::uint64_t, std::uint64_t> expected;
     for (std::uint64_t done = 0; done < keys;) {
-      Transaction transaction(bytes.all());
+      PoolTransaction transaction(bytes.all());
       for (std::uint64_t end = std::min(keys, done + 1 + done % 97); done < end; ++done) {
         const std::uint64_t key = *order == 'a'   ? done * 2
                                   : *order == 'd' ? (keys - done) * 2
@@ -73,7 +73,7 @@ TEST_F(PoolStoreTest, AnOrderedIndexIsAMap) {
     }
     ASSERT_EQ(expected.size(), keys);
     EXPECT_LT(state.added_nodes, layout.nodes()) << order;
-    const Transaction reading(bytes.all());
+    const PoolTransaction reading(bytes.all());
     auto next = expected.begin();
     index.for_each_from(reading, 0, [&](std::uint64_t key, std::uint64_t record) {
       const bool same = next != expected.end() && next->first == key && next->second == record;
@@ -113,7 +113,7 @@ TEST_F(PoolStoreTest, KeysOfAFormatAreDistinctAndInTheirPartition) {
 
 TEST_F(PoolStoreTest, ATransactionLogsWhatDiffersAndNoMore) {
   PoolBytes bytes(4 * page_bytes);
-  Transaction transaction(bytes.all());
+  PoolTransaction transaction(bytes.all());
   transaction.edit<std::uint64_t>(page_bytes) = 1;
   transaction.edit<std::uint64_t>(page_bytes + 24) = 0;  // As it was.
   transaction.edit<std::uint64_t>(2 * page_bytes - 8) = 2;

@@ -13,9 +13,9 @@ namespace tiermap {
 
 /// Copies of the pool's pages that a transaction edits, and new bytes for places that it does not read. The pool stays
 /// as it is: who commits takes changes() to the log, and only then to the pool.
-class Transaction {
+class PoolTransaction {
  public:
-  explicit Transaction(std::span<std::byte> pool) noexcept : pool_(pool) {}
+  explicit PoolTransaction(std::span<std::byte> pool) noexcept : pool_(pool) {}
 
   /// An object of the pool as the transaction left it. It lies in one page of 4 KiB, as those of edit().
   template <typename T>

@@ -1,4 +1,4 @@
-#include "ycsb/transaction.hpp"
+#include "ycsb/pool_transaction.hpp"
 
 #include <cstring>
 
@@ -34,7 +34,7 @@ Run next_difference(const std::byte* before, const std::byte* after, std::size_t
 
 }  // namespace
 
-std::byte* Transaction::page_for_edit(std::uint64_t number) {
+std::byte* PoolTransaction::page_for_edit(std::uint64_t number) {
   std::unique_ptr<Page>& page = pages_[number];
   if (page == nullptr) {
     page = std::make_unique<Page>();
@@ -43,11 +43,11 @@ std::byte* Transaction::page_for_edit(std::uint64_t number) {
   return page->data();
 }
 
-void Transaction::replace(std::uint64_t offset, std::span<const std::byte> bytes) {
+void PoolTransaction::replace(std::uint64_t offset, std::span<const std::byte> bytes) {
   append_change(changes_, offset, bytes);
 }
 
-std::span<const std::byte> Transaction::changes() {
+std::span<const std::byte> PoolTransaction::changes() {
   for (const auto& [number, page] : pages_) {
     const std::byte* before = pool_.data() + number * page_bytes;
     constexpr std::size_t words = page_bytes / word_bytes;
