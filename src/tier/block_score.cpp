@@ -1,22 +1,29 @@
 #include "tier/block_score.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace tiermap {
 namespace {
 
 constexpr double touch_worth = 0.125;
 constexpr double most_by_touches = 0.5;
+constexpr double most_half_lives = 60;
 
 double age(const BlockScore& score, std::uint32_t now) noexcept {
   return static_cast<double>(now - score.at);
 }
 
+/// Halves with each half-life, and falls in a straight line in between: exp2() would make libm a part of every program.
+double faded(double half_lives) noexcept {
+  const double whole = std::min(half_lives, most_half_lives);
+  const auto times = static_cast<std::uint64_t>(whole);
+  return (1 - (whole - static_cast<double>(times)) / 2) / static_cast<double>(std::uint64_t{1} << times);
+}
+
 }  // namespace
 
 double score_now(const BlockScore& score, std::uint32_t now, const ScoreTimes& times) noexcept {
-  return score.value == 0 ? 0 : score.value * std::exp2(-age(score, now) / times.half_life_milliseconds);
+  return score.value == 0 ? 0 : score.value * faded(age(score, now) / times.half_life_milliseconds);
 }
 
 void set_score(BlockScore& score, double value, std::uint64_t sharer, std::uint32_t now,
