@@ -35,13 +35,20 @@ void take_apart(std::string_view text) {
   options.finish();
 }
 
+void take_dataset(std::string_view text) {
+  const tiermap::DatasetPlace place = tiermap::parse_dataset_place(tiermap::parse_store_url(text));
+  require(!place.file.empty() && (place.dataset.empty() || place.dataset[0] == '/'));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  try {
-    take_apart(std::string_view(reinterpret_cast<const char*>(data), size));
-  } catch (const tiermap::StoreError& error) {
-    require(std::strpbrk(error.what(), "\n\r") == nullptr && *error.what() != '\0');
+  for (const auto take : {take_apart, take_dataset}) {
+    try {
+      take(std::string_view(reinterpret_cast<const char*>(data), size));
+    } catch (const tiermap::StoreError& error) {
+      require(std::strpbrk(error.what(), "\n\r") == nullptr && *error.what() != '\0');
+    }
   }
   return 0;
 }
