@@ -53,7 +53,7 @@ int BlockMover::read_block(const BlockOwnership& owned, BlockBuffer& buffer) {
 }
 
 int BlockMover::put_in_tier(BlockOwnership& owned, TierNumber tier, const BlockBuffer& buffer, bool dirty) {
-  for (; tier < blocks_.tier_count(); ++tier) {
+  for (const auto tiers = static_cast<TierNumber>(blocks_.tier_count()); tier < tiers; ++tier) {
     TierSlot slot = 0;
     if (!owned.reserve(tier, slot)) {
       continue;

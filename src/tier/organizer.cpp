@@ -36,7 +36,8 @@ std::vector<BlockMove> plan_moves(std::vector<ScoredBlock> blocks, const std::ve
     return std::make_tuple(-worth(one), one.tier, one.number) <
            std::make_tuple(-worth(other), other.tier, other.number);
   });
-  std::vector<BlockMove> moves;
+  std::vector<BlockMove> leaving;
+  std::vector<BlockMove> coming;  // In the order of their scores.
   TierNumber tier = 0;
   std::uint64_t placed = 0;
   for (const ScoredBlock& block : blocks) {
@@ -51,16 +52,14 @@ std::vector<BlockMove> plan_moves(std::vector<ScoredBlock> blocks, const std::ve
     ++placed;
     const TierNumber to = fits ? tier : in_backing;
     if (to != block.tier) {
-      moves.push_back({block.number, block.tier, to});
+      (to > block.tier ? leaving : coming).push_back({block.number, block.tier, to});
     }
   }
-  std::ranges::stable_sort(moves, [](const BlockMove& one, const BlockMove& other) {
-    const bool one_leaves = one.to > one.from;
-    const bool other_leaves = other.to > other.from;
-    return one_leaves != other_leaves ? one_leaves
-                                      : one_leaves && slower(one.from, one.to) > slower(other.from, other.to);
+  std::ranges::sort(leaving, {}, [](const BlockMove& move) {
+    return std::make_tuple(-static_cast<int>(slower(move.from, move.to)), move.block);
   });
-  return moves;
+  leaving.insert(leaving.end(), coming.begin(), coming.end());
+  return leaving;
 }
 
 Organizer::Organizer(TierBlocks& blocks, BlockMover& mover, const OrganizerTimes& times)

@@ -93,22 +93,22 @@ TierOptions measure_directory(const std::string& path) {
 
 }  // namespace
 
-std::vector<TierOptions> measure_tiers(const std::vector<std::string>& directories, std::uint64_t block_bytes) {
+std::vector<TierOptions> measure_tiers(const std::vector<std::string>& directories, std::uint64_t bytes_a_block) {
   std::vector<TierOptions> tiers = {measure_memory()};
   for (const std::string& directory : directories) {
     tiers.push_back(measure_directory(directory));
   }
   const auto block_seconds = [&](const TierOptions& tier) {
-    return tier.latency_microseconds / 1e6 + static_cast<double>(block_bytes) / tier.bytes_per_second;
+    return tier.latency_microseconds / 1e6 + static_cast<double>(bytes_a_block) / tier.bytes_per_second;
   };
-  std::ranges::stable_sort(tiers, {}, block_seconds);
+  std::ranges::sort(tiers, {}, block_seconds);
   return tiers;
 }
 
-std::string tiers_as_yaml(const std::vector<TierOptions>& tiers, std::uint64_t block_bytes) {
+std::string tiers_as_yaml(const std::vector<TierOptions>& tiers, std::uint64_t bytes_a_block) {
   constexpr std::uint64_t mebi = 1 << 20;
   YAML::Emitter yaml;
-  yaml << YAML::BeginMap << YAML::Key << "block" << YAML::Value << format_size(block_bytes);
+  yaml << YAML::BeginMap << YAML::Key << "block" << YAML::Value << format_size(bytes_a_block);
   yaml << YAML::Key << "tiers" << YAML::Value << YAML::BeginSeq;
   for (const TierOptions& tier : tiers) {
     yaml << YAML::BeginMap << YAML::Key << "name" << YAML::Value << tier.name;

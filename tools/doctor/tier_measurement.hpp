@@ -11,9 +11,9 @@ namespace tiermap {
 /// Measures DRAM and the directories, by reading what was written there with direct I/O, and gives each half of what it
 /// has free; the fastest first. Takes about a second a directory, which has to have 64 MiB free. Throws OptionError for
 /// what is no directory, StoreError where no file can be made.
-std::vector<TierOptions> measure_tiers(const std::vector<std::string>& directories, std::uint64_t block_bytes);
+std::vector<TierOptions> measure_tiers(const std::vector<std::string>& directories, std::uint64_t bytes_a_block);
 
 /// As read_tiering_options() takes it.
-std::string tiers_as_yaml(const std::vector<TierOptions>& tiers, std::uint64_t block_bytes);
+std::string tiers_as_yaml(const std::vector<TierOptions>& tiers, std::uint64_t bytes_a_block);
 
 }  // namespace tiermap

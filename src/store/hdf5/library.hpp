@@ -29,6 +29,7 @@ namespace tiermap {
                                                           function(H5free_memory) function(H5open)
 
 struct Hdf5Functions {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): it is the member's name.
 #define TIERMAP_HDF5_MEMBER(name) decltype(&::name) name = nullptr;
   TIERMAP_HDF5_FUNCTIONS(TIERMAP_HDF5_MEMBER)
 #undef TIERMAP_HDF5_MEMBER
