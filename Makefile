@@ -66,16 +66,19 @@ BENCH = $(PYTHON) bench/run.py --bin build/release/bin $(if $(PEER),--peer '$(PE
 bench: ## Measure everything again and rewrite bench/results and docs/benchmarks.md (hours, an idle machine)
 	@scripts/setup.sh build demo bench
 	@scripts/build.sh release programs benchmarks
+	@scripts/setup_spark.sh
 	@$(BENCH)
 
 bench-short: ## The same on 1 GiB and with fewer points: two or three hours
 	@scripts/setup.sh build demo bench
 	@scripts/build.sh release programs benchmarks
+	@scripts/setup_spark.sh
 	@$(BENCH) --short
 
 bench-aims: ## On 512 MiB, only what the aims are read off: the better part of an hour
 	@scripts/setup.sh build demo bench
 	@scripts/build.sh release programs benchmarks
+	@scripts/setup_spark.sh
 	@$(BENCH) --aims
 
 bench-quick: ## Every scenario on small data, a report and its plots in build/bench/quick; 15 minutes after the build

@@ -1,8 +1,14 @@
 """Scenarios of vectors, and of the programs that work on them by transactions: tiermap-kmeans."""
+import pathlib
+
 from cases import Case, Scenario, overhead
-from measurement import option_bytes
+from measurement import GIB, MIB, option_bytes
 
 KMEANS, TRANSACTIONS = "tiermap-kmeans", "bench-vector_transactions"
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Made by scripts/setup_spark.sh.
+SPARK_PYTHON = ROOT / "build/spark/bin/python"
+SPARK = ROOT / "bench/spark_clustering.py"
 
 
 def transactions(bench):
@@ -34,6 +40,25 @@ def kmeans_memory(bench):
     return cases
 
 
+def kmeans_spark(bench):
+    """Spark with as much memory as it likes, Tiermap with a quarter of that; Spark's data in the format it reads best."""
+    if not bench.dry and not SPARK_PYTHON.exists():
+        bench.skip("Spark", "build/spark is not there: scripts/setup_spark.sh makes it")
+        return []
+    points = bench.scratch / "shared-points"
+    columns = bench.scratch / "shared-points.parquet"
+    size = bench.make(points, KMEANS, "generate", "--file", points, "--bytes", option_bytes(bench.data_bytes), "--json")
+    bench.make(columns, SPARK_PYTHON, SPARK, "--convert", points, "--data", columns)
+    memory = max(4 * size, 2 * GIB)
+    wishes = ("--threads", bench.cores, "--clusters", 8, "--iterations", 4)
+    budget = memory // 4 - overhead(size)
+    about = {"data_bytes": size, "for_peers": False}
+    return [Case("tiermap", "tiermap", [bench.program(KMEANS), "--json", "--no-verify", "--tolerance", 0, "--budget",
+                                        option_bytes(budget), *wishes, points], limit=memory // 4, drop=(points,), **about),
+            Case("Spark MLlib", "spark", [SPARK_PYTHON, SPARK, "--data", columns, "--memory-mebibytes",
+                                          memory // MIB * 3 // 4, *wishes], limit=memory, drop=(columns,), **about)]
+
+
 SCENARIOS = (
     Scenario("vector-transactions", "Transactions: where all is in memory, and where it is not",
              "`bench-vector_transactions`: the sum of all numbers of a vector, and of random ones of a known seed, by a "
@@ -44,4 +69,8 @@ SCENARIOS = (
              "`tiermap-kmeans`, 8 clusters, 4 iterations after k-means||'s five rounds, which is eleven passes over the "
              "points. Memory is for a share of points and assignments. Every assignment is checked.", (KMEANS,),
              kmeans_memory, "memory, % of the data"),
+    Scenario("kmeans-spark", "k-means: Spark MLlib",
+             "`tiermap-kmeans` and Spark's `KMeans` in one process of one node: 8 clusters, k-means|| in five rounds, 4 "
+             "iterations, from a cold page cache to the last assignment; not counted is Spark's start. Spark may use "
+             "four times the memory that Tiermap may, and reads Parquet.", (KMEANS,), kmeans_spark),
 )

@@ -11,8 +11,9 @@ packages_of() {
                lrzip sqlite3 lmdb-utils ripgrep bsdextrautils git python3-numpy python3-h5py ;;
     demo) echo python3-matplotlib ;;
     bench) echo fio ;;
+    spark) echo openjdk-17-jre-headless python3-venv ;;
     package) echo dpkg-dev file ;;
-    *) echo "setup.sh: unknown group $1: choose build, test, demo, bench or package" >&2; return 2 ;;
+    *) echo "setup.sh: unknown group $1: choose build, test, demo, bench, spark or package" >&2; return 2 ;;
   esac
 }
 

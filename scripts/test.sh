@@ -112,7 +112,8 @@ readonly not_for_addresses='^exactness:.*_(move|copy)([_ ]|$)|^policy:.*(Referen
 readonly of_one_thread='^heap:.*Heap(Kill|Model|PowerLoss|DiskFull|Update|Check|Salvage|Crafted|Directory|FailedClose)|^kernel_mode:KernelRegionTest\.(BehavesLike|PrivateCopies)'
 
 # Of the engine's own tests ThreadSanitizer sees those that always move; those that copy do so by turns with others anyway.
-readonly always_copying='^exactness:.*_copy([_ ]|$)'
+# Not pages of 2 MiB, which are much to write and nothing else to threads, nor random work on a store by one thread.
+readonly not_for_threads='^exactness:.*(_copy([_ ]|$)|_2048K_)|^store:.*(random_work|a_resize)|^region:(Sizes/|.*HugePages)|^fault:.*ABatch.*_(copy|automatic)'
 
 # run_sanitizer PRESET FOLDER...: builds and runs the tests of these folders.
 run_sanitizer() {
@@ -123,7 +124,7 @@ run_sanitizer() {
   scripts/build.sh "$preset" "${@/#/test-}"
   local excluded=$not_sanitized
   if [[ $preset == tsan ]]; then
-    excluded+="|$of_one_thread|$always_copying"
+    excluded+="|$of_one_thread|$not_for_threads"
   else
     excluded+="|$not_for_addresses"
   fi

@@ -25,7 +25,22 @@ skip() {
 
 : >"$fetched"
 "$python" -m venv "$work/environment" || { echo "skipped: $python makes no environments (package python3-venv)"; exit 77; }
-install "$work/environment" scikit-build-core nanobind ninja numpy pytest || skip "pip cannot fetch what the wheel is built with"
+install "$work/environment" scikit-build-core nanobind ninja numpy pytest pytest-xdist ||
+  skip "pip cannot fetch what the wheel is built with"
+
+# Each for itself: tests of a library that cannot be had are skipped by its name. Fetched while the wheel is compiled.
+fetch_libraries() {
+  local library
+  for library in 'dask[array]' joblib scikit-learn pandas pyarrow h5py ctransformers ray; do
+    install "$work/environment" "$library" || echo "skipped: pip cannot fetch $library"
+  done
+  "$python" -m venv "$work/environment-numpy-1"
+  install "$work/environment-numpy-1" 'numpy==1.26.*' pytest pytest-xdist || echo "skipped: pip cannot fetch numpy 1.26"
+}
+fetch_libraries &
+readonly fetching=$!
+trap 'kill "$fetching" 2>/dev/null || true' EXIT
+
 export CMAKE_BUILD_PARALLEL_LEVEL=${JOBS:-$(nproc)}
 "$work/environment/bin/pip" wheel -q --no-build-isolation --no-deps -w "$work/wheels" . >"$work/wheel.log" 2>&1 ||
   { cat "$work/wheel.log" >&2; exit 1; }
@@ -45,21 +60,19 @@ tar -xzf "$work"/archive/tiermap-*.tar.gz -C "$work/archive/tiermap" --strip-com
 mapfile -t definitions < <(sed -nE 's/^(TIERMAP_[A-Z_]+|BUILD_SHARED_LIBS) = "([A-Z]+)"$/-D\1=\2/p' pyproject.toml)
 cmake -S "$work/archive/tiermap" -B "$work/archive/build" -G Ninja "${definitions[@]}" \
   -DPython_EXECUTABLE="$work/environment/bin/python" >"$work/archive.log" 2>&1 || { cat "$work/archive.log" >&2; exit 1; }
+wait "$fetching"
 install "$work/environment" --no-deps "$wheel" || { cat "$fetched" >&2; exit 1; }
-# Each for itself: tests of a library that cannot be had are skipped by its name.
-for library in 'dask[array]' joblib scikit-learn pandas pyarrow h5py ctransformers ray; do
-  install "$work/environment" "$library" || echo "skipped: pip cannot fetch $library"
-done
-"$python" -m venv "$work/environment-numpy-1"
 old=false
-install "$work/environment-numpy-1" 'numpy==1.26.*' pytest "$wheel" && old=true || echo "skipped: pip cannot fetch numpy 1.26"
+"$work/environment-numpy-1/bin/python" -c 'import numpy, pytest, xdist' 2>/dev/null &&
+  install "$work/environment-numpy-1" --no-deps "$wheel" && old=true
 
 # Outside the tree, so that what is imported is what was installed.
 cd "$work"
 status=0
-"$work/environment/bin/python" -m pytest -q --junit-xml "$work/report.xml" "$@" ../../python/tests || status=$?
+# A file's tests by one process, as they share what they make.
+"$work/environment/bin/python" -m pytest -q -n 2 --dist loadfile --junit-xml "$work/report.xml" "$@" ../../python/tests || status=$?
 if $old; then
-  "$work/environment-numpy-1/bin/python" -m pytest -q --junit-xml "$work/report-numpy-1.26.xml" \
+  "$work/environment-numpy-1/bin/python" -m pytest -q -n 2 --dist loadfile --junit-xml "$work/report-numpy-1.26.xml" \
     ../../python/tests/test_{map,memmap,gather,heap}.py || status=$?
 fi
 exit "$status"

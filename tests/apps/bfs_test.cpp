@@ -264,7 +264,8 @@ TEST_F(BfsTest, MakesGraphsInStoresThatAreNoPlainPath) {
 
 TEST_F(BfsTest, SaysThatItMakesAGraphNobodyAskedFor) {
   const std::string graph = path("work/graph");
-  const std::vector<std::string> arguments = {"--system", "mmap", "--graph", graph, "--roots", "1", "--no-verify"};
+  const std::vector<std::string> arguments = {"--system", "mmap",    "--graph", graph,        "--edge-factor",
+                                              "1",        "--roots", "1",       "--no-verify"};
   const Outcome made = run(program, arguments);
   EXPECT_EQ(made.exit_code, 0) << made.errors;
   EXPECT_EQ(made.error_lines(), 1U) << made.errors;

@@ -22,7 +22,7 @@ class SystemOptionsTest : public ProgramTest {
  protected:
   /// A sort of three times its budget, to its end.
   nlohmann::json sort(std::vector<std::string> arguments) const {
-    const std::vector<std::string> rest = {"--bytes", "24MiB",     "--budget", "8MiB",  "--page-size",
+    const std::vector<std::string> rest = {"--bytes", "6MiB",      "--budget", "2MiB",  "--page-size",
                                            "64KiB",   "--threads", "2",        "--json"};
     arguments.insert(arguments.end(), rest.begin(), rest.end());
     const Outcome outcome = run("tiermap-sort", arguments);

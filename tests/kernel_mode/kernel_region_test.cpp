@@ -60,7 +60,7 @@ TEST_F(KernelRegionTest, ReadsPartsOfAFileAndZerosPastItsEnd) {
 }
 
 TEST_F(KernelRegionTest, BehavesLikeAnArrayFarLargerThanItsBudget) {
-  constexpr std::size_t words = 4 * mebibyte;  // 32 MiB.
+  constexpr std::size_t words = 2 * mebibyte;  // 16 MiB.
   std::vector<std::uint64_t> model(words);
   Cache cache(kernel_options(2 * mebibyte));
   RegionOptions options = writable(words * sizeof(std::uint64_t));
@@ -68,7 +68,7 @@ TEST_F(KernelRegionTest, BehavesLikeAnArrayFarLargerThanItsBudget) {
   Region region = cache.map(path(), options);
   const auto mapped = region.as_span<std::uint64_t>();
   std::mt19937_64 random(42);
-  for (int step = 0; step < 30000; ++step) {
+  for (int step = 0; step < 12000; ++step) {
     const std::size_t word = random() % words;
     const std::uint64_t page = word * 8 / 65536 * 65536;
     switch (random() % 400) {

@@ -22,6 +22,7 @@ import peers  # noqa: E402
 import run  # noqa: E402
 import runner  # noqa: E402
 import sort_scenarios  # noqa: E402
+import vector_scenarios  # noqa: E402
 from devices import DeviceUnavailable  # noqa: E402
 from measurement import MIB, Interrupted  # noqa: E402
 from results import ResultFolder  # noqa: E402
@@ -71,7 +72,7 @@ END
 NOT_HERE = {"sort-read-ahead": "no loop devices", "unmodified": "lrzip is not installed",
             "language-model": "build/python/environment is not there",
             "python-gather": "build/python/environment is not there",
-            "python-warm": "build/python/environment is not there"}
+            "python-warm": "build/python/environment is not there", "kmeans-spark": "build/spark is not there"}
 
 
 class NoLimit:
@@ -109,7 +110,8 @@ class Bench(unittest.TestCase):
                 (runner, "busy_share", lambda: 0.1), (sort_scenarios, "read_ahead_kib", lambda _: 4096),
                 (sort_scenarios, "loop_disk", mock.Mock(side_effect=DeviceUnavailable("no loop devices"))),
                 (engine_scenarios, "have", lambda _: False), (door_scenarios, "have", lambda _: False),
-                (door_scenarios, "NUMPY_PYTHON", self.folder / "no-python")):
+                (door_scenarios, "NUMPY_PYTHON", self.folder / "no-python"),
+                (vector_scenarios, "SPARK_PYTHON", self.folder / "no-spark")):
             self.replace(mock.patch.object(where, name, value))
         self.replace(mock.patch("measurement.MemoryLimit", NoLimit))
         self.replace(mock.patch.dict(os.environ, {"TIERMAP_BENCH_DROP_CACHES": "0"}))
