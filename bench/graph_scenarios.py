@@ -137,8 +137,9 @@ def ingest_page_sizes(bench):
 
 
 def _ingest(bench, scale, size, count, **more):
-    # Counting edges before, and comparing lists after, take memory that mmap would use for pages in between.
-    beside = count * (MIB // 2) + max((EDGE_COUNT_BYTES << scale) - overhead(size), 0)
+    # Each thread has a piece of edges, and the same edges in groups. Counting edges before, and comparing lists after,
+    # take memory that mmap would use for pages in between.
+    beside = count * (MIB + MIB // 8) + max((EDGE_COUNT_BYTES << scale) - overhead(size), 0)
     return bench.compare(INGEST, "--scale", scale, "--threads", count, "--no-verify",
                          limit=max(size // 2, 40 * MIB), beside=beside, data_bytes=size, metric="edges_per_second",
                          **more)
