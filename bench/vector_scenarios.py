@@ -4,7 +4,7 @@ import pathlib
 from cases import Case, Scenario, overhead
 from measurement import GIB, MIB, option_bytes
 
-KMEANS, TRANSACTIONS = "tiermap-kmeans", "bench-vector_transactions"
+KMEANS, DBSCAN, TRANSACTIONS = "tiermap-kmeans", "tiermap-dbscan", "bench-vector_transactions"
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Made by scripts/setup_spark.sh.
 SPARK_PYTHON = ROOT / "build/spark/bin/python"
@@ -40,6 +40,20 @@ def kmeans_memory(bench):
     return cases
 
 
+def dbscan_memory(bench):
+    points = bench.scratch / "shared-few-points"
+    size = bench.make(points, KMEANS, "generate", "--file", points, "--bytes", option_bytes(bench.data_bytes // 8),
+                      "--json")
+    # Of a point: three coordinates; the same and its number in a row; link and label; its share of the tree.
+    size = size // 12 * (12 + 16 + 8 + 4)
+    cases = []
+    for percent in bench.points((40, 100), (20, 40, 100), (20, 40, 60, 80, 100)):
+        cases += bench.compare(DBSCAN, points, "--threads", bench.cores, "--neighbours", 100, "--no-verify",
+                               limit=int(size * percent / 100) + overhead(size), data_bytes=size, x=percent,
+                               drop=(points,), mmap=bench.mmap_with_hints)
+    return cases
+
+
 def kmeans_spark(bench):
     """Spark with as much memory as it likes, Tiermap with a quarter of that; Spark's data in the format it reads best."""
     if not bench.dry and not SPARK_PYTHON.exists():
@@ -69,6 +83,10 @@ SCENARIOS = (
              "`tiermap-kmeans`, 8 clusters, 4 iterations after k-means||'s five rounds, which is eleven passes over the "
              "points. Memory is for a share of points and assignments. Every assignment is checked.", (KMEANS,),
              kmeans_memory, "memory, % of the data"),
+    Scenario("dbscan-memory", "DBSCAN: less memory",
+             "`tiermap-dbscan`, a reach of 8 and 100 neighbours, from a cold page cache. Memory is for a share of the "
+             "points and of what is kept of each: row, link, label and its share of the tree.", (DBSCAN, KMEANS),
+             dbscan_memory, "memory, % of the data"),
     Scenario("kmeans-spark", "k-means: Spark MLlib",
              "`tiermap-kmeans` and Spark's `KMeans` in one process of one node: 8 clusters, k-means|| in five rounds, 4 "
              "iterations, from a cold page cache to the last assignment; not counted is Spark's start. Spark may use "

@@ -8,7 +8,7 @@
 #include <functional>
 #include <numeric>
 
-#include "kmeans/random_share.hpp"
+#include "points/random_share.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "kmeans/centroids.hpp"
+#include "points/centroids.hpp"
 #include "kmeans/initial_centroids.hpp"
-#include "kmeans/point_pass.hpp"
+#include "points/point_pass.hpp"
 
 namespace tiermap {
 

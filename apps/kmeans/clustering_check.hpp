@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 
-#include "kmeans/cluster_truth.hpp"
+#include "points/cluster_truth.hpp"
 #include "kmeans/lloyd.hpp"
-#include "kmeans/point_memory.hpp"
+#include "points/point_memory.hpp"
 #include "tiermap/store.hpp"
 
 namespace tiermap {

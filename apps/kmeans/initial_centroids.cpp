@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kmeans/candidate_drawing.hpp"
-#include "kmeans/random_share.hpp"
+#include "points/random_share.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "kmeans/centroids.hpp"
-#include "kmeans/point_pass.hpp"
+#include "points/centroids.hpp"
+#include "points/point_pass.hpp"
 
 namespace tiermap {
 

@@ -7,7 +7,7 @@
 
 #include "command_line/backing.hpp"
 #include "config/size.hpp"
-#include "kmeans/point_memory.hpp"
+#include "points/point_memory.hpp"
 #include "store/store_url.hpp"
 #include "tiermap/error.hpp"
 

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "command_line/memory_system.hpp"
-#include "kmeans/cluster_truth.hpp"
 #include "kmeans/clustering_check.hpp"
 #include "kmeans/initial_centroids.hpp"
 #include "kmeans/lloyd.hpp"
-#include "kmeans/point_pass.hpp"
+#include "points/cluster_truth.hpp"
+#include "points/point_pass.hpp"
 
 namespace tiermap::test {
 namespace {

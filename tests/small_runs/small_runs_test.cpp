@@ -34,6 +34,7 @@ const std::vector<Workload> workloads = {
     {"random_reads", "tiermap-random-io", {"--bytes", "4MiB", "--accesses", "400"}},
     {"random_writes", "tiermap-random-io", {"--bytes", "4MiB", "--accesses", "400", "--access", "mixed"}},
     {"kmeans", "tiermap-kmeans", {"--bytes", "4MiB", "--iterations", "3"}},
+    {"dbscan", "tiermap-dbscan", {"--bytes", "600KiB", "--neighbours", "20"}},
 #ifdef TIERMAP_HAS_MEDIAN
     {"median",
      "tiermap-median",

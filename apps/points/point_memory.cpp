@@ -1,4 +1,4 @@
-#include "kmeans/point_memory.hpp"
+#include "points/point_memory.hpp"
 
 #include <fmt/format.h>
 

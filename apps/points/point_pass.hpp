@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kmeans/point_memory.hpp"
 #include "observe/progress.hpp"
 #include "parallel/thread_team.hpp"
+#include "points/point_memory.hpp"
 
 namespace tiermap {
 

@@ -1,11 +1,11 @@
-#include "kmeans/particles.hpp"
+#include "points/particles.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 
 #include "command_line/backing.hpp"
-#include "kmeans/random_share.hpp"
+#include "points/random_share.hpp"
 
 namespace tiermap {
 namespace {

@@ -6,7 +6,7 @@
 #include <span>
 #include <unordered_map>
 
-#include "kmeans/particles.hpp"
+#include "points/particles.hpp"
 #include "tiermap/store.hpp"
 
 namespace tiermap {

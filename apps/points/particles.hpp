@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "kmeans/centroids.hpp"
 #include "observe/progress.hpp"
 #include "parallel/thread_team.hpp"
+#include "points/centroids.hpp"
 #include "tiermap/store.hpp"
 
 namespace tiermap {

@@ -1,4 +1,4 @@
-#include "kmeans/cluster_truth.hpp"
+#include "points/cluster_truth.hpp"
 
 #include <fmt/format.h>
 
