@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -78,6 +79,11 @@ void set_engine_option(OptionId id, const char* flag, const std::optional<std::s
   }
 }
 
+/// A file's place holds wherever the program goes.
+std::string report_place(const std::string& report) {
+  return report == "true" ? "-" : report.empty() ? "" : std::filesystem::absolute(report).string();
+}
+
 /// Options that the library reads. What is wrong with them is said here, not in the program's memory.
 void set_options(const RunOptions& options) {
   set_engine_option(OptionId::buffer_size, "--buffer", options.buffer);
@@ -95,7 +101,7 @@ void set_options(const RunOptions& options) {
   set_variable(preload::minimum_size_variable, options.minimum_size);
   set_variable(preload::match_variable, joined(options.match));
   set_variable(preload::exclude_variable, joined(options.exclude));
-  set_variable(preload::report_variable, options.report == "true" ? "-" : options.report);
+  set_variable(preload::report_variable, report_place(options.report));
   set_variable(preload::process_variable, std::to_string(::getpid()));
   set_variable(preload::verbose_variable, options.verbose ? "1" : "");
   set_variable(preload::read_only_variable, options.read_only ? "1" : "");

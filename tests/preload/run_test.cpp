@@ -189,6 +189,14 @@ with open("file", "rb") as file:
   EXPECT_NE(report.find("1 mappings served"), std::string::npos) << report;
 }
 
+TEST_F(RunTest, TheReportIsWhereItWasAskedFor) {
+  const std::string folder = runs_.path("elsewhere");
+  const ProgramResult result = run("--report=here -- sh -c 'mkdir " + folder + " && cd " + folder + " && exec true'");
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(contents_of(runs_.path("here")).find("it mapped no file"), std::string::npos);
+  EXPECT_EQ(contents_of(folder + "/here"), "");
+}
+
 // A pattern that is wrong is seen.
 TEST_F(RunTest, ReportsAlsoWhereNothingIsServed) {
   const auto report = [&](const std::string& options, const std::string& command) {
