@@ -242,6 +242,18 @@ static void bad_arguments(void) {
   printf("unmap: %s, %s\n", outcome(munmap(memory + 1, page_bytes)), outcome(munmap(memory, 0)));
   printf("protect: %s\n", outcome(mprotect(memory + 1, page_bytes, PROT_READ)));
   check("unharmed", memory[1] == known_byte(1));
+  printf("unmap more than there is: %s\n", outcome(munmap(memory, (size_t)1 << 62)));
+  printf("unknown advice about nothing: %s\n", outcome(madvise(memory, 0, 4711)));
+  check("still unharmed", memory[2] == known_byte(2));
+}
+
+static void populate(void) {
+  int descriptor = make_file();
+  unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ, MAP_SHARED, 0);
+  printf("write, where nobody may: %s\n", outcome(madvise(memory, file_bytes, MADV_POPULATE_WRITE)));
+  check("short", ftruncate(descriptor, file_bytes / 2 + 5) == 0);
+  printf("all there is: %s\n", outcome(madvise(memory, file_bytes / 2 + page_bytes, MADV_POPULATE_READ)));
+  printf("more: %s\n", outcome(madvise(memory, file_bytes / 2 + 2 * page_bytes, MADV_POPULATE_READ)));
 }
 
 /* What is stored through one mapping shows in every other, also in those that nobody has written to. */
@@ -308,6 +320,7 @@ const struct test_case address_cases[] = {
     {"in_memory", in_memory},
     {"private_copy", private_copy},
     {"bad_arguments", bad_arguments},
+    {"populate", populate},
     {"private_beside_shared", private_beside_shared},
     {"protect_one_of_two", protect_one_of_two},
     {"lengths_without_end", lengths_without_end},

@@ -73,7 +73,7 @@ struct Buffers {
   bool served = false;   ///< Some of them, or the list of them, lie in served memory.
 
   void add(iovec vector) noexcept {
-    constexpr std::uintptr_t end_of_addresses = std::uintptr_t{1} << 47U;
+    using tiermap::preload::kernel::end_of_addresses;
     const auto start = reinterpret_cast<std::uintptr_t>(vector.iov_base);
     bytes += vector.iov_len;
     possible = possible && start <= end_of_addresses && vector.iov_len <= end_of_addresses - start;

@@ -35,6 +35,8 @@ inline int status(int descriptor, struct stat* result) noexcept {
   return ::fstat(descriptor, result);
 }
 
+/// No program has memory from here on.
+inline constexpr std::uintptr_t end_of_addresses = std::uintptr_t{1} << 47U;
 /// The real page size: what the kernel rounds lengths to.
 inline constexpr std::size_t page_bytes = 4096;
 constexpr std::uint64_t round_up(std::uint64_t bytes) noexcept {

@@ -27,6 +27,11 @@ bool is_aligned(const void* address) noexcept {
   return reinterpret_cast<std::uintptr_t>(address) % kernel::page_bytes == 0;
 }
 
+bool reaches_past_file(const Mapping& mapping, ByteRange range) noexcept {
+  const std::uint64_t end = static_cast<std::uint64_t>(mapping.request.offset) + range.offset + range.bytes;
+  return end > kernel::round_up(mapping.store->actual_bytes());
+}
+
 }  // namespace
 
 // Those that overlap the range. `each` may remove the mapping that it is given, and others.
@@ -99,7 +104,9 @@ void Mappings::end_mapping(Mapping& mapping) {
 }
 
 int Mappings::unmap(std::byte* address, std::size_t length) {
-  if (!is_aligned(address) || length == 0) {
+  // What the kernel refuses as a whole must not be done in part.
+  const bool beyond = length > kernel::end_of_addresses - reinterpret_cast<std::uintptr_t>(address);
+  if (!is_aligned(address) || length == 0 || beyond) {
     return kernel::unmap(address, length);
   }
   length = kernel::round_up(length);
@@ -237,7 +244,7 @@ void Mappings::convert_file(FileIdentity file, const char* reason, bool writable
 }
 
 int Mappings::protect(std::byte* address, std::size_t length, int protection) {
-  if (!is_aligned(address)) {
+  if (!is_aligned(address) || length == 0) {
     return kernel::protect(address, length, protection);
   }
   length = kernel::round_up(length);
@@ -300,8 +307,11 @@ int Mappings::advise_one(Mapping& mapping, ByteRange range, int advice) {
       return 0;
     case MADV_POPULATE_READ:
     case MADV_POPULATE_WRITE:
+      if (advice == MADV_POPULATE_WRITE && (mapping.request.protection & PROT_WRITE) == 0) {
+        return EINVAL;
+      }
       region.prefetch(range).wait();
-      return 0;
+      return reaches_past_file(mapping, range) ? EFAULT : 0;
     case MADV_COLD:
       region.advise(Advice::cold, range);
       return 0;
@@ -334,7 +344,7 @@ int Mappings::advise_one(Mapping& mapping, ByteRange range, int advice) {
 }
 
 int Mappings::advise(std::byte* address, std::size_t length, int advice) {
-  if (!is_aligned(address)) {
+  if (!is_aligned(address) || length == 0) {
     return kernel::advise(address, length, advice);
   }
   length = kernel::round_up(length);
@@ -346,6 +356,7 @@ int Mappings::advise(std::byte* address, std::size_t length, int advice) {
       if (result < 0 && !convert(mapping, "madvise() asks for what only the kernel can do")) {
         error = ENOMEM;
       }
+      error = result > 0 ? result : error;
     } catch (const Error& failure) {
       error = failure.code().value();
     }
