@@ -70,6 +70,40 @@ static void spawn(void) {
   check("still", memory[5] == 'v' && memory[70000] == known_byte(70000));
 }
 
+/* Children that share no memory see what was stored, and what they write is seen once they have ended. */
+static void children_see(void) {
+  int descriptor = make_file();
+  unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  check("before", memory[70001] == known_byte(70001));
+  char read[4096];
+  char write[4096];
+  snprintf(read, sizeof read, "tail -c +70001 '%s' | head -c 2", file_path());
+  snprintf(write, sizeof write, "printf w | dd of='%s' bs=1 seek=70001 conv=notrunc 2>/dev/null", file_path());
+  char* const reads[] = {"sh", "-c", read, NULL};
+  char* const writes[] = {"sh", "-c", write, NULL};
+  memcpy(memory + 70000, "sy", 2);
+  check("system", system(read) == 0);
+  memcpy(memory + 70000, "po", 2);
+  char two[3] = "";
+  FILE* pipe = popen(read, "r");
+  check("popen", fread(two, 1, 2, pipe) == 2 && pclose(pipe) == 0 && memcmp(two, "po", 2) == 0);
+  memcpy(memory + 70000, "sp", 2);
+  pid_t child = 0;
+  posix_spawnp(&child, "sh", NULL, NULL, reads, environ);
+  check("posix_spawn", wait_for(child) == 0);
+  memcpy(memory + 70000, "vf", 2);
+  child = vfork();
+  if (child == 0) {
+    execvp("sh", reads);
+    _exit(9);
+  }
+  check("vfork", wait_for(child) == 0);
+  posix_spawnp(&child, "sh", NULL, NULL, writes, environ);
+  check("written by a child", wait_for(child) == 0 && memcmp(memory + 70000, "vw", 2) == 0);
+  memory[70001] = 'o';
+  check("written by a command", system(write) == 0 && memory[70001] == 'w');
+}
+
 static void exec_keeps(void) {
   int descriptor = make_file();
   unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
@@ -256,8 +290,17 @@ static void own_tables(void) {
 }
 
 const struct test_case process_cases[] = {
-    {"fork_reads", fork_reads}, {"fork_writes", fork_writes},     {"spawn", spawn},
-    {"exec_keeps", exec_keeps}, {"exit_keeps", exit_keeps},       {"close_everything", close_everything},
-    {"threads", threads},       {"fork_then_map", fork_then_map}, {"assertion_keeps", assertion_keeps},
-    {"exec_fails", exec_fails}, {"own_tables", own_tables},       {NULL, NULL},
+    {"fork_reads", fork_reads},
+    {"fork_writes", fork_writes},
+    {"spawn", spawn},
+    {"exec_keeps", exec_keeps},
+    {"exit_keeps", exit_keeps},
+    {"close_everything", close_everything},
+    {"threads", threads},
+    {"fork_then_map", fork_then_map},
+    {"assertion_keeps", assertion_keeps},
+    {"exec_fails", exec_fails},
+    {"own_tables", own_tables},
+    {"children_see", children_see},
+    {NULL, NULL},
 };

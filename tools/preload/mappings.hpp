@@ -48,7 +48,7 @@ struct Mapping {
   Region region;
   std::size_t slot = ServedRanges::none;
   bool in_children = true;  ///< madvise(MADV_DONTFORK) not given.
-  /// When the file was last changed, as far as the region knows: in nanoseconds.
+  /// When the file was last changed, as far as the region knows: in nanoseconds. 0 if that cannot be known.
   std::atomic<std::int64_t> changed{0};
 
   std::byte* end() const noexcept { return start + bytes; }
@@ -133,6 +133,9 @@ class Mappings {
 
   /// 0, or the errno value of what could not be written.
   int write_back_all() noexcept;
+  /// A child is to be started that shares no more with the program than files; one has ended, or stopped.
+  void before_child() noexcept;
+  void after_child() noexcept;
   void before_fork() noexcept;
   void after_fork_in_parent() noexcept;
   void after_fork_in_child() noexcept;
@@ -175,6 +178,7 @@ class Mappings {
   void retire(FileIdentity file, std::shared_ptr<MappedFileStore> store);
   void forget(Mapping& mapping);
   void* move_larger(Mapping& mapping, std::size_t new_length);
+  static void read_anew(Mapping& mapping) noexcept;
   void for_each(const std::byte* address, std::size_t length, const Each& each);
   void for_each_gap(std::byte* address, std::size_t length, const std::function<void(std::byte*, std::size_t)>& each);
   void convert_file(FileIdentity file, const char* reason, bool writable_only);

@@ -2,6 +2,7 @@
 // bytes.
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
 #include <exception>
 
 #include "preload/kernel_calls.hpp"
@@ -16,6 +17,14 @@ std::int64_t change_time(const Mapping& mapping) noexcept {
   struct stat status = {};
   kernel::status(mapping.store->descriptor(), &status);
   return status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
+
+/// A time stamp that is not the next change's too: kernels count them in ticks. Else 0.
+std::int64_t settled(std::int64_t changed) noexcept {
+  constexpr std::int64_t longest_tick = 20'000'000;
+  timespec now = {};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec - changed > longest_tick ? changed : 0;
 }
 
 /// The part of [offset, offset + bytes) of the file that the mapping shows, in bytes from its start.
@@ -122,11 +131,35 @@ void Mappings::locked(FileIdentity file) {
     }
     const std::int64_t now = change_time(*mapping);
     if (mapping->shared_and_writable() || mapping->changed.exchange(now) != now) {
-      try {
-        mapping->region.advise(Advice::dont_need);
-      } catch (const Error& error) {
-        Outcome::complain(error.what());
-      }
+      read_anew(*mapping);
+    }
+  }
+}
+
+void Mappings::read_anew(Mapping& mapping) noexcept {
+  try {
+    mapping.region.advise(Advice::dont_need);
+  } catch (const std::exception& error) {
+    Outcome::complain(error.what());
+  }
+}
+
+// A child reads the file, and may write it.
+void Mappings::before_child() noexcept {
+  static_cast<void>(write_back_all());
+  const Looking looking(lock_);
+  for (const auto& mapping : mappings_) {
+    mapping->changed = settled(change_time(*mapping));
+  }
+}
+
+// The region's own writing back since then looks like the child's.
+void Mappings::after_child() noexcept {
+  const Looking looking(lock_);
+  for (const auto& mapping : mappings_) {
+    const std::int64_t now = change_time(*mapping);
+    if (mapping->overlay == nullptr && mapping->changed.exchange(settled(now)) != now) {
+      read_anew(*mapping);
     }
   }
 }
