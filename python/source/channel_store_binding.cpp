@@ -35,7 +35,12 @@ void bind_channel_store(nb::module_& module) {
           nb::kw_only(), nb::arg("sockets"), nb::arg("memory"), nb::arg("slot_bytes"), nb::arg("control"),
           nb::arg("process"), nb::arg("size"), nb::arg("writable"), nb::arg("name"))
       .def_prop_ro("control", [](const ChannelStoreHandle& self) { return self.channels->control(); })
-      .def_prop_ro("last_error", [](const ChannelStoreHandle& self) { return self.channels->last_error(); });
+      .def_prop_ro("last_error", [](const ChannelStoreHandle& self) {
+        const std::string text = self.channels->last_error();
+        // What is too long is cut, perhaps inside of a character.
+        PyObject* const decoded = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
+        return nb::steal<nb::str>(decoded);
+      });
 }
 
 }  // namespace tiermap::python

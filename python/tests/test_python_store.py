@@ -158,6 +158,42 @@ def test_an_error_reaches_calls_as_an_exception(capfd):
     assert bytes(array[:5]) == b"bbbbb"
 
 
+def test_an_error_of_any_length_and_letters_is_the_cause():
+    class Wordy(Broken):
+        def read_into(self, offset, buffer):
+            raise ValueError(offset // 4096 * "x" + "\N{GREEK SMALL LETTER ALPHA}" * 100_000)
+
+    array = tiermap.map(Wordy(), budget="1MiB", page_size="4KiB")
+    for page in (1, 2):  # Where it is cut is in the middle of a letter once.
+        with pytest.raises(OSError) as caught:
+            tiermap.pin(array[page * 4096:page * 4096 + 1])
+        assert "\N{GREEK SMALL LETTER ALPHA}" * 3000 in str(caught.value.__cause__)
+
+
+def test_a_store_that_fails_where_nobody_can_be_told_so(program):
+    """Standard error is full, then closed, then none: who waits for the page is not left waiting."""
+    ended = program("""
+        import os, sys, tiermap
+        class Broken:
+            size = 1 << 20
+            def read_into(self, offset, buffer):
+                raise KeyError("no such block")
+        def fail():
+            array = tiermap.map(Broken(), budget="1MiB")
+            try:
+                tiermap.pin(array[:10])
+            except OSError as error:
+                print(error.errno, "no such block" in str(error.__cause__), flush=True)
+        os.dup2(os.open("/dev/full", os.O_WRONLY), 2)
+        fail()
+        sys.stderr.close()
+        fail()
+        sys.stderr = None
+        fail()
+        """, timeout=60)
+    assert ended.output == "5 True\n" * 3, ended
+
+
 BROKEN = """
     import numpy as np, tiermap
     class Broken:

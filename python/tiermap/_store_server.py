@@ -5,6 +5,7 @@ The other end is ``ChannelStore`` in ``python/source/channel_store.cpp``.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import mmap
 import os
@@ -51,7 +52,23 @@ def describe(store: Any, kind: int, count: int, offset: int) -> str:
     return f"tiermap: store {type(store).__name__} failed to {what}:\n{traceback.format_exc()}"
 
 
+def say(text: str) -> None:
+    """On standard error, where there is one that can be written to."""
+    if sys.stderr is not None:
+        with contextlib.suppress(Exception):
+            print(text, file=sys.stderr, end="", flush=True)
+
+
 def serve_channel(store: Any, channel: socket.socket, slot: memoryview, zeros: memoryview) -> None:
+    """answer_all(), and whatever may end that, who waits at the other end is told."""
+    try:
+        answer_all(store, channel, slot, zeros)
+    finally:
+        with contextlib.suppress(OSError):
+            channel.shutdown(socket.SHUT_RDWR)
+
+
+def answer_all(store: Any, channel: socket.socket, slot: memoryview, zeros: memoryview) -> None:
     """Answers one request after the other until the other end is closed."""
     while True:
         try:
@@ -66,7 +83,7 @@ def serve_channel(store: Any, channel: socket.socket, slot: memoryview, zeros: m
             result = answer(store, kind, count, offset, slot, zeros)
         except BaseException as error:  # Whatever it is, the thread that waits must be told.
             said = describe(store, kind, count, offset)
-            print(said, file=sys.stderr, end="", flush=True)
+            say(said)
             known = isinstance(error, OSError) and error.errno is not None and 0 < error.errno < 4096
             result = -(error.errno if known else errno.EIO)  # type: ignore[attr-defined]
             text = said.encode("utf-8", "replace")[:len(slot)]
