@@ -93,7 +93,8 @@ TIERMAP_EXPORTED pid_t wait4(pid_t child, int* status, int options, rusage* usag
 TIERMAP_EXPORTED int waitid(idtype_t kind, id_t id, siginfo_t* info, int options) {
   static auto* const next = next_of<decltype(::waitid)>("waitid");
   const int result = next(kind, id, info, options);
-  return result == 0 ? after_child(result) : result;
+  const bool none = result != 0 || (info != nullptr && info->si_pid == 0);
+  return none ? result : after_child(result);
 }
 
 #if defined(__x86_64__)
