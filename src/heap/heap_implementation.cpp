@@ -15,8 +15,8 @@
 #include "heap/metadata_records.hpp"
 #include "heap/open_heaps.hpp"
 #include "heap/saved_heap.hpp"
-#include "heap/unwritten_tail_store.hpp"
 #include "store/file_open.hpp"
+#include "store/unwritten_tail_store.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {

@@ -13,6 +13,7 @@
 #include "store/file_open.hpp"
 #include "store/file_store.hpp"
 #include "store/store_url.hpp"
+#include "store/unwritten_tail_store.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -57,7 +58,8 @@ VectorImplementation::VectorImplementation(VectorStorage::How how, std::string u
     : url_(std::move(url)),
       element_bytes_(elements.bytes),
       writable_(how != VectorStorage::How::open_read_only),
-      temporary_(how == VectorStorage::How::temporary) {
+      temporary_(how == VectorStorage::How::temporary),
+      created_(how == VectorStorage::How::create) {
   capacity_bytes_ = std::max(options.capacity_bytes, element_bytes_);
   open_store(how, count);
   require_elements(elements);
@@ -142,7 +144,12 @@ void VectorImplementation::map(const VectorOptions& options) {
   region.page_size_bytes = options.page_size_bytes;
   region.read_ahead_bytes = options.read_ahead_bytes;
   Cache& cache = options.cache != nullptr ? *options.cache : *own_cache_;
-  region_ = cache.map(growing_ ? std::shared_ptr<Store>(growing_) : store_, region);
+  std::shared_ptr<Store> store = growing_ ? std::shared_ptr<Store>(growing_) : store_;
+  // What was just made has zeros alone, and no page of it is read before it was written.
+  if (created_ && !growing_ && cache.fault_mode() != FaultMode::kernel) {
+    store = std::make_shared<UnwrittenTailStore>(store_, 0);
+  }
+  region_ = cache.map(std::move(store), region);
 }
 
 std::uint64_t VectorImplementation::extend(std::uint64_t count) {

@@ -51,6 +51,7 @@ class VectorImplementation {
   const std::uint64_t element_bytes_;
   const bool writable_;
   const bool temporary_;
+  const bool created_;
   std::string file_;  ///< Empty where the store is not one file with a name.
   std::shared_ptr<Store> store_;
   std::shared_ptr<GrowingStore> growing_;  ///< The same, if it can grow.

@@ -77,7 +77,7 @@ TEST_F(Hdf5BadInputTest, NamesOfNothing) {
 
 TEST_F(Hdf5BadInputTest, WhatCannotBeMade) {
   write_numbers();
-  expect_said(refusal(url("/new"), ENOTSUP, OpenMode::create), {"not made here", "create_dataset()"});
+  expect_said(refusal(url("/new"), EINVAL, OpenMode::create), {"what type of numbers", "type=float32"});
   expect_said(refusal(url("/new"), ENOENT, OpenMode::open_or_create), {"is not there"});
 }
 

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "heap/heap_fixture.hpp"
-#include "heap/unwritten_tail_store.hpp"
+#include "store/unwritten_tail_store.hpp"
 #include "tiermap/cache.hpp"
 #include "tiermap/statistics.hpp"
 

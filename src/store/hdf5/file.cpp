@@ -12,6 +12,16 @@ namespace {
 // HDF5's own names for these call a library that is linked.
 constexpr unsigned to_read = 0x0000;
 constexpr unsigned to_write = 0x0001;
+constexpr unsigned to_make_anew = 0x0002;
+
+/// Of datasets that are made, those of a MiB and more begin where pages can go past the kernel's page cache.
+hid_t file_access(const Hdf5Call& hdf5) {
+  constexpr hsize_t least_bytes = 1 << 20;
+  constexpr hsize_t alignment = 4096;
+  const hid_t access = hdf5->H5Pcreate(hdf5->file_access);
+  hdf5->H5Pset_alignment(access, least_bytes, alignment);
+  return access;
+}
 
 /// What libhdf5 says of a file, and what to do about it.
 struct FileTrouble {
@@ -67,6 +77,16 @@ std::shared_ptr<Hdf5File> Hdf5File::open(const Hdf5Call& hdf5, const std::string
   return file;
 }
 
+void Hdf5File::make(const Hdf5Call& hdf5, const std::string& path) {
+  const Hdf5Id access(hdf5, file_access(hdf5));
+  const hid_t file = hdf5->H5Fcreate(path.c_str(), to_make_anew, H5P_DEFAULT, access.get());
+  if (file < 0 || hdf5->H5Fclose(file) < 0) {
+    const Hdf5Failure failure = hdf5.failure();
+    throw StoreError(failure.error_number,
+                     path + " cannot be made an HDF5 file (" + failure.text + "): free some space, or name another");
+  }
+}
+
 Hdf5File::Hdf5File(const Hdf5Call& hdf5, std::string path) : functions_(*hdf5.operator->()), path_(std::move(path)) {
   open_again(hdf5, to_read);
 }
@@ -86,7 +106,8 @@ void Hdf5File::refuse_inherited() const {
 }
 
 void Hdf5File::open_again(const Hdf5Call& hdf5, unsigned flags) {
-  id_ = hdf5->H5Fopen(path_.c_str(), flags, H5P_DEFAULT);
+  const Hdf5Id access(hdf5, file_access(hdf5));
+  id_ = hdf5->H5Fopen(path_.c_str(), flags, access.get());
   if (id_ < 0) {
     refuse_file(path_, hdf5.failure());
   }

@@ -40,6 +40,9 @@ class Hdf5File {
   const std::string& path() const noexcept { return path_; }
   hid_t id() const noexcept { return id_; }
 
+  /// Makes a file without datasets at a path where a file of no length is. Throws StoreError.
+  static void make(const Hdf5Call& hdf5, const std::string& path);
+
   /// Opens it again if it is not open for writing. Throws StoreError, and then it is open for reading as before.
   void make_writable(const Hdf5Call& hdf5);
 

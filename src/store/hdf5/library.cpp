@@ -31,6 +31,15 @@ void take_symbol(void* library, const char* name, Function& function, const std:
   function = reinterpret_cast<Function>(found);
 }
 
+/// Variables have their values once the library is at work. In a program that is linked to the library itself, and names
+/// one, it is the program's copy that the library sets, and not its own.
+hid_t variable_of(void* library, const char* name, const std::string& url) {
+  const hid_t* variable = nullptr;
+  take_symbol(library, name, variable, url);
+  const void* const copy = *variable < 0 ? ::dlsym(RTLD_DEFAULT, name) : nullptr;
+  return copy != nullptr ? *static_cast<const hid_t*>(copy) : *variable;
+}
+
 herr_t note_frame(unsigned depth, const H5E_error2_t* frame, void* data) {
   Hdf5Failure& failure = *static_cast<Hdf5Failure*>(data);
   const std::string_view function = frame->func_name == nullptr ? "" : frame->func_name;
@@ -68,12 +77,16 @@ void load_hdf5(const std::string& url) {
   TIERMAP_HDF5_FUNCTIONS(TIERMAP_HDF5_TAKE)
 #undef TIERMAP_HDF5_TAKE
 #undef TIERMAP_HDF5_TEXT
-  const hid_t* dataset_access = nullptr;
-  take_symbol(library, "H5P_CLS_DATASET_ACCESS_ID_g", dataset_access, url);
   if (found.H5open() < 0) {
     refuse_library(url, TIERMAP_HDF5_LIBRARY " does not start");
   }
-  found.dataset_access = *dataset_access;
+  found.dataset_access = variable_of(library, "H5P_CLS_DATASET_ACCESS_ID_g", url);
+  found.dataset_creation = variable_of(library, "H5P_CLS_DATASET_CREATE_ID_g", url);
+  found.file_access = variable_of(library, "H5P_CLS_FILE_ACCESS_ID_g", url);
+  found.link_creation = variable_of(library, "H5P_CLS_LINK_CREATE_ID_g", url);
+  for (std::size_t number = 0; number < found.numbers.size(); ++number) {
+    found.numbers[number] = variable_of(library, hdf5_numbers[number].variable, url);
+  }
   // So that a child does not find the library in the middle of something.
   ::pthread_atfork([] { hdf5_mutex.lock(); }, [] { hdf5_mutex.unlock(); }, [] { hdf5_mutex.unlock(); });
   hdf5_functions = found;

@@ -7,6 +7,7 @@
 #include "config/size.hpp"
 #include "store/concat_store.hpp"
 #include "store/forwarding_store.hpp"
+#include "store/hdf5/creation.hpp"
 #include "store/hdf5/dataset_store.hpp"
 #include "tiermap/error.hpp"
 
@@ -47,16 +48,16 @@ std::uint64_t decoded_bytes(const Hdf5Dataset& dataset, std::uint64_t asked, con
 
 }  // namespace
 
-std::unique_ptr<Store> open_hdf5(const StoreUrl& url, OpenMode mode, std::uint64_t) {
+std::unique_ptr<Store> open_hdf5(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes) {
   UrlOptions options(url);
   const FileOptions file_options = options.file_options();
   const std::uint64_t decoded = options.size("decoded", 0);
+  const Hdf5Form form = parse_hdf5_form(options, url);
   options.finish();
   const DatasetPlace place = parse_dataset_place(url);
-  if (mode == OpenMode::create) {
-    throw StoreError(ENOTSUP, "store '" + url.text +
-                                  "': HDF5 datasets are not made here, where nobody says of what type: make it with "
-                                  "h5py's create_dataset() or H5Dcreate2(), and open that");
+  if (mode == OpenMode::create ||
+      (mode == OpenMode::open_or_create && !form.type.empty() && !has_hdf5_dataset(place, url))) {
+    create_hdf5_dataset(place, form, create_bytes, url);
   }
   const bool writable = mode != OpenMode::read_only;
   OpenedFile opened = open_file(place.file, writable, false);
@@ -68,6 +69,7 @@ std::unique_ptr<Store> open_hdf5(const StoreUrl& url, OpenMode mode, std::uint64
                                  list_hdf5_datasets(hdf5, file->id(), "/"));
   }
   Hdf5Dataset dataset = describe_hdf5_dataset(hdf5, *file, place.dataset, writable);
+  require_hdf5_form(form, dataset, url);
   if (dataset.offset) {
     if (*dataset.offset + dataset.bytes > opened.bytes) {
       throw StoreError(EINVAL, place.file + ": dataset " + in_one_line(dataset.name) +

@@ -1,5 +1,5 @@
-// A store of whose end nothing was ever written, as its maker knows: what was never used of a heap. Reading it costs
-// neither the disk nor a system call.
+// A store of whose end nothing was ever written, as its maker knows: what was never used of a heap, a vector
+// that was just made. Reading it costs neither the disk nor a system call.
 #pragma once
 
 #include <atomic>

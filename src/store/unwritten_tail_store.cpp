@@ -1,4 +1,4 @@
-#include "heap/unwritten_tail_store.hpp"
+#include "store/unwritten_tail_store.hpp"
 
 #include <algorithm>
 #include <cstring>
