@@ -112,6 +112,7 @@ void add_dataset(const Hdf5Call& hdf5, const Hdf5File& file, const std::string& 
   hdf5->H5Pset_create_intermediate_group(links.get(), 1);
   const Hdf5Id properties(hdf5, hdf5->H5Pcreate(hdf5->dataset_creation));
   hdf5->H5Pset_alloc_time(properties.get(), H5D_ALLOC_TIME_EARLY);
+  hdf5->H5Pset_obj_track_times(properties.get(), false);  // The same file whenever it is made.
   const std::vector<hsize_t> extents(form.shape.begin(), form.shape.end());
   const Hdf5Id space(hdf5, hdf5->H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr));
   const hid_t type = hdf5->numbers[static_cast<std::size_t>(number_of(form.type) - std::begin(hdf5_numbers))];

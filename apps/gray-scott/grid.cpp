@@ -1,0 +1,95 @@
+#include "gray-scott/grid.hpp"
+
+#include <algorithm>
+
+#include "gray-scott/plane_pass.hpp"
+#include "tiermap/vector.hpp"
+
+namespace tiermap {
+namespace {
+
+template <typename T>
+class VectorGrid final : public Grid<T> {
+ public:
+  VectorGrid(MemorySystem& system, const WorkloadOptions& options, std::uint64_t size, Vector<T> cells)
+      : Grid<T>(size, cells.data()), cells_of_both_(std::move(cells)) {
+    transactions_.prefetch = options.prefetch;
+    transactions_.window_bytes = pass_window_bytes(system.budget_bytes());
+    // What all has room need not be written before the end.
+    intent_ = this->bytes_of(size) < pass_window_bytes(system.budget_bytes()) ? Intent::read : Intent::read_write;
+  }
+
+  static Vector<T> open(MemorySystem& system, const WorkloadOptions& options, const Backing& backing) {
+    VectorOptions vector;
+    vector.cache = system.cache();
+    vector.page_size_bytes = system.page_size_bytes();
+    vector.read_ahead_bytes = options.read_ahead_bytes;
+    vector.advice = options.advice;
+    vector.capacity_bytes = backing.size_bytes();
+    return Vector<T>::open(backing.url(), vector);
+  }
+
+  void begin_pass(std::uint64_t planes) override {
+    pass_.reset(new PlanePass(cells_of_both_.template transaction<PlanePass>(intent_, 2 * this->size_ * this->size_,
+                                                                             std::uint64_t{0}, planes, transactions_)));
+    pass_->passed(0);
+  }
+  void passed(std::uint64_t planes) override { pass_->passed(planes); }
+  void end_pass() override { pass_.reset(); }
+  void save() override { cells_of_both_.sync(); }
+
+ private:
+  Vector<T> cells_of_both_;
+  TransactionOptions transactions_;
+  Intent intent_ = Intent::read_write;
+  std::unique_ptr<PlanePass> pass_;
+};
+
+/// By mmap() and its hints, or with everything in memory.
+template <typename T>
+class MappedGrid final : public Grid<T> {
+ public:
+  MappedGrid(const WorkloadOptions& options, std::uint64_t size, std::uint64_t budget_bytes,
+             std::unique_ptr<MappedBytes> bytes)
+      : Grid<T>(size, reinterpret_cast<T*>(bytes->data())),
+        hints_(options.prefetch),
+        window_bytes_(pass_window_bytes(budget_bytes)),
+        bytes_(std::move(bytes)) {}
+
+  void begin_pass(std::uint64_t) override {
+    announced_ = 0;
+    passed(0);
+  }
+  void passed(std::uint64_t planes) override {
+    const std::uint64_t end =
+        std::min(planes * 2 * this->size_ * this->size_ * sizeof(T) + window_bytes_, bytes_->size());
+    if (hints_ && end > announced_) {
+      bytes_->prefetch({announced_, end - announced_});
+      announced_ = end;
+    }
+  }
+  void end_pass() override {}
+  void save() override { bytes_->save(); }
+
+ private:
+  const bool hints_;
+  const std::uint64_t window_bytes_;
+  const std::unique_ptr<MappedBytes> bytes_;
+  std::uint64_t announced_ = 0;
+};
+
+}  // namespace
+
+template <typename T>
+std::unique_ptr<Grid<T>> Grid<T>::make(MemorySystem& system, const WorkloadOptions& options, std::uint64_t size,
+                                       const Backing& backing) {
+  if (system.cache() != nullptr) {
+    return std::make_unique<VectorGrid<T>>(system, options, size, VectorGrid<T>::open(system, options, backing));
+  }
+  return std::make_unique<MappedGrid<T>>(options, size, system.budget_bytes(), system.map(backing, Access::read_write));
+}
+
+template class Grid<float>;
+template class Grid<double>;
+
+}  // namespace tiermap
