@@ -1,5 +1,5 @@
-// Datasets that are made here: libhdf5 reads what was written, nothing else in the file changes, and what cannot be made
-// is refused before anything is.
+// Datasets that are made here: libhdf5 reads what was written, nothing else in the file changes, and what cannot be
+// made is refused before anything is.
 #include <gtest/gtest.h>
 
 #include <cerrno>

@@ -27,8 +27,8 @@ void require_hdf5_form(const Hdf5Form& form, const Hdf5Dataset& dataset, const S
 bool has_hdf5_dataset(const DatasetPlace& place, const StoreUrl& url);
 
 /// Makes the dataset, all bytes zero, in a file that is there or is made. Without a shape it has one dimension, with
-/// room for `bytes` bytes; with one `bytes` is 0 or what that takes. Throws StoreError, and nothing is made then; EEXIST
-/// if the name is taken.
+/// room for `bytes` bytes; with one `bytes` is 0 or what that takes. Throws StoreError, and nothing is made then;
+/// EEXIST if the name is taken.
 void create_hdf5_dataset(const DatasetPlace& place, Hdf5Form form, std::uint64_t bytes, const StoreUrl& url);
 
 }  // namespace tiermap

@@ -31,8 +31,8 @@ void take_symbol(void* library, const char* name, Function& function, const std:
   function = reinterpret_cast<Function>(found);
 }
 
-/// Variables have their values once the library is at work. In a program that is linked to the library itself, and names
-/// one, it is the program's copy that the library sets, and not its own.
+/// Variables have their values once the library is at work. In a program that is linked to the library itself, and
+/// names one, it is the program's copy that the library sets, and not its own.
 hid_t variable_of(void* library, const char* name, const std::string& url) {
   const hid_t* variable = nullptr;
   take_symbol(library, name, variable, url);
