@@ -1,7 +1,7 @@
 // Checkpoints: one HDF5 file for each, with the datasets /u and /v, and /simulation, which says of what.
 //
-// A file has its name only once all of it is on the disk: until then ".partial" is behind it. So whenever the program is
-// killed, what is there by name is whole.
+// A file has its name only once all of it is on the disk: until then ".partial" is behind it. So whenever the program
+// is killed, what is there by name is whole.
 #pragma once
 
 #include <cstdint>

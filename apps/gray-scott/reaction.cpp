@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace tiermap {
 namespace {
@@ -21,6 +22,10 @@ struct Rates {
 // So many at once: a number that the compiler knows, for it to make vector instructions of the loops.
 constexpr std::uint64_t lanes = 8;
 
+/// Where v spreads there is a little of it, and a square of less than this is a number that processors are slow with.
+template <typename T>
+constexpr T nothing = sizeof(T) == sizeof(float) ? static_cast<T>(1e-18) : static_cast<T>(1e-150);
+
 /// The new values of `count` cells from x on, of which `left` and `right` are the neighbours.
 template <typename T, std::uint64_t count>
 void step_cells(const RowStencil<T>& u, const RowStencil<T>& v, std::uint64_t x, std::uint64_t left,
@@ -38,7 +43,8 @@ void step_cells(const RowStencil<T>& u, const RowStencil<T>& v, std::uint64_t x,
     const T change_u = rates.spread_u * spread(u, lane) - reacted + rates.feed * (1 - here_u);
     const T change_v = rates.spread_v * spread(v, lane) + reacted - rates.loss * here_v;
     made_u[lane] = here_u + rates.step * change_u;
-    made_v[lane] = here_v + rates.step * change_v;
+    const T there_v = here_v + rates.step * change_v;
+    made_v[lane] = std::abs(there_v) < nothing<T> ? T{0} : there_v;
   }
   std::copy(made_u.begin(), made_u.end(), new_u + x);
   std::copy(made_v.begin(), made_v.end(), new_v + x);
