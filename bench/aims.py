@@ -77,6 +77,18 @@ FIGURES = (
         at_most=True),
     Aim("kmeans-spark", "k-means with a quarter of Spark MLlib's memory: times as fast", 5,
         "2 with a third to a quarter (MegaMmap, Fig. 5)", "kmeans-spark", Ratio(other=Pick("spark"))),
+    Aim("gray-scott-half-memory", "Gray-Scott: times as long with memory for half of the grid", 1.1,
+        "1.1 with half of the memory (MegaMmap, Fig. 8)", "gray-scott-memory",
+        Ratio(Pick(x=100), Pick("tiermap", x=50)), at_most=True),
+    Aim("gray-scott-tiers", "Gray-Scott with checkpoints: emulated NVMe-class tier against emulated HDD-class tier", 1.8,
+        "1.8 (MegaMmap, Fig. 7)", "gray-scott-tiers",
+        Ratio(Pick(series="emulated NVMe-class tier, background"), Pick("tiermap", "emulated HDD-class tier, background"))),
+    Aim("gray-scott-background", "Gray-Scott with checkpoints, emulated NVMe-class tier: in the background against "
+        "between the steps", 1.2, "1.2 (MegaMmap, Fig. 6)", "gray-scott-tiers",
+        Ratio(Pick(series="emulated NVMe-class tier, background"), Pick("tiermap", "emulated NVMe-class tier, synchronous"))),
+    Aim("gray-scott-twice", "Gray-Scott, a grid twice the memory, where plain memory is killed: of the speed of plain "
+        "memory without a limit", 0.8, "(MegaMmap, Fig. 6: completes)", "gray-scott-twice",
+        Ratio(other=Pick("memory", "plain memory, no limit"))),
 )
 
 # Throughput must not fall as threads are added, 2 to 64. A median that is lower by less than this is taken for noise.

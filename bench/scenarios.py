@@ -5,10 +5,11 @@ import graph_scenarios
 import heap_scenarios
 import lookup_scenarios
 import service_scenarios
+import simulation_scenarios
 import sort_scenarios
 import vector_scenarios
 
 SCENARIOS = {scenario.name: scenario for part in
              (engine_scenarios, sort_scenarios, graph_scenarios, lookup_scenarios, service_scenarios,
-              door_scenarios, heap_scenarios, vector_scenarios)
+              door_scenarios, heap_scenarios, vector_scenarios, simulation_scenarios)
              for scenario in part.SCENARIOS}

@@ -14,9 +14,9 @@ class VectorGrid final : public Grid<T> {
   VectorGrid(MemorySystem& system, const WorkloadOptions& options, std::uint64_t size, Vector<T> cells)
       : Grid<T>(size, cells.data()), cells_of_both_(std::move(cells)) {
     transactions_.prefetch = options.prefetch;
-    transactions_.window_bytes = pass_window_bytes(system.budget_bytes());
     // What all has room need not be written before the end.
-    intent_ = this->bytes_of(size) < pass_window_bytes(system.budget_bytes()) ? Intent::read : Intent::read_write;
+    intent_ = this->bytes_of(size) < system.budget_bytes() / 8 * 7 ? Intent::read : Intent::read_write;
+    ahead_bytes_ = pass_ahead_bytes(system.budget_bytes());
   }
 
   static Vector<T> open(MemorySystem& system, const WorkloadOptions& options, const Backing& backing) {
@@ -29,7 +29,9 @@ class VectorGrid final : public Grid<T> {
     return Vector<T>::open(backing.url(), vector);
   }
 
-  void begin_pass(std::uint64_t planes) override {
+  void begin_pass(std::uint64_t planes, std::uint64_t at_once) override {
+    const std::uint64_t plane_bytes = 2 * this->size_ * this->size_ * sizeof(T);
+    transactions_.window_bytes = at_once * plane_bytes + ahead_bytes_;
     pass_.reset(new PlanePass(cells_of_both_.template transaction<PlanePass>(intent_, 2 * this->size_ * this->size_,
                                                                              std::uint64_t{0}, planes, transactions_)));
     pass_->passed(0);
@@ -41,6 +43,7 @@ class VectorGrid final : public Grid<T> {
  private:
   Vector<T> cells_of_both_;
   TransactionOptions transactions_;
+  std::uint64_t ahead_bytes_ = 0;
   Intent intent_ = Intent::read_write;
   std::unique_ptr<PlanePass> pass_;
 };
@@ -53,16 +56,17 @@ class MappedGrid final : public Grid<T> {
              std::unique_ptr<MappedBytes> bytes)
       : Grid<T>(size, reinterpret_cast<T*>(bytes->data())),
         hints_(options.prefetch),
-        window_bytes_(pass_window_bytes(budget_bytes)),
+        ahead_bytes_(pass_ahead_bytes(budget_bytes)),
         bytes_(std::move(bytes)) {}
 
-  void begin_pass(std::uint64_t) override {
+  void begin_pass(std::uint64_t, std::uint64_t at_once) override {
     announced_ = 0;
+    at_once_ = at_once;
     passed(0);
   }
   void passed(std::uint64_t planes) override {
     const std::uint64_t end =
-        std::min(planes * 2 * this->size_ * this->size_ * sizeof(T) + window_bytes_, bytes_->size());
+        std::min((planes + at_once_) * 2 * this->size_ * this->size_ * sizeof(T) + ahead_bytes_, bytes_->size());
     if (hints_ && end > announced_) {
       bytes_->prefetch({announced_, end - announced_});
       announced_ = end;
@@ -73,8 +77,9 @@ class MappedGrid final : public Grid<T> {
 
  private:
   const bool hints_;
-  const std::uint64_t window_bytes_;
+  const std::uint64_t ahead_bytes_;
   const std::unique_ptr<MappedBytes> bytes_;
+  std::uint64_t at_once_ = 0;
   std::uint64_t announced_ = 0;
 };
 

@@ -27,8 +27,9 @@ class Grid {
   T* u_plane(std::uint64_t z) const noexcept { return cells_ + 2 * z * size_ * size_; }
   T* v_plane(std::uint64_t z) const noexcept { return u_plane(z) + size_ * size_; }
 
-  /// So many planes are about to be read and written, from the first on and around, by any threads.
-  virtual void begin_pass(std::uint64_t planes) = 0;
+  /// So many planes are about to be read and written, from the first on and around, by any threads, up to so many of
+  /// them at once.
+  virtual void begin_pass(std::uint64_t planes, std::uint64_t at_once) = 0;
   /// So many of them nobody comes back to. For one thread at a time.
   virtual void passed(std::uint64_t planes) = 0;
   virtual void end_pass() = 0;
@@ -42,10 +43,10 @@ class Grid {
   T* const cells_;
 };
 
-/// Of the budget, what a pass may have in memory ahead of the planes that it is done with. The rest is for those, and
-/// for a checkpoint.
-inline std::uint64_t pass_window_bytes(std::uint64_t budget_bytes) {
-  return budget_bytes / 2;
+/// Of the budget, what a pass may fetch ahead of the planes that it is at. The less it is, the more of the planes that
+/// it is done with are still in memory when the next pass comes to them.
+inline std::uint64_t pass_ahead_bytes(std::uint64_t budget_bytes) {
+  return budget_bytes / 8;
 }
 
 }  // namespace tiermap

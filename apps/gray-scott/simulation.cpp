@@ -32,7 +32,7 @@ void Simulation<T>::begin(std::uint64_t seed) {
                                     : checkpoint_reader<T>(plan_.restart, size);
   // The kernel is not to be handed memory that is not there yet.
   std::vector<T> plane(2 * cells);
-  grid_.begin_pass(size);
+  grid_.begin_pass(size, 1);
   for (std::uint64_t z = 0; z < size; ++z) {
     stored(z, plane.data(), plane.data() + cells);
     std::copy(plane.begin(), plane.end(), grid_.u_plane(z));

@@ -24,14 +24,17 @@ template <typename T>
 std::uint32_t Wavefront<T>::steps_for(std::uint64_t size, std::uint64_t budget_bytes) {
   constexpr std::uint64_t most = 16;
   constexpr std::uint64_t planes_of_grid_for_a_step = 32;  // Of the two that a step keeps: a sixteenth of the grid.
-  const std::uint64_t planes_in_memory = pass_window_bytes(budget_bytes) / (2 * size * size * sizeof(T)) / 4;
-  const std::uint64_t steps = std::min(planes_in_memory / (distance - 1), size / planes_of_grid_for_a_step);
-  return static_cast<std::uint32_t>(std::clamp(steps, std::uint64_t{1}, most));
+  const std::uint64_t planes_in_memory = budget_bytes / (2 * size * size * sizeof(T));
+  std::uint64_t steps = std::min(most, size / planes_of_grid_for_a_step);
+  while (steps > 1 && planes_at_once(steps) > planes_in_memory / 4) {
+    --steps;
+  }
+  return static_cast<std::uint32_t>(std::max(steps, std::uint64_t{1}));
 }
 
 template <typename T>
 std::vector<SpeciesSums> Wavefront<T>::advance(std::uint32_t steps, CheckpointVectors<T>* checkpoint) {
-  grid_.begin_pass(grid_.size() + steps - 1);
+  grid_.begin_pass(grid_.size() + steps - 1, planes_at_once(steps));
   if (checkpoint != nullptr) {
     checkpoint->begin(steps - 1);
   }

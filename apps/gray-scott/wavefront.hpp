@@ -41,8 +41,8 @@ class Wavefront {
   /// one.
   std::vector<SpeciesSums> advance(std::uint32_t steps, CheckpointVectors<T>* checkpoint);
 
-  /// How many steps a pass is to make: as many as a quarter of what may be in memory ahead has room for, and no more
-  /// than may have tables that are small beside the grid.
+  /// How many steps a pass is to make: as many as have all their planes in a quarter of the budget, and as have tables
+  /// that are small beside the grid.
   static std::uint32_t steps_for(std::uint64_t size, std::uint64_t budget_bytes);
 
  private:
@@ -68,6 +68,8 @@ class Wavefront {
   std::uint64_t plane_at(std::uint32_t wave, std::uint64_t position) const { return (wave + position) % grid_.size(); }
 
   static constexpr std::uint64_t distance = 4;  ///< Between waves.
+  /// From the plane that the last step is done with to the one that the first step looks at.
+  static constexpr std::uint64_t planes_at_once(std::uint64_t steps) { return (distance - 1) * (steps - 1) + 3; }
 
   Grid<T>& grid_;
   const Reaction reaction_;

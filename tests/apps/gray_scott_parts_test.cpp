@@ -15,7 +15,7 @@ template <typename T>
 class ArrayGrid final : public Grid<T> {
  public:
   ArrayGrid(std::uint64_t size, std::vector<T>& cells) : Grid<T>(size, cells.data()) {}
-  void begin_pass(std::uint64_t planes) override { planes_ = planes; }
+  void begin_pass(std::uint64_t planes, std::uint64_t) override { planes_ = planes; }
   void passed(std::uint64_t planes) override {
     EXPECT_GE(planes, passed_);
     EXPECT_LE(planes, planes_);
