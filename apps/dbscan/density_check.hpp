@@ -23,8 +23,8 @@ struct LabelledPoints {
 
 /// Takes some points, evenly spread over the file, and goes through all of it to see what is within reach of each: a
 /// core point's neighbours are all in clusters, none of a higher number than its own; another point in a cluster has a
-/// neighbour there; a point of a higher number than there are clusters is wrong. Counts labels and, where `truth` is not
-/// null, what it says of points that are in a cluster. Returns in one line what is wrong; empty if nothing is.
+/// neighbour there; a point of a higher number than there are clusters is wrong. Counts labels and, where `truth` is
+/// not null, what it says of points that are in a cluster. Returns in one line what is wrong; empty if nothing is.
 std::string find_wrong_label(const LabelledPoints& files, const DensityCounts& counts, const ClusterTruth* truth,
                              Agreement& agreement, ProgressDisplay& progress);
 

@@ -29,10 +29,11 @@ struct DensityCounts {
 ///
 /// What is known of each row is a link. At first a row's link says whether it is a core point, and if so leads towards
 /// the row that stands for its cluster; later it is the number of the cluster. Threads write links of rows that are
-/// theirs, or in join() by compare-and-swap, and read others' as atomics; between the steps they meet.
+/// theirs, or to join them by compare-and-swap, and read others' as atomics; between the steps they meet.
 class DensityClusters {
  public:
-  /// `links` has four bytes for each row. `neighbours` is how many points, itself counted, a core point has within reach.
+  /// `links` has four bytes for each row. `neighbours` is how many points, itself counted, a core point has within
+  /// reach.
   DensityClusters(const PointTree& tree, MappedBytes& links, std::uint32_t neighbours, ThreadTeam& team,
                   ProgressDisplay& progress)
       : tree_(tree),
@@ -42,7 +43,7 @@ class DensityClusters {
         progress_(progress) {}
 
   DensityCounts find();
-  /// Puts the number of each point's cluster, or noise_label, into `labels`; as much of it at a time as `bytes_at_once`.
+  /// Puts the number of each point's cluster, or noise_label, into `labels`; so many bytes of it at a time.
   void write_labels(MappedBytes& labels, std::uint64_t bytes_at_once) const;
 
  private:

@@ -1,5 +1,5 @@
-// tiermap-dbscan: puts points, which together may be larger than memory, into clusters of any shape by DBSCAN, and writes
-// down which one each is in.
+// tiermap-dbscan: puts points, which together may be larger than memory, into clusters of any shape by DBSCAN, and
+// writes down which one each is in.
 #include <fmt/format.h>
 
 #include <cerrno>

@@ -1,5 +1,5 @@
-// A k-d tree of points that lie on a store: its leaves are the micro-clusters of µDBSCAN (Sarma and others, IEEE Cluster
-// 2019), groups of points so near to each other that they need not be told apart, as far as there are enough of them.
+// A k-d tree of points that lie on a store: its leaves are the micro-clusters of µDBSCAN (Sarma and others, IEEE
+// Cluster 2019), groups of points so near to each other that they need not be told apart, as far as there are enough.
 #pragma once
 
 #include <atomic>
@@ -37,8 +37,8 @@ struct TreePlan {
 /// Rows are the points' coordinates, and which point it is. Building moves rows about until those of each node are side
 /// by side; from then on the tree is only read, by any number of threads.
 ///
-/// All distances are computed in double, of a dimension after the other: what a box says of its points holds for each of
-/// them to the last bit.
+/// All distances are computed in double, of a dimension after the other: what a box says of its points holds for each
+/// of them to the last bit.
 class PointTree {
  public:
   static std::uint64_t row_bytes(std::uint32_t dimensions) { return (dimensions + 1) * sizeof(float); }

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "points/centroids.hpp"
 #include "kmeans/initial_centroids.hpp"
+#include "points/centroids.hpp"
 #include "points/point_pass.hpp"
 
 namespace tiermap {

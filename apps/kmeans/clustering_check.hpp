@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "points/cluster_truth.hpp"
 #include "kmeans/lloyd.hpp"
+#include "points/cluster_truth.hpp"
 #include "points/point_memory.hpp"
 #include "tiermap/store.hpp"
 

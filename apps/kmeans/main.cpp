@@ -10,14 +10,14 @@
 #include "command_line/memory_system.hpp"
 #include "command_line/program.hpp"
 #include "config/size.hpp"
-#include "points/cluster_truth.hpp"
 #include "kmeans/clustering_check.hpp"
 #include "kmeans/initial_centroids.hpp"
 #include "kmeans/kmeans_options.hpp"
 #include "kmeans/lloyd.hpp"
+#include "platform/memory_limits.hpp"
+#include "points/cluster_truth.hpp"
 #include "points/particles.hpp"
 #include "points/point_memory.hpp"
-#include "platform/memory_limits.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {

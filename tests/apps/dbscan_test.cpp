@@ -1,5 +1,5 @@
-// tiermap-dbscan from outside: the same labels as by a plain search of all neighbours, on every system, with any number of
-// threads, in a tenth of the memory; whatever the points are like; what are no points is refused.
+// tiermap-dbscan from outside: the same labels as by a plain search of all neighbours, on every system, with any number
+// of threads, in a tenth of the memory; whatever the points are like; what are no points is refused.
 #include <fstream>
 #include <limits>
 #include <random>
