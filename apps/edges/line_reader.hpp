@@ -4,12 +4,15 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <fstream>
 #include <string>
 #include <system_error>
+#include <vector>
 
+#include "command_line/compressed_input.hpp"
 #include "config/size.hpp"
 #include "tiermap/error.hpp"
 
@@ -28,16 +31,28 @@ class LineReader {
       throw StoreError(errno, fmt::format("{} cannot be opened ({}): name a readable edge list", path,
                                           std::generic_category().message(errno)));
     }
+    std::array<char, 8> first_bytes{};
+    file_.read(first_bytes.data(), first_bytes.size());
+    refuse_compressed(path, {first_bytes.data(), static_cast<std::size_t>(file_.gcount())});
+    file_.clear();
+    file_.seekg(0);
   }
   /// The next line, without its end; false after the last.
   bool next() {
     ++number_;
-    if (!std::getline(file_, line_)) {
-      if (file_.bad()) {
-        throw StoreError(EIO, fmt::format("{}:{}: reading failed", path_, number_));
-      }
+    file_.getline(piece_.data(), static_cast<std::streamsize>(piece_.size()));
+    if (file_.bad()) {
+      throw StoreError(EIO, fmt::format("{}:{}: reading failed", path_, number_));
+    }
+    if (file_.fail() && file_.gcount() > 0) {
+      throw OptionError(fmt::format("{}:{}: the line has no end within {} bytes: this is no list of edges", path_,
+                                    number_, piece_.size()));
+    }
+    if (file_.fail()) {
       return false;
     }
+    // All that was taken, but for the line's end, which only the file's last line may lack.
+    line_.assign(piece_.data(), static_cast<std::size_t>(file_.gcount()) - (file_.eof() ? 0 : 1));
     if (!line_.empty() && line_.back() == '\r') {
       line_.pop_back();
     }
@@ -59,9 +74,13 @@ class LineReader {
   }
 
  private:
+  /// A file without line ends is not taken into memory whole.
+  static constexpr std::size_t longest_line = std::size_t{1} << 20U;
+
   std::string path_;
   std::ifstream file_;
   std::string line_;
+  std::vector<char> piece_ = std::vector<char>(longest_line);
   std::uint64_t number_ = 0;
 };
 

@@ -6,31 +6,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "command_line/compressed_input.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
 namespace {
 
 constexpr std::size_t buffer_bytes = std::size_t{256} << 10U;
-
-struct Compression {
-  std::string_view begins;
-  const char* name;
-  const char* unpack;
-};
-constexpr std::array<Compression, 4> compressions = {{{"\x1f\x8b", "gzip", "gunzip"},
-                                                      {"BZh", "bzip2", "bunzip2"},
-                                                      {"\xfd"
-                                                       "7zXZ",
-                                                       "xz", "unxz"},
-                                                      {"\x28\xb5\x2f\xfd", "zstd", "unzstd"}}};
 
 struct stat status_of(const std::string& path, const std::string& wanted) {
   struct stat status{};
@@ -58,7 +45,7 @@ TextInput::TextInput(std::string path, std::string wanted)
   }
   try {
     fill();
-    refuse_compressed();
+    refuse_compressed(path_, {buffer_.data(), end_});
   } catch (...) {
     ::close(descriptor_);
     throw;
@@ -67,17 +54,6 @@ TextInput::TextInput(std::string path, std::string wanted)
 
 TextInput::~TextInput() {
   ::close(descriptor_);
-}
-
-void TextInput::refuse_compressed() const {
-  const std::string_view text(buffer_.data(), end_);
-  for (const Compression& compression : compressions) {
-    if (text.substr(0, compression.begins.size()) == compression.begins) {
-      throw OptionError(
-          fmt::format("{}:1: the file is compressed by {}, and plain text is read: unpack it with {} first", path_,
-                      compression.name, compression.unpack));
-    }
-  }
 }
 
 /// False at the end of the file. To be called when all of the buffer is taken.

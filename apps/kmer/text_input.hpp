@@ -36,7 +36,6 @@ class TextInput {
 
  private:
   bool fill();
-  void refuse_compressed() const;
 
   std::string path_;
   std::string wanted_;

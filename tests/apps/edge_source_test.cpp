@@ -81,5 +81,21 @@ TEST_F(EdgeSourceTest, ATextThatChangesMeanwhileIsRefused) {
   refuse(text + "one two\n", "one two");
 }
 
+TEST_F(EdgeSourceTest, WhatIsNoTextIsRefusedByWhatItIs) {
+  const auto refuse = [&](const std::string& contents, const std::string& part) {
+    const std::string file = write_file("edges", contents);
+    try {
+      make_text_source(file, false);
+      FAIL() << "nothing was said about " << part;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("edges:1: "), std::string::npos) << error.what();
+    }
+  };
+  refuse("\x1f\x8b\x08 and so on", "unpack it with gunzip first");
+  refuse("\x28\xb5\x2f\xfd and so on", "unpack it with unzstd first");
+  refuse("1 2 " + std::string(std::size_t{2} << 20U, ' '), "no end within");
+}
+
 }  // namespace
 }  // namespace tiermap::test
