@@ -24,7 +24,7 @@ void check_places(const std::vector<HeapObject>& objects, std::uint64_t used_byt
 
 }  // namespace
 
-HeapContents::HeapContents(const std::string& path) : opened_(std::make_shared<Opened>()) {
+HeapContents::HeapContents(const std::string& path) : path_(path), opened_(std::make_shared<Opened>()) {
   opened_->files = open_heap_files(path, false);
   superblock_ = read_superblock(*opened_->files.data, path);
   layout_ = std::make_unique<HeapLayout>(superblock_.capacity_bytes);
@@ -33,7 +33,9 @@ HeapContents::HeapContents(const std::string& path) : opened_(std::make_shared<O
   state_ = read_state(store, *layout_, path);
   require_saved(state_, path);
   metadata_ = std::make_unique<StoreMetadataArea>(store, HeapLayout::metadata_offset);
-  allocator_ = std::make_unique<Allocator>(*metadata_, superblock_.capacity_bytes, Allocator::Content::saved);
+  naming_heap(path, [&] {
+    allocator_ = std::make_unique<Allocator>(*metadata_, superblock_.capacity_bytes, Allocator::Content::saved);
+  });
   names_ = read_names(store, *layout_, state_, path);
   used_bytes_ = std::max(allocator_->used_end_bytes(), slab_bytes);
   check_places(names_->list(), used_bytes_, path);
@@ -45,7 +47,7 @@ std::shared_ptr<Store> HeapContents::store() const {
 
 std::uint64_t HeapContents::block_bytes(std::uint64_t offset) {
   try {
-    return allocator_->block_bytes(offset);
+    return naming_heap(path_, [&] { return allocator_->block_bytes(offset); });
   } catch (const OptionError&) {
     return 0;
   }

@@ -52,6 +52,7 @@ class HeapContents {
     SavedData data;
   };
 
+  const std::string path_;
   std::shared_ptr<Opened> opened_;
   HeapSuperblock superblock_;
   HeapStateBlock state_;

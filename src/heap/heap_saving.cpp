@@ -89,8 +89,10 @@ void HeapImplementation::write_back() {
 }
 
 void HeapImplementation::save(HeapState state) {
-  write_back();
-  naming_heap(path_, [&] { allocator_->save(); });
+  naming_heap(path_, [&] {
+    write_back();
+    allocator_->save();
+  });
   save_names();
   if (checkpointed_ == nullptr) {
     make_durable();  // The state must not be on the disk before what it speaks for.

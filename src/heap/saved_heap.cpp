@@ -98,7 +98,8 @@ SavedData saved_data(const HeapFiles& files, const HeapSuperblock& superblock, c
 }
 
 SavedHeap::SavedHeap(const std::string& path)
-    : files_(open_heap_files(path, false)),
+    : path_(path),
+      files_(open_heap_files(path, false)),
       superblock_(read_superblock(*files_.data, path)),
       data_(saved_data(files_, superblock_, path)) {
   const HeapLayout layout(superblock_.capacity_bytes);
@@ -109,7 +110,8 @@ SavedHeap::SavedHeap(const std::string& path)
 
 AllocatorStatistics SavedHeap::space() const {
   StoreMetadataArea area(*data_.store, HeapLayout::metadata_offset);
-  return Allocator(area, superblock_.capacity_bytes, Allocator::Content::saved).statistics();
+  return naming_heap(
+      path_, [&] { return Allocator(area, superblock_.capacity_bytes, Allocator::Content::saved).statistics(); });
 }
 
 }  // namespace tiermap

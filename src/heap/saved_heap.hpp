@@ -56,6 +56,7 @@ class SavedHeap {
   AllocatorStatistics space() const;
 
  private:
+  const std::string path_;
   HeapFiles files_;
   HeapSuperblock superblock_;
   SavedData data_;
