@@ -53,12 +53,19 @@ struct HeapOptions {
 /// What can be said of a heap's space.
 struct HeapStatistics {
   std::uint64_t capacity_bytes = 0;
-  std::uint64_t live_blocks = 0;     ///< Blocks allocated and not freed.
-  std::uint64_t live_bytes = 0;      ///< In them, rounded up to what each may use.
-  std::uint64_t taken_bytes = 0;     ///< Space set aside for blocks, live or not.
-  std::uint64_t used_end_bytes = 0;  ///< Nothing was ever allocated behind this offset.
-  std::uint64_t journal_bytes = 0;   ///< What the journal holds: changes since the last checkpoint, and that one's.
-  std::uint64_t checkpoints = 0;     ///< Since the heap was made, closings included.
+  std::uint64_t live_blocks = 0;         ///< Blocks allocated and not freed.
+  std::uint64_t live_bytes = 0;          ///< In them, rounded up to what each may use.
+  std::uint64_t taken_bytes = 0;         ///< Space set aside for blocks, live or not.
+  std::uint64_t free_bytes = 0;          ///< The rest of the capacity, in whole pieces of 64 KiB,
+  std::uint64_t largest_free_bytes = 0;  ///< and the longest run of them.
+  std::uint64_t used_end_bytes = 0;      ///< Nothing was ever allocated behind this offset.
+  std::uint64_t journal_bytes = 0;       ///< What the journal holds: changes since the last checkpoint, and that one's.
+  std::uint64_t checkpoints = 0;         ///< Since the heap was made, closings included.
+
+  /// How much of the free bytes is not in the longest run, from 0 to 1.
+  double fragmentation() const noexcept {
+    return free_bytes == 0 ? 0 : 1 - static_cast<double>(largest_free_bytes) / static_cast<double>(free_bytes);
+  }
 };
 
 /// An open heap. Movable; the destructor closes it, and what goes wrong there is lost: call close(). Allocating,
@@ -119,6 +126,8 @@ class Heap {
   /// A block of at least `bytes`, its content undefined. `alignment` is a power of two up to 4096. Throws HeapFullError
   /// (a std::bad_alloc) when there is no room, OptionError for another alignment.
   void* allocate(std::size_t bytes, std::size_t alignment = alignof(std::max_align_t));
+  /// The same, by the name that Boost.Interprocess and Metall have for it.
+  void* allocate_aligned(std::size_t bytes, std::size_t alignment) { return allocate(bytes, alignment); }
   /// Null does nothing. Throws OptionError, and changes nothing, for a block that was freed before or is not of this
   /// heap.
   void deallocate(void* block);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <functional>
 #include <random>
@@ -212,7 +213,7 @@ void HeapImplementation::require_writable() const {
 
 void* HeapImplementation::allocate(std::uint64_t bytes, std::uint64_t alignment) {
   require_writable();
-  if (alignment > most_alignment) {
+  if (!std::has_single_bit(alignment) || alignment > most_alignment) {
     throw OptionError("heap " + path_ + ": a block cannot be aligned to " + std::to_string(alignment) +
                       " bytes: choose 4096 or less");
   }

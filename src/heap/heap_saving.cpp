@@ -244,3 +244,5 @@ HeapStatistics HeapImplementation::statistics() const {
 }
 
 }  // namespace tiermap
+  statistics.free_bytes = space.free_bytes;
+  statistics.largest_free_bytes = space.largest_free_run_bytes;

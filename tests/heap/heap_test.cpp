@@ -203,10 +203,11 @@ TEST_F(HeapTest, wrong_frees_are_errors) {
   EXPECT_TRUE(says(refusal<OptionError>([&] { other.deallocate(block); }), "not of this heap"));
   heap.deallocate(block);
   EXPECT_TRUE(says(refusal<OptionError>([&] { heap.deallocate(block); }), "freed before"));
-  EXPECT_THROW(static_cast<void>(heap.allocate(1, 3)), OptionError);
-  EXPECT_THROW(static_cast<void>(heap.allocate(1, 8192)), OptionError);
+  for (const std::size_t alignment : {0U, 3U, 8192U}) {
+    EXPECT_TRUE(says(refusal<OptionError>([&] { static_cast<void>(heap.allocate(1, alignment)); }), "heap " + path_));
+  }
   for (std::size_t alignment = 1; alignment <= 4096; alignment *= 2) {
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(heap.allocate(alignment + 1, alignment)) % alignment, 0U);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(heap.allocate_aligned(alignment + 1, alignment)) % alignment, 0U);
   }
 }
 
@@ -222,11 +223,20 @@ TEST_F(HeapTest, a_full_heap_says_so_and_goes_on) {
       HeapFullError);
   EXPECT_GT(blocks.size(), 50U);
   heap.checkpoint();
+  // Every other one: much is free, and none of it is long.
+  for (std::size_t index = 0; index < blocks.size(); index += 2) {
+    heap.deallocate(blocks[index]);
+    blocks[index] = nullptr;
+  }
+  EXPECT_GT(heap.statistics().free_bytes, 25U << 20);
+  EXPECT_LT(heap.statistics().largest_free_bytes, 3U << 20);
+  EXPECT_GT(heap.statistics().fragmentation(), 0.9);
   EXPECT_THROW(heap.construct<HeapVector<char>>("large")(std::size_t{20 << 20}), std::bad_alloc);
   EXPECT_EQ(heap.find<HeapVector<char>>("large"), nullptr);
   for (void* const block : blocks) {
     heap.deallocate(block);
   }
+  EXPECT_EQ(heap.statistics().fragmentation(), 0);
   EXPECT_NO_THROW(heap.construct<HeapVector<char>>("large")(std::size_t{20 << 20}));
 }
 
