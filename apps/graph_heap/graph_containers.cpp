@@ -49,6 +49,7 @@ class GraphHeap final : public GraphContainers {
   std::span<const Vertex> neighbours(Vertex vertex) const override { return banks_->neighbours(vertex); }
   AskedBytes asked() const override { return banks_->asked(); }
   HeapStatistics statistics() const override { return heap_.statistics(); }
+  void checkpoint() override { heap_.checkpoint(); }
   void close(const GraphCounts& counts) override {
     *heap_.find_or_construct<GraphCounts>(counts_name)() = counts;
     heap_.close();

@@ -31,6 +31,8 @@ class GraphContainers {
   virtual AskedBytes asked() const = 0;
   /// Of a heap; all zero in plain memory.
   virtual HeapStatistics statistics() const { return {}; }
+  /// Of a heap, as Heap::checkpoint(). Not while others insert.
+  virtual void checkpoint() {}
   /// Makes all of it durable, and a heap that can be opened again, which `counts` belong to.
   virtual void close(const GraphCounts& counts) = 0;
 

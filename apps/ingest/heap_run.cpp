@@ -11,6 +11,7 @@
 #include "graph_heap/graph_containers.hpp"
 #include "heap/disk_use.hpp"
 #include "ingest/list_check.hpp"
+#include "ingest/regular_checkpoints.hpp"
 #include "ingest/stream_report.hpp"
 #include "observe/progress.hpp"
 #include "parallel/thread_team.hpp"
@@ -102,8 +103,9 @@ class HeapRun {
   void insert_edges(GraphContainers& graph, Report& report) {
     const StopWatch inserting;
     progress_.restart("inserting", source_->edges());
+    RegularCheckpoints checkpoints(graph, parse_checkpoint_every(ingest_));
     source_->for_each_piece(team_, [&](std::uint64_t, std::span<const Edge> edges) {
-      graph.insert(edges);
+      checkpoints.insert(edges);
       progress_.add(edges.size());
     });
     report.fields["insert_seconds"] = inserting.seconds();
@@ -112,6 +114,10 @@ class HeapRun {
       report.fields["live_blocks"] = statistics.live_blocks;
       report.fields["live_bytes"] = statistics.live_bytes;
       report.fields["taken_bytes"] = statistics.taken_bytes;
+    }
+    if (checkpoints.count() != 0) {
+      report.fields["checkpoints"] = checkpoints.count();
+      report.fields["checkpoint_seconds"] = checkpoints.seconds();
     }
     const StopWatch writing;
     progress_.restart("closing the heap", 0);

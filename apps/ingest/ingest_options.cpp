@@ -44,12 +44,17 @@ constexpr Names<bool, 2> switches = {{{"on", true}, {"off", false}}};
 /// What goes with --heap, or only with it.
 void check_heap_options(const WorkloadOptions& options, const IngestOptions& ingest) {
   if (!ingest.heap) {
-    if (!ingest.checkpoints.empty()) {
-      throw OptionError("--checkpoints are a heap's: give --heap too, or leave it out");
+    if (!ingest.checkpoints.empty() || !ingest.checkpoint_every.empty()) {
+      throw OptionError("checkpoints are a heap's: give --heap too, or leave out --checkpoints and --checkpoint-every");
     }
     return;
   }
-  keeps_checkpoints(ingest);
+  const bool checkpoints = keeps_checkpoints(ingest) && options.system == System::tiermap && !ingest.check;
+  if (parse_checkpoint_every(ingest) != 0 && !checkpoints) {
+    throw OptionError(
+        "--checkpoint-every has checkpoints taken, and there are none with --checkpoints off, with "
+        "--check, or by another system than tiermap: leave it out");
+  }
   if (!ingest.segments.empty()) {
     throw OptionError("--segments divides a store of lists, and a heap has files of its own: leave it out");
   }
@@ -74,6 +79,13 @@ std::optional<std::uint64_t> parse_segments(const IngestOptions& ingest) {
 
 bool keeps_checkpoints(const IngestOptions& ingest) {
   return ingest.checkpoints.empty() || choose(switches, ingest.checkpoints, "--checkpoints");
+}
+
+std::uint64_t parse_checkpoint_every(const IngestOptions& ingest) {
+  constexpr std::uint64_t most_edges = std::uint64_t{1} << 60U;
+  return ingest.checkpoint_every.empty()
+             ? 0
+             : parse_whole_number(ingest.checkpoint_every, "number of edges between checkpoints", 1, most_edges);
 }
 
 void check_options(const WorkloadOptions& options, const IngestOptions& ingest) {

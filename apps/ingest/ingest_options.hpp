@@ -20,6 +20,7 @@ struct IngestOptions {
   bool check = false;
   bool heap = false;
   std::string checkpoints;  ///< On or off; empty: on.
+  std::string checkpoint_every;
 };
 
 /// Nothing if not given. Throws OptionError.
@@ -27,6 +28,9 @@ std::optional<std::uint64_t> parse_segments(const IngestOptions& ingest);
 
 /// What --checkpoints says. Throws OptionError.
 bool keeps_checkpoints(const IngestOptions& ingest);
+
+/// How many edges lie between two checkpoints; 0: all of them. Throws OptionError.
+std::uint64_t parse_checkpoint_every(const IngestOptions& ingest);
 
 /// Refuses what can be known to be wrong before anything is made or read. Throws OptionError.
 void check_options(const WorkloadOptions& options, const IngestOptions& ingest);

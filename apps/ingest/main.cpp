@@ -23,6 +23,8 @@ void declare(CLI::App& app, IngestOptions& ingest) {
   app.add_option("--checkpoints", ingest.checkpoints,
                  "With --heap: on, so that a crash leads back to the last checkpoint, or off: what leaves memory is "
                  "written once");
+  app.add_option("--checkpoint-every", ingest.checkpoint_every,
+                 "With --heap: a checkpoint each time so many more edges are in, not only at the end");
   app.add_flag("--check", ingest.check, "Compare the lists in --file with the stream, and make nothing");
 }
 

@@ -65,6 +65,19 @@ TEST_F(IngestHeapTest, WritesDirectlyWhenAsked) {
   EXPECT_LT(report.at("disk_bytes"), 2 * report.at("taken_bytes").get<std::uint64_t>());
 }
 
+TEST_F(IngestHeapTest, TakesCheckpointsWhileItInserts) {
+  if (!probe_userfaultfd().available) {
+    GTEST_SKIP() << "userfaultfd is refused, and heaps have no checkpoints without it";
+  }
+  // 2^18 edges in pieces of 65,536, so that each quarter of them is one.
+  const nlohmann::json report =
+      verified_run({"--scale", "14", "--threads", "3", "--checkpoint-every", "65536", "--file", graph_, "--keep"});
+  EXPECT_EQ(report.at("checkpoints"), 4);
+  EXPECT_LE(report.at("checkpoint_seconds"), report.at("insert_seconds"));
+  // With those at the end.
+  EXPECT_GE(Heap::check(graph_).checkpoints, 5U);
+}
+
 TEST_F(IngestHeapTest, AnotherStreamIsToldFromTheOneInTheHeap) {
   verified_run({"--scale", "10", "--file", graph_, "--keep"});
   const Outcome outcome =
@@ -82,6 +95,10 @@ TEST_F(IngestHeapTest, RefusesWhatCannotBeMeant) {
   expect_refused(program, {"--heap", "--system", "memory", "--keep"}, "--keep");
   expect_refused(program, {"--heap", "--checkpoints", "seldom"}, "seldom");
   expect_refused(program, {"--checkpoints", "on"}, "--heap");
+  expect_refused(program, {"--checkpoint-every", "10"}, "--heap");
+  expect_refused(program, {"--heap", "--checkpoint-every", "0"}, "checkpoints");
+  expect_refused(program, {"--heap", "--checkpoint-every", "10", "--checkpoints", "off"}, "--checkpoint-every");
+  expect_refused(program, {"--heap", "--checkpoint-every", "10", "--system", "mmap"}, "--checkpoint-every");
   expect_refused(program, {"--heap", "--check", "--file", list}, "list");
   expect_refused(program, {"--heap", "--check", "--file", path("missing")}, "missing");
   expect_refused(program, {"--heap", "--scale", "4", "--file", path("missing/graph")}, "missing");
