@@ -8,6 +8,7 @@
 #include "heap/block_transfer.hpp"
 #include "heap/disk_use.hpp"
 #include "heap/heap_copy_files.hpp"
+#include "heap/heap_data.hpp"
 #include "heap/heap_directory.hpp"
 #include "heap/heap_remains.hpp"
 #include "heap/heap_removal.hpp"
@@ -65,6 +66,8 @@ void write_closed(Store& data, HeapSuperblock superblock, HeapStateBlock state) 
   superblock.origin_generation = state.generation;
   superblock.identity = std::uint64_t{random()} << 32 | random();
   state.state = HeapState::closed;
+  state.has_journal = false;
+  state.segments = segments_of(data);
   HeapBlock block;
   encode_state(state, block);
   write_bytes(data, HeapLayout::state_offset, block);

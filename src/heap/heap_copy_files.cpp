@@ -80,7 +80,7 @@ void HeapCopyFiles::copy(const std::string& from, const std::function<void(std::
 }
 
 std::shared_ptr<Store> HeapCopyFiles::open_data() const {
-  return open_heap_data(making_.path(), copied_data_entry, true);
+  return open_heap_data(making_.path(), copied_data_entry, true, DamagedData::taken);
 }
 
 void HeapCopyFiles::finish() {

@@ -19,7 +19,7 @@ class HeapCopyFiles {
   /// not finished.
   HeapCopyFiles(const std::string& from, const std::string& to, const std::function<void(std::uint64_t)>& copied = {});
 
-  /// For what is to differ in the copy.
+  /// For what is to differ in the copy. It is taken as it is: what it is a copy of was looked at.
   std::shared_ptr<Store> open_data() const;
   /// Makes it a heap, once its data is closed. Throws StoreError.
   void finish();

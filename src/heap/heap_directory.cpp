@@ -148,14 +148,14 @@ HeapPresence heap_presence(const std::string& path) {
   return presence_by_entries(path);
 }
 
-HeapFiles open_heap_files(const std::string& path, bool writable) {
+HeapFiles open_heap_files(const std::string& path, bool writable, DamagedData damaged) {
   HeapFiles files;
   files.journal = journal_at_once(path, writable);
   if (files.journal == nullptr) {
     files.journal = journal_when_settled(path, writable);
   }
   files.directory = open_directory(path);
-  files.data = open_heap_data(path, data_entry, writable);
+  files.data = open_heap_data(path, data_entry, writable, damaged);
   return files;
 }
 

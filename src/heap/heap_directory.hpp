@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "heap/heap_data.hpp"
 #include "heap/heap_layout.hpp"
 #include "store/file_descriptor.hpp"
 #include "tiermap/heap.hpp"
@@ -32,8 +33,8 @@ struct HeapFiles {
   std::string lasting_path() const;
 };
 
-/// Throws StoreError that names the heap: missing (ENOENT), no heap, in use (EBUSY).
-HeapFiles open_heap_files(const std::string& path, bool writable);
+/// Throws StoreError that names the heap: missing (ENOENT), no heap, in use (EBUSY); and as open_heap_data().
+HeapFiles open_heap_files(const std::string& path, bool writable, DamagedData damaged = DamagedData::refused);
 
 /// A heap in the making, locked, so that nobody opens it or removes it as a part that was left. All of it is taken away
 /// again, and the lock given up only then, unless it was kept. What is open of it is to be closed by then.

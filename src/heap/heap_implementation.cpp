@@ -13,6 +13,7 @@
 
 #include "config/resolve.hpp"
 #include "config/size.hpp"
+#include "heap/journal.hpp"
 #include "heap/metadata_records.hpp"
 #include "heap/open_heaps.hpp"
 #include "heap/saved_heap.hpp"
@@ -47,11 +48,11 @@ CacheOptions own_cache_options(const std::string& path, const HeapOptions& optio
 }
 
 /// The superblock is written last: without it this is no heap.
-void write_empty_heap(Store& data, const HeapSuperblock& superblock, const std::string& path) {
+void write_empty_heap(Store& data, const HeapSuperblock& superblock, bool has_journal, const std::string& path) {
   StoreMetadataArea area(data, HeapLayout::metadata_offset);
   Allocator(area, superblock.capacity_bytes, Allocator::Content::nothing).save();
   HeapBlock block;
-  encode_state({HeapState::closed, 0, 0, heap_checksum({})}, block);
+  encode_state({HeapState::closed, 0, 0, heap_checksum({}), has_journal}, block);
   write_bytes(data, HeapLayout::state_offset, block);
   int result = data.flush();
   encode_superblock(superblock, block);
@@ -72,7 +73,11 @@ std::unique_ptr<HeapImplementation> HeapImplementation::create(const std::string
   const HeapSuperblock superblock{random_identity(), capacity, resolve(region).page_size_bytes};
   HeapInTheMaking making(path);
   HeapFiles files = making.create_files(options.backing, HeapLayout(capacity));
-  write_empty_heap(*files.data, superblock, path);
+  if (options.checkpoints) {
+    // Before the heap is one: it says that it has it.
+    const Journal made(files.journal, superblock.identity, files.data->size_bytes(), true);
+  }
+  write_empty_heap(*files.data, superblock, options.checkpoints, path);
   auto made = std::make_unique<HeapImplementation>(path, options, true, std::move(files));
   making.keep();
   return made;
@@ -96,6 +101,8 @@ HeapImplementation::HeapImplementation(std::string path, const HeapOptions& opti
   map(options);
   if (writable_ && checkpointed_ == nullptr) {
     begin_writing_directly();
+  } else if (writable_ && !state_.has_journal) {
+    note_journal();
   }
   checkpoints_ = state_.generation;
   data_ = region_.data();
@@ -215,7 +222,7 @@ void* HeapImplementation::allocate(std::uint64_t bytes, std::uint64_t alignment)
   require_writable();
   if (!std::has_single_bit(alignment) || alignment > most_alignment) {
     throw OptionError("heap " + path_ + ": a block cannot be aligned to " + std::to_string(alignment) +
-                      " bytes: choose 4096 or less");
+                      " bytes: choose a power of two, 4096 or less");
   }
   const std::uint64_t offset = naming_heap(path_, [&] { return allocator_->allocate(bytes, alignment); });
   if (offset == Allocator::no_block) {

@@ -66,6 +66,7 @@ class HeapImplementation {
   void map(const HeapOptions& options);
   std::shared_ptr<Store> mapped_store() const;
   void begin_writing_directly();
+  void note_journal();
   bool in_child() const noexcept;
   void leave_to_parent() noexcept;
   void require_own_process() const;
@@ -79,6 +80,8 @@ class HeapImplementation {
   void give_back_space();
   void save_names();
   void save_state(HeapState state);
+  void write_state(const HeapStateBlock& state);
+  void note_segments();
   void make_durable();
   void take_back_closed();
   /// checkpoint(), and `copy` of the state that this has made, which the base holds meanwhile. `copied` is what it has

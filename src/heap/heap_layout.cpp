@@ -18,6 +18,7 @@ constexpr char state_magic[] = "TIERSTAT";
 constexpr std::size_t heap_magic_bytes = 8;
 constexpr std::uint32_t byte_order_mark = 0x01020304;
 constexpr std::uint32_t swapped_byte_order_mark = 0x04030201;
+constexpr std::size_t segments_at = 48;
 constexpr std::size_t block_checksum_at = heap_block_bytes - 8;
 constexpr std::uint64_t least_names_bytes = 1 << 20;
 constexpr std::uint64_t data_alignment = 2 << 20;
@@ -143,13 +144,34 @@ void encode_state(const HeapStateBlock& state, HeapBlock& block) noexcept {
   put_native(block, 16, state.generation);
   put_native(block, 24, state.names_bytes);
   put_native(block, 32, state.names_checksum);
+  put_native(block, 40, std::uint32_t{state.has_journal});
+  for (std::size_t segment = 0; segment < most_heap_segments; ++segment) {
+    if (state.segments.test(segment)) {
+      block[segments_at + segment / 8] |= std::byte{1} << (segment % 8);
+    }
+  }
   seal_block(block);
+}
+
+HeapSegments segments_of_state(const HeapBlock& block) noexcept {
+  HeapSegments segments;
+  if (std::memcmp(block.data(), state_magic, heap_magic_bytes) == 0 && is_whole_block(block)) {
+    for (std::size_t segment = 0; segment < most_heap_segments; ++segment) {
+      segments.set(segment,
+                   std::to_integer<unsigned>(block[segments_at + segment / 8] >> (segment % 8) & std::byte{1}) != 0);
+    }
+  }
+  return segments;
 }
 
 HeapStateBlock decode_state(const HeapBlock& block, const HeapLayout& layout, const std::string& heap) {
   const auto state = native_at<std::uint32_t>(block, 8);
-  const HeapStateBlock decoded{static_cast<HeapState>(state), native_at<std::uint64_t>(block, 16),
-                               native_at<std::uint64_t>(block, 24), native_at<std::uint64_t>(block, 32)};
+  const HeapStateBlock decoded{static_cast<HeapState>(state),
+                               native_at<std::uint64_t>(block, 16),
+                               native_at<std::uint64_t>(block, 24),
+                               native_at<std::uint64_t>(block, 32),
+                               native_at<std::uint32_t>(block, 40) != 0,
+                               segments_of_state(block)};
   if (std::memcmp(block.data(), state_magic, heap_magic_bytes) != 0 || !is_whole_block(block) || state < 1 ||
       state > 3 || decoded.names_bytes > layout.names_capacity_bytes) {
     refuse_heap(heap,

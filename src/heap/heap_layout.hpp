@@ -36,7 +36,11 @@
 //   16   8  how many checkpoints there were, closings included
 //   24   8  bytes of the names area in use
 //   32   8  their checksum: XXH3, 64 bits
-//   40      zero
+//   40   4  1: the heap has a journal, and is refused without it; else zero
+//   44   4  zero
+//   48 256  data in a sparse store's directory: a bit for each segment that was there by then, the lowest of a byte
+//           first. Else zero
+//  304      zero
 //   4088 8  checksum: XXH3, 64 bits, of the 4088 bytes before
 //
 // Names area (heap/object_names.cpp): records one behind the other, each
@@ -53,6 +57,7 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -74,6 +79,11 @@ struct HeapSuperblock {
   std::uint64_t origin_generation = 0;
 };
 
+/// Segments of a sparse store's directory, by number. Each is a file that stays open: so many are below what most
+/// systems let a process have.
+inline constexpr std::size_t most_heap_segments = 2048;
+using HeapSegments = std::bitset<most_heap_segments>;
+
 enum class HeapState : std::uint32_t { closed = 1, checkpoint = 2, written_directly = 3 };
 
 struct HeapStateBlock {
@@ -81,6 +91,11 @@ struct HeapStateBlock {
   std::uint64_t generation = 0;
   std::uint64_t names_bytes = 0;
   std::uint64_t names_checksum = 0;
+  bool has_journal = false;
+  HeapSegments segments = {};
+
+  /// Whether an empty journal is not the one that belongs to this.
+  bool needs_journal() const noexcept { return has_journal || state == HeapState::checkpoint; }
 };
 
 /// Where the parts of a heap of one capacity are.
@@ -113,6 +128,8 @@ void encode_superblock(const HeapSuperblock& superblock, HeapBlock& block) noexc
 HeapSuperblock decode_superblock(const HeapBlock& block, const std::string& heap);
 
 void encode_state(const HeapStateBlock& state, HeapBlock& block) noexcept;
+/// None of a block that is no state block.
+HeapSegments segments_of_state(const HeapBlock& block) noexcept;
 /// Throws StoreError for a damaged one.
 HeapStateBlock decode_state(const HeapBlock& block, const HeapLayout& layout, const std::string& heap);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "heap/journal_check.hpp"
@@ -51,7 +52,7 @@ std::uint64_t journal_identity(Store& journal) {
 }  // namespace
 
 HeapRemains::HeapRemains(const std::string& path, HeapCheck& check)
-    : path_(path), check_(check), files_(open_heap_files(path, false)), store_(files_.data) {
+    : path_(path), check_(check), files_(open_heap_files(path, false, DamagedData::taken)), store_(files_.data) {
   read_superblock();
   if (!superblock_) {
     return;
@@ -61,6 +62,7 @@ HeapRemains::HeapRemains(const std::string& path, HeapCheck& check)
          "it ends here, and should have " + std::to_string(end) + " bytes: it was truncated",
          "what was behind reads as zeros now");
   }
+  std::ranges::move(damaged_segments(path_, data_entry), std::back_inserter(check_.findings));
   read_journal();
   read_state();
   read_names();
@@ -137,16 +139,16 @@ void HeapRemains::read_state() {
     return;
   }
   check_.checkpoints = state_->generation;
+  if (state_->needs_journal() && files_.journal->size_bytes() == 0) {
+    find(heap_journal_file, 0, "it is empty, and was not when the heap was written",
+         "the heap cannot be opened: blocks may be of two checkpoints");
+  }
   switch (state_->state) {
     case HeapState::closed:
       check_.condition = left_open_ ? HeapCondition::checkpoint : HeapCondition::closed;
       break;
     case HeapState::checkpoint:
       check_.condition = HeapCondition::checkpoint;
-      if (files_.journal->size_bytes() == 0) {
-        find(heap_journal_file, 0, "it is empty, and the heap was not closed",
-             "the heap cannot be opened: blocks may be of two checkpoints");
-      }
       break;
     case HeapState::written_directly:
       check_.condition = HeapCondition::unsaved;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "heap/heap_data.hpp"
 #include "heap/heap_directory.hpp"
 #include "heap/heap_layout.hpp"
 #include "heap/name_records.hpp"
@@ -16,10 +17,6 @@
 #include "tiermap/store.hpp"
 
 namespace tiermap {
-
-/// What HeapFinding::file says.
-inline constexpr char heap_data_file[] = "data";
-inline constexpr char heap_journal_file[] = "journal";
 
 struct FoundName {
   NameRecord record;

@@ -7,6 +7,7 @@
 #include "heap/data_ranges.hpp"
 #include "heap/heap_copy.hpp"
 #include "heap/heap_copy_files.hpp"
+#include "heap/heap_data.hpp"
 #include "heap/heap_implementation.hpp"
 #include "heap/heap_update.hpp"
 #include "heap/open_heaps.hpp"
@@ -30,11 +31,26 @@ void HeapImplementation::save_state(HeapState state) {
   HeapStateBlock next = state_;
   next.state = state;
   ++next.generation;
+  next.segments = segments_of(*files_.data);
+  write_state(next);
+}
+
+void HeapImplementation::write_state(const HeapStateBlock& state) {
   HeapBlock block;
-  encode_state(next, block);
+  encode_state(state, block);
   write_bytes(*store_, HeapLayout::state_offset, block);
-  state_ = next;
-  checkpoints_ = next.generation;
+  state_ = state;
+  checkpoints_ = state.generation;
+}
+
+/// Those that the last commit made are known once they are there, so that no crash leaves a state that misses one.
+void HeapImplementation::note_segments() {
+  HeapStateBlock next = state_;
+  next.segments = segments_of(*files_.data);
+  if (next.segments != state_.segments) {
+    write_state(next);
+    make_durable();
+  }
 }
 
 void HeapImplementation::save_names() {
@@ -100,6 +116,7 @@ void HeapImplementation::save(HeapState state) {
   try {
     save_state(state);
     make_durable();
+    note_segments();
   } catch (...) {
     if (state == HeapState::closed) {
       take_back_closed();
@@ -135,6 +152,17 @@ void HeapImplementation::begin_writing_directly() {
   if (const int result = store_->flush(); result != 0) {
     throw_file_error(-result, "heap " + path_, "cannot be written");
   }
+}
+
+/// A snapshot, or a heap that was written without checkpoints so far: from the first commit on it is lost without its
+/// journal.
+void HeapImplementation::note_journal() {
+  const std::lock_guard lock(saving_);
+  HeapStateBlock next = state_;
+  next.has_journal = true;
+  write_state(next);
+  make_durable();
+  checkpointed_->leave_open(checkpointed_->was_left_open());
 }
 
 void HeapImplementation::checkpoint() {
@@ -237,6 +265,8 @@ HeapStatistics HeapImplementation::statistics() const {
   statistics.live_blocks = space.live_blocks;
   statistics.live_bytes = space.live_bytes;
   statistics.taken_bytes = space.span_bytes + space.large_run_bytes;
+  statistics.free_bytes = space.free_bytes;
+  statistics.largest_free_bytes = space.largest_free_run_bytes;
   statistics.used_end_bytes = space.used_end_bytes;
   statistics.journal_bytes = checkpointed_ != nullptr ? checkpointed_->journal_bytes_in_use() : 0;
   statistics.checkpoints = checkpoints_;
@@ -244,5 +274,3 @@ HeapStatistics HeapImplementation::statistics() const {
 }
 
 }  // namespace tiermap
-  statistics.free_bytes = space.free_bytes;
-  statistics.largest_free_bytes = space.largest_free_run_bytes;

@@ -76,11 +76,12 @@ std::unique_ptr<ObjectNames> read_names(Store& store, const HeapLayout& layout, 
 
 void require_journal(const HeapFiles& files, const HeapSuperblock& superblock, const std::string& path) {
   const HeapLayout layout(superblock.capacity_bytes);
-  if (files.journal->size_bytes() == 0 && read_state(*files.data, layout, path).state == HeapState::checkpoint) {
-    throw StoreError(EUCLEAN, "heap " + path +
-                                  " was not closed, and its journal is empty, so what is in it may not go together: "
-                                  "put the journal back, restore it from a snapshot, or see with 'tiermap heap check' "
-                                  "what can be saved");
+  if (files.journal->size_bytes() == 0 && read_state(*files.data, layout, path).needs_journal()) {
+    throw StoreError(EUCLEAN,
+                     "heap " + path +
+                         " may be a mixture of two states: its journal is empty, and was not when it was "
+                         "written: put the journal back, restore it from a snapshot, or see with 'tiermap heap check' "
+                         "what can be saved");
   }
 }
 

@@ -26,7 +26,7 @@ std::vector<std::byte> read_names_area(Store& store, const HeapLayout& layout, s
 std::unique_ptr<ObjectNames> read_names(Store& store, const HeapLayout& layout, const HeapStateBlock& state,
                                         const std::string& path);
 
-/// EUCLEAN for a heap that was not closed since its last checkpoint and has an empty journal: somebody emptied it.
+/// EUCLEAN for a heap whose journal somebody emptied: what it was to bring to the data may be there in part.
 void require_journal(const HeapFiles& files, const HeapSuperblock& superblock, const std::string& path);
 
 /// A heap's data as it would be opened, for reading.

@@ -114,6 +114,12 @@ void SparseDirectory::remove_leftovers() const {
   }
 }
 
+std::string SparseDirectory::segment_name(std::uint64_t index) {
+  NameBuffer name;
+  format_segment_name(name, index);
+  return name;
+}
+
 std::vector<FoundSegment> SparseDirectory::find_segments(std::uint64_t segment_bytes) const {
   std::vector<FoundSegment> found;
   for (const std::string& name : names_in(directory_.get(), path_)) {

@@ -37,6 +37,7 @@ class SparseDirectory {
   /// Removes temporary files. Only under the exclusive lock.
   void remove_leftovers() const;
 
+  static std::string segment_name(std::uint64_t index);
   /// The segment files. Throws for one that is no regular file or longer than `segment_bytes`.
   std::vector<FoundSegment> find_segments(std::uint64_t segment_bytes) const;
 

@@ -38,6 +38,8 @@ class SparseStore final : public Store {
   std::uint64_t size_bytes() const override { return size_.load(std::memory_order_acquire); }
   std::uint64_t capacity_bytes() const { return capacity_.load(std::memory_order_acquire); }
   std::uint64_t segment_bytes() const { return segment_bytes_; }
+  /// Whether anything was ever written to it.
+  bool has_segment(std::uint64_t index) const noexcept { return descriptor_of(index) >= 0; }
   bool writable() const override { return writable_; }
   /// A write past the size makes it larger, up to the capacity.
   bool growable() const override { return writable_ && size_bytes() < capacity_bytes(); }

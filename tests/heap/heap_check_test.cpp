@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <random>
 
+#include "heap/heap_contents.hpp"
 #include "heap/heap_copy.hpp"
 #include "heap/heap_layout.hpp"
 #include "heap/journal.hpp"
@@ -206,6 +207,39 @@ TEST_F(HeapCheckTest, a_journal_that_was_emptied_is_missed_by_everybody) {
   EXPECT_EQ(check.findings.front().file, "journal");
   salvage_heap(path_, copy_);
   EXPECT_NO_THROW(Heap::open(copy_, small()));
+}
+
+/// A kill while it was closed may have left a state block that says so, and blocks that are not there yet.
+TEST_F(HeapCheckTest, the_journal_of_a_closed_heap_is_missed_too) {
+  make_closed();
+  ASSERT_EQ(::truncate((path_ + "/journal").c_str(), 0), 0);
+  EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::open(path_, small()); }), "journal is empty"));
+  EXPECT_FALSE(Heap::check(path_).sound());
+  salvage_heap(path_, copy_);
+  EXPECT_TRUE(FilledHeap::whole(Heap::open(copy_, small())));
+}
+
+TEST_F(HeapCheckTest, a_heap_that_gets_a_journal_needs_it_from_then_on) {
+  HeapOptions directly = small();
+  directly.checkpoints = false;
+  Heap::create(path_, directly).construct<int>("answer")(42);
+  EXPECT_EQ(std::filesystem::file_size(path_ + "/journal"), 0U);
+  EXPECT_EQ(*Heap::open(path_, directly).find<int>("answer"), 42);
+  Heap::open(path_, small()).snapshot(copy_);
+  EXPECT_EQ(std::filesystem::file_size(copy_ + "/journal"), 0U);
+  EXPECT_EQ(*Heap::open_read_only(copy_, small()).find<int>("answer"), 42);
+  in_killed_process([&] { new Heap(Heap::open(copy_, small())); });
+  for (const std::string& heap : {path_, copy_}) {
+    ASSERT_EQ(::truncate((heap + "/journal").c_str(), 0), 0);
+    EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::open(heap, directly); }), "journal is empty"));
+  }
+}
+
+TEST_F(HeapCheckTest, what_is_damaged_is_said_of_the_heap_by_whoever_reads_it) {
+  make_closed();
+  const FlippedByte record(path_ + "/data", HeapLayout::metadata_offset + slab_record_place(0) + 20, 1);
+  EXPECT_TRUE(says(refusal<StoreError>([&] { SavedHeap(path_).space(); }), "heap " + path_));
+  EXPECT_TRUE(says(refusal<StoreError>([&] { HeapContents contents(path_); }), "heap " + path_));
 }
 
 TEST_F(HeapCheckTest, the_journal_of_another_heap_is_found) {

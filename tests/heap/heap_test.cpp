@@ -342,7 +342,10 @@ TEST_F(HeapTest, a_segment_that_was_cut_off_is_noticed) {
   Heap::create(path_, options).construct<int>("answer")(42);
   std::filesystem::resize_file(path_ + "/data/segment-0000000000", 1 << 20);
   EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::open(path_, options); }), "truncated"));
-  EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::check(path_); }), "segment-0000000000"));
+  const HeapCheck check = Heap::check(path_);
+  ASSERT_FALSE(check.sound());
+  EXPECT_TRUE(says(check.findings.front().what, "segment-0000000000"));
+  EXPECT_EQ(check.findings.front().byte, 1U << 20);
   EXPECT_EQ(std::filesystem::file_size(path_ + "/data/segment-0000000000"), 1U << 20);
 }
 
