@@ -63,8 +63,7 @@ std::uint64_t Allocator::take_slot(unsigned size_class) {
       std::uint8_t& count = cache->counts[size_class];
       std::uint64_t* const slots = cache->slots[size_class];
       if (count == 0) {
-        count =
-            static_cast<std::uint8_t>(bins_.take(size_class, std::span(slots, SlotCache::capacity(size_class) / 2)));
+        count = static_cast<std::uint8_t>(bins_.take(size_class, std::span(slots, cache_capacities[size_class] / 2U)));
         // The lowest is to be used first: neighbours in time become neighbours in space.
         std::reverse(slots, slots + count);
       }
@@ -80,7 +79,7 @@ void Allocator::put_slot(unsigned size_class, std::uint64_t offset) {
     if (const SlotCaches::Holding cache = caches_.hold(); cache) {
       std::uint8_t& count = cache->counts[size_class];
       std::uint64_t* const slots = cache->slots[size_class];
-      if (count == SlotCache::capacity(size_class)) {
+      if (count == cache_capacities[size_class]) {
         // Those that were freed longest ago go: the others' pages are the likelier to be in memory.
         const unsigned gone = count / 2U;
         bins_.put(size_class, std::span(slots, gone));

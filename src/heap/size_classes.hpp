@@ -78,7 +78,7 @@ constexpr unsigned size_class_for(std::uint64_t bytes, std::uint64_t alignment) 
   } else if (bytes > 0) {
     index = static_cast<unsigned>((bytes - 1) / 8);
   }
-  while (size_classes[index].bytes % alignment != 0) {
+  while ((size_classes[index].bytes & (alignment - 1)) != 0) {
     ++index;  // Ends at a power of two at the latest.
   }
   return index;

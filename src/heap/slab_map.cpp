@@ -88,9 +88,16 @@ void SlabMap::release_span(Span& span) {
   const std::uint64_t first_page = first * pages_per_slab;
   const std::lock_guard held(lock_);
   set_heads(span, 0);
-  for (std::uint64_t page = 0; page < span.pages(); ++page) {
-    if (has_page(slots.touched, page)) {
-      (has_page(slots.saved_live, page) ? freed_ : unreported_).add({first_page + page, first_page + page + 1});
+  for (std::uint64_t page = 0; page < span.pages();) {
+    const std::uint64_t begin = page;
+    const bool touched = has_page(slots.touched, begin);
+    const bool saved = has_page(slots.saved_live, begin);
+    do {
+      ++page;
+    } while (page < span.pages() && has_page(slots.touched, page) == touched &&
+             has_page(slots.saved_live, page) == saved);
+    if (touched) {
+      (saved ? freed_ : unreported_).add({first_page + begin, first_page + page});
     }
   }
   free_runs_.give(first, size.slabs);

@@ -6,6 +6,8 @@
 // another processor or put to sleep in the midst, does not wait but takes the next one.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -20,18 +22,23 @@ namespace tiermap {
 inline constexpr unsigned cached_class_count = 64;
 inline constexpr std::uint64_t largest_cached_bytes = size_class_bytes(cached_class_count - 1);
 
+inline constexpr unsigned most_cached_slots = 64;
+
+/// How many a cache keeps of each class: 32 KiB of them, within bounds. A table, since each free asks.
+inline constexpr auto cache_capacities = [] {
+  std::array<std::uint8_t, cached_class_count> capacities{};
+  for (unsigned size_class = 0; size_class < cached_class_count; ++size_class) {
+    const std::uint64_t fit = (32 << 10) / size_class_bytes(size_class);
+    capacities[size_class] = static_cast<std::uint8_t>(std::clamp<std::uint64_t>(fit, 4, most_cached_slots));
+  }
+  return capacities;
+}();
+
 /// Belongs to whoever holds it.
 struct alignas(64) SlotCache {
-  static constexpr unsigned most_slots = 64;
-  /// How many a cache keeps of a class: 32 KiB of them, within bounds.
-  static constexpr unsigned capacity(unsigned size_class) noexcept {
-    const std::uint64_t fit = (32 << 10) / size_class_bytes(size_class);
-    return fit > most_slots ? most_slots : fit < 4 ? 4 : static_cast<unsigned>(fit);
-  }
-
   std::atomic<bool> held;
   std::uint8_t counts[cached_class_count];
-  std::uint64_t slots[cached_class_count][most_slots];  ///< Offsets; the last is taken first.
+  std::uint64_t slots[cached_class_count][most_cached_slots];  ///< Offsets; the last is taken first.
 };
 
 class SlotCaches {
