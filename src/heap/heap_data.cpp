@@ -35,6 +35,15 @@ HeapSegments segments_that_were(const SparseDirectory& directory) {
   return got == static_cast<ssize_t>(block.size()) ? segments_of_state(block) : HeapSegments();
 }
 
+/// What a creation that was cut short has not: it comes before anything is written.
+void require_metadata(const std::string& path, const char* entry) {
+  if (!SparseDirectory(path + entry, false).has_metadata()) {
+    throw StoreError(EINVAL, "heap " + path +
+                                 " was made only in part, or has lost the file metadata of its data: remove it, or put "
+                                 "that back");
+  }
+}
+
 void require_whole_segments(const std::string& path, const char* entry) {
   if (const std::vector<HeapFinding> damaged = damaged_segments(path, entry); !damaged.empty()) {
     throw StoreError(EINVAL, "heap " + path + " is truncated: " + damaged.front().what +
@@ -68,6 +77,7 @@ std::shared_ptr<Store> open_heap_data(const std::string& path, const char* entry
   if (!is_directory(path + entry)) {
     return FileStore::open(path + entry, mode, 0, FileOptions());
   }
+  require_metadata(path, entry);
   if (damaged == DamagedData::refused) {
     require_whole_segments(path, entry);  // First: opening it for writing makes those that are short longer.
   }

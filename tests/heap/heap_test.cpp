@@ -157,6 +157,20 @@ TEST_F(HeapTest, what_was_made_in_part_is_refused_and_can_be_removed) {
   EXPECT_NO_THROW(Heap::create(path_, small()));
 }
 
+TEST_F(HeapTest, a_sparse_one_that_was_made_in_part_is_refused_and_can_be_removed) {
+  HeapOptions options = small();
+  options.backing = HeapBacking::sparse;
+  Heap::create(path_, options).close();
+  std::filesystem::remove(path_ + "/data/metadata");
+  const std::string expected = "heap " + path_ + " was made only in part";
+  EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::open(path_, options); }), expected));
+  EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::open_read_only(path_, options); }), expected));
+  EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::open_or_create(path_, options); }), expected));
+  EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::consistent(path_); }), expected));
+  EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::check(path_); }), expected));
+  EXPECT_TRUE(Heap::remove(path_));
+}
+
 TEST_F(HeapTest, damage_and_other_layouts_are_refused_by_name) {
   Heap::create(path_, small()).construct<int>("answer")(42);
   const std::string data = path_ + "/data";
