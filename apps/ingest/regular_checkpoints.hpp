@@ -11,8 +11,8 @@
 
 namespace tiermap {
 
-/// Puts edges into a graph, and takes a checkpoint each time so many more are in. Who inserts waits for that: nobody may
-/// change a heap meanwhile. Thread-safe.
+/// Puts edges into a graph, and takes a checkpoint each time so many more are in. Who inserts waits for that: nobody
+/// may change a heap meanwhile. Thread-safe.
 class RegularCheckpoints {
  public:
   /// `every`: 0 for never.
