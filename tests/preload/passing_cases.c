@@ -215,7 +215,7 @@ static void redirected(void) {
 static void bad_pointers(void) {
   int descriptor = make_file();
   map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
-  struct iovec* nowhere = (struct iovec*)16;
+  struct iovec* volatile nowhere = (struct iovec*)16;
   printf("readv: %s\n", outcome(readv(descriptor, nowhere, 1)));
   printf("too many: %s\n", outcome(readv(descriptor, nowhere, 2000000000)));
   printf("writev: %s\n", outcome(writev(descriptor, nowhere, 1)));

@@ -68,6 +68,7 @@ off_t offset_at(const off64_t* place) noexcept {
 
 /// What is to be known of a call's buffers.
 struct Buffers {
+  const Mappings* mappings;
   std::uint64_t bytes = 0;
   bool possible = true;  ///< All of them lie where a program may have memory at all.
   bool served = false;   ///< Some of them, or the list of them, lie in served memory.
@@ -77,7 +78,7 @@ struct Buffers {
     const auto start = reinterpret_cast<std::uintptr_t>(vector.iov_base);
     bytes += vector.iov_len;
     possible = possible && start <= end_of_addresses && vector.iov_len <= end_of_addresses - start;
-    served = served || (possible && served_mappings()->served().overlap(vector.iov_base, vector.iov_len));
+    served = served || (possible && mappings->served().overlap(vector.iov_base, vector.iov_len));
   }
 };
 
@@ -128,12 +129,13 @@ ssize_t write_buffers(int descriptor, const iovec* vectors, int count, off_t off
   if (changed >= 0 && (static_cast<int>(::syscall(SYS_fcntl, descriptor, F_GETFL)) & O_APPEND) != 0) {
     changed = -1;
   }
-  if (!served_file(descriptor, false)) {
+  const ServedFile file = served_file(descriptor, false);
+  if (!file) {
     return call(vectors, count, offset);
   }
   pthread_testcancel();  // What follows is not cancelled, as it holds locks.
-  Buffers buffers;
-  buffers.served = served_mappings()->served().overlap(vectors, static_cast<std::size_t>(count) * sizeof(iovec));
+  Buffers buffers{.mappings = file.mappings};
+  buffers.served = file.mappings->served().overlap(vectors, static_cast<std::size_t>(count) * sizeof(iovec));
   if (!for_each_vector(vectors, count, [&](iovec vector) { buffers.add(vector); })) {
     return call(vectors, count, offset);
   }
