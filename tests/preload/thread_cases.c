@@ -63,7 +63,49 @@ static void writes_beside_unmapping(void) {
   check("stored", pread(descriptor, stored, rounds, 0) == rounds && stored[0] == 'm' && stored[rounds - 1] == 'm');
 }
 
+static void* touch_all(void* memory) {
+  unsigned char seen = 0;
+  do {
+    for (uint64_t place = 0; place < file_bytes; place += page_bytes) {
+      seen |= ((volatile unsigned char*)memory)[place + 9];
+    }
+  } while (atomic_load(&ended) == 0);
+  return seen == 0 ? memory : NULL;
+}
+
+/* Another mapping of the file takes the place of `memory` at once: who reads there meanwhile notices nothing. */
+static void replace_while_read(const char* what, int descriptor, unsigned char* memory) {
+  pthread_t reader;
+  void* nothing_seen = NULL;
+  atomic_store(&ended, 0);
+  if (pthread_create(&reader, NULL, touch_all, memory) != 0) {
+    exit(3);
+  }
+  usleep(2000);
+  int flags = MAP_SHARED | MAP_FIXED;
+  check(what, mmap(memory, file_bytes, PROT_READ | PROT_WRITE, flags, descriptor, 0) == memory);
+  usleep(1000);
+  atomic_store(&ended, 1);
+  pthread_join(reader, &nothing_seen);
+  check("read", nothing_seen == NULL && memory[9] == known_byte(9));
+  memory[5] = 's';
+  munmap(memory, file_bytes);
+  unsigned char stored = 0;
+  check("stored", pread(descriptor, &stored, 1, 5) == 1 && stored == 's');
+}
+
+static void replaced_while_read(void) {
+  int descriptor = make_file();
+  for (int round = 0; round < 3; ++round) {
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    replace_while_read("of the file", descriptor,
+                       map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0));
+    replace_while_read("of memory", descriptor, map_file(-1, file_bytes, PROT_READ | PROT_WRITE, flags, 0));
+  }
+}
+
 const struct test_case thread_cases[] = {
+    {"replaced_while_read", replaced_while_read},
     {"writes_beside_unmapping", writes_beside_unmapping},
     {NULL, NULL},
 };

@@ -1,4 +1,4 @@
-// Whether the kernel maps a file into this process: served mappings are anonymous memory to it.
+// What the kernel has mapped into this process, by its own list: served mappings are anonymous memory to it.
 #pragma once
 
 #include "preload/served_ranges.hpp"
@@ -8,5 +8,8 @@ namespace tiermap::preload {
 /// By the file's number alone, as devices of some file systems have other numbers there: another file of the same
 /// number counts too. True if it cannot be told.
 bool mapped_by_kernel(FileIdentity file);
+
+/// Whether anything in the range can be read or written, served or not. True if it cannot be told.
+bool can_be_touched(const void* address, std::size_t bytes);
 
 }  // namespace tiermap::preload

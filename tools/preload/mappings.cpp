@@ -18,6 +18,7 @@
 #include "preload/kernel_calls.hpp"
 #include "preload/locking.hpp"
 #include "preload/mapped_by_kernel.hpp"
+#include "preload/program_threads.hpp"
 #include "tiermap/error.hpp"
 
 #ifndef MAP_SHARED_VALIDATE
@@ -95,6 +96,15 @@ bool is_fixed(const MapRequest& request) noexcept {
   return (request.flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) != 0;
 }
 
+bool replaces(const MapRequest& request) noexcept {
+  return (request.flags & MAP_FIXED) != 0 && (request.flags & MAP_FIXED_NOREPLACE) != MAP_FIXED_NOREPLACE;
+}
+
+/// To serve a place it is closed for a moment, which the kernel never does: whoever touched it then would get a signal.
+bool others_may_touch(const MapRequest& request) {
+  return can_be_touched(request.address, kernel::round_up(request.length)) && other_threads_run(::gettid());
+}
+
 }  // namespace
 
 int& Inside::depth() noexcept {
@@ -128,12 +138,11 @@ void* Mappings::map(const MapRequest& request) {
   struct stat status = {};
   const bool is_file = (request.flags & MAP_ANONYMOUS) == 0 && kernel::status(request.descriptor, &status) == 0 &&
                        S_ISREG(status.st_mode);
-  if ((request.flags & MAP_FIXED) != 0 && (request.flags & MAP_FIXED_NOREPLACE) != MAP_FIXED_NOREPLACE &&
-      served_.overlap(request.address, kernel::round_up(request.length))) {
+  if (replaces(request) && served_.overlap(request.address, kernel::round_up(request.length))) {
     if (!kernel_would_map(request)) {
       return MAP_FAILED;
     }
-    if (const int error = clear_range(static_cast<std::byte*>(request.address), kernel::round_up(request.length))) {
+    if (const int error = make_way(static_cast<std::byte*>(request.address), kernel::round_up(request.length))) {
       errno = error;
       return MAP_FAILED;
     }
@@ -223,6 +232,9 @@ const char* Mappings::why_not(const MapRequest& request) const {
   if (settings_.read_only && writes && !is_private) {
     return "it can be written, and only what is read is to be served";
   }
+  if (replaces(request) && others_may_touch(request)) {
+    return "it takes the place of memory that other threads may be using";
+  }
   return nullptr;
 }
 
@@ -309,9 +321,7 @@ std::optional<void*> Mappings::try_serve(const MapRequest& request, const struct
   RegionOptions options;
   options.length = kernel::round_up(request.length);
   options.address = request.address;
-  const bool replaces =
-      (request.flags & MAP_FIXED) != 0 && (request.flags & MAP_FIXED_NOREPLACE) != MAP_FIXED_NOREPLACE;
-  options.replacement = replaces ? Replacement::mapping : Replacement::none;
+  options.replacement = replaces(request) ? Replacement::mapping : Replacement::none;
   try {
     std::unique_ptr<Mapping> mapping;
     try {

@@ -172,6 +172,7 @@ class Mappings {
   bool convert_range(std::byte* address, std::size_t length, const char* reason);
   bool replace_private(const Mapping& mapping) noexcept;
   static int write_back(Mapping& mapping, ByteRange range) noexcept;
+  int make_way(std::byte* address, std::size_t length);
   int clear_range(std::byte* address, std::size_t length);
   int clear(Mapping& mapping) noexcept;
   void end_mapping(Mapping& mapping);

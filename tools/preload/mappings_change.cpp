@@ -6,6 +6,7 @@
 #include "preload/kernel_calls.hpp"
 #include "preload/locking.hpp"
 #include "preload/mappings.hpp"
+#include "preload/program_threads.hpp"
 #include "tiermap/error.hpp"
 
 #ifndef MADV_POPULATE_READ
@@ -164,6 +165,14 @@ int Mappings::clear_range(std::byte* address, std::size_t length) {
     }
   });
   return problem;
+}
+
+// Before another mapping takes the place of what is served there: 0, or an errno value, and nothing has gone then.
+int Mappings::make_way(std::byte* address, std::size_t length) {
+  if (!other_threads_run(::gettid())) {
+    return clear_range(address, length);
+  }
+  return convert_range(address, length, "another mapping takes its place, and other threads may be using it") ? 0 : EIO;
 }
 
 // The kernel maps the same bytes in the region's place, and no other thread notices.

@@ -4,20 +4,13 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
-#include <algorithm>
-#include <array>
 #include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <string>
-#include <string_view>
-#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "platform/engine_thread.hpp"
 #include "preload/library.hpp"
+#include "preload/program_threads.hpp"
 
 using tiermap::preload::Ending;
 using tiermap::preload::mappings_for_caller;
@@ -55,34 +48,12 @@ std::vector<char*> arguments_of(const char* first, va_list& rest) {
   return arguments;
 }
 
-/// Whether all threads of the process but the engine's have ended; the first of them stays as a zombie then.
-bool only_engine_threads() {
-  std::error_code error;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
-    std::ifstream file(task.path() / "stat");
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    const std::size_t name = text.find('(');
-    const std::size_t past = text.rfind(')');
-    if (name == std::string::npos || past == std::string::npos || past + 2 >= text.size()) {
-      continue;  // It has just ended.
-    }
-    // Of the kernel's own the workers of the engine's rings.
-    const bool engines = std::ranges::any_of(std::array{"tiermap-", "tm-", "iou-"}, [&](std::string_view start) {
-      return std::string_view(text).substr(name + 1).starts_with(start);
-    });
-    if (!engines && text[past + 2] != 'Z' && text[past + 2] != 'X') {
-      return false;
-    }
-  }
-  return !error;
-}
-
 /// A process ends with its last thread, and the engine's do not end: once the first thread has left, somebody has to
 /// see when the program's last one does.
 void watch_for_last_thread() {
   static constexpr auto interval = std::chrono::milliseconds(20);
   tiermap::start_engine_thread("tiermap-last", [] {
-    while (!only_engine_threads()) {
+    while (tiermap::preload::other_threads_run(0)) {
       std::this_thread::sleep_for(interval);
     }
     std::exit(0);

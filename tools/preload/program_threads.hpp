@@ -1,0 +1,12 @@
+// The program's threads, as the kernel lists them: which of the process's are its own, and not the engine's.
+#pragma once
+
+#include <sys/types.h>
+
+namespace tiermap::preload {
+
+/// Whether a thread of the program but `thread` (0: any) has not ended yet. The first one stays as a zombie when it has.
+/// True if it cannot be told.
+bool other_threads_run(pid_t thread);
+
+}  // namespace tiermap::preload
