@@ -11,6 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # With numpy and the wheel: made by scripts/test_python.sh.
 NUMPY_PYTHON = ROOT / "build/python/environment/bin/python"
 GENERATE = ROOT / "tests/preload/programs/generates_text.py"
+GATHER_JAVA = ROOT / "tests/preload/programs/GathersWithJava.java"
 ADVICE = (("numpy.memmap as it comes", "None"), ("numpy.memmap, MADV_RANDOM", "MADV_RANDOM"),
           ("numpy.memmap, MADV_SEQUENTIAL", "MADV_SEQUENTIAL"))
 
@@ -57,6 +58,9 @@ def programs(size, limit):
         # It finds nothing, and says so by its exit code.
         Program("ripgrep", "rg", "random", ("rg", "--mmap", "-a", "-c", "tier[0-9]map|zzzz", "DATA"),
                 ("--page-size", "1MiB"), exit_code=1),
+        Program("look", "look", "lines", ("look", "-t", "x", "00", "DATA"), ("--page-size", "1MiB")),
+        Program("Java gather", "java", "random", ("java", "-Xmx64m", "-XX:+UseSerialGC", GATHER_JAVA, "DATA", 3000),
+                ("--page-size", "4KiB"), own_bytes=256 * MIB),
         Program("np.memmap gather", "python3", "random", ("/usr/bin/python3", "-c", GATHER, "DATA"),
                 ("--page-size", "4KiB")),
     )

@@ -32,6 +32,14 @@ def make_repeating(path, size):
     make_random(path, size, 0.3)
 
 
+def make_lines(path, size):
+    """Sorted lines of 100 bytes, each of which begins with its number."""
+    generator = random.Random(5)
+    with open(path, "w", encoding="ascii") as file:
+        for number in range(size // 100):
+            file.write(f"{number:011d} {generator.randbytes(43).hex()} \n")
+
+
 def make_database(path, size):
     """An SQLite table of rows of some 1,000 bytes."""
     rows = size // ROW_BYTES
@@ -124,7 +132,8 @@ def make_weights(path, size):
                        random_weights(generator, math.prod(shape)))
 
 
-KINDS = {"weights": make_weights, "random": make_random, "repeating": make_repeating, "database": make_database, "pairs": make_pairs}
+KINDS = {"weights": make_weights, "random": make_random, "repeating": make_repeating, "lines": make_lines,
+         "database": make_database, "pairs": make_pairs}
 
 
 def main():
