@@ -84,6 +84,16 @@ std::string report_place(const std::string& report) {
   return report == "true" ? "-" : report.empty() ? "" : std::filesystem::absolute(report).string();
 }
 
+/// They are handed on as lines.
+void check_patterns(const char* flag, const std::vector<std::string>& patterns) {
+  for (const std::string& pattern : patterns) {
+    if (pattern.empty() || pattern.find('\n') != std::string::npos) {
+      throw OptionError(std::string(flag) + " " + quote_value(pattern) +
+                        " names no file: give a pattern of one line, such as '/data/**'");
+    }
+  }
+}
+
 /// Options that the library reads. What is wrong with them is said here, not in the program's memory.
 void set_options(const RunOptions& options) {
   set_engine_option(OptionId::buffer_size, "--buffer", options.buffer);
@@ -98,6 +108,8 @@ void set_options(const RunOptions& options) {
   if (!options.minimum_size.empty()) {
     parse_size(options.minimum_size, "--minimum-size");
   }
+  check_patterns("--match", options.match);
+  check_patterns("--exclude", options.exclude);
   set_variable(preload::minimum_size_variable, options.minimum_size);
   set_variable(preload::match_variable, joined(options.match));
   set_variable(preload::exclude_variable, joined(options.exclude));

@@ -65,6 +65,8 @@ TEST_F(RunTest, SaysWhatCannotBeRun) {
   expect_refusal("--bufer 1GiB -- true", 2, "unknown option '--bufer'");
   expect_refusal("true --verbos", 2, "unknown option '--verbos'");
   expect_refusal("--minimum-size some -- true", 2, "some");
+  expect_refusal("--match '' -- true", 2, "--match '' names no file");
+  expect_refusal("--exclude 'one\ntwo' -- true", 2, "--exclude");
 }
 
 TEST_F(RunTest, ProgramsThatCannotBeServed) {
@@ -227,6 +229,12 @@ TEST_F(RunTest, PatternsAreAsInAShell) {
   EXPECT_FALSE(matches("", "/x"));
   EXPECT_TRUE(matches("[", "/x/["));
   EXPECT_FALSE(matches("/data", "/data/"));
+  EXPECT_TRUE(matches("/x/a**/b", "/x/ab"));
+  EXPECT_FALSE(matches("*a", "/x/a/b"));
+  // Not all the ways in which the stars may share it are tried.
+  const std::string name(200, 'a');
+  EXPECT_FALSE(matches("*a*a*a*a*a*a*a*a*a*a*a*a*b", "/x/" + name));
+  EXPECT_TRUE(matches("/**/*a*a*a*a*a*a*a*a*a*a*a*a*b", "/x/" + name + "b"));
 }
 
 TEST_F(ServedRunTest, ReportsAndGoesOnInChildren) {

@@ -1,6 +1,7 @@
 #include "preload/glob.hpp"
 
 #include <cstddef>
+#include <vector>
 
 namespace tiermap::preload {
 namespace {
@@ -28,49 +29,38 @@ bool class_matches(std::string_view& pattern, char wanted) noexcept {
   return found != negated && wanted != '/';
 }
 
-bool whole_matches(std::string_view pattern, std::string_view text) noexcept;
-
-bool star_matches(std::string_view pattern, std::string_view text) noexcept {
-  const bool over_parts = pattern.starts_with("**");
-  pattern.remove_prefix(over_parts ? 2 : 1);
-  // "**/" may stand for no folder at all.
-  if (over_parts && pattern.starts_with('/') && whole_matches(pattern.substr(1), text)) {
-    return true;
-  }
-  for (std::size_t taken = 0; taken <= text.size(); ++taken) {
-    if (whole_matches(pattern, text.substr(taken))) {
-      return true;
-    }
-    if (taken < text.size() && text[taken] == '/' && !over_parts) {
-      return false;
-    }
-  }
-  return false;
-}
-
-bool whole_matches(std::string_view pattern, std::string_view text) noexcept {
-  while (!pattern.empty()) {
-    const char wanted = pattern.front();
-    if (wanted == '*') {
-      return star_matches(pattern, text);
-    }
-    if (text.empty()) {
-      return false;
-    }
-    const char here = text.front();
-    pattern.remove_prefix(1);
-    text.remove_prefix(1);
-    const bool same = wanted == '?' ? here != '/' : wanted == '[' ? class_matches(pattern, here) : wanted == here;
-    if (!same) {
-      return false;
+/// From the end of both to their beginnings, so that no pattern takes longer than its length times the text's.
+bool whole_matches(std::string_view pattern, std::string_view text) {
+  const std::size_t width = text.size() + 1;
+  std::vector<bool> known((pattern.size() + 1) * width);
+  known.back() = true;
+  const auto match = [&](std::size_t from, std::size_t at) { return known[from * width + at]; };
+  for (std::size_t from = pattern.size(); from-- > 0;) {
+    const bool over_parts = pattern.substr(from).starts_with("**");
+    for (std::size_t at = width; at-- > 0;) {
+      const bool more = at < text.size();
+      bool result = false;
+      if (pattern[from] == '*') {
+        result =
+            match(from + (over_parts ? 2 : 1), at) || (more && (over_parts || text[at] != '/') && match(from, at + 1));
+        // "**/" may stand for no folder at all.
+        result = result || (over_parts && pattern.substr(from + 2).starts_with('/') && match(from + 3, at));
+      } else if (more) {
+        std::string_view rest = pattern.substr(from + 1);
+        const bool same = pattern[from] == '?'   ? text[at] != '/'
+                          : pattern[from] == '[' ? class_matches(rest, text[at])
+                                                 : pattern[from] == text[at];
+        result = same && match(pattern.size() - rest.size(), at + 1);
+      }
+      known[from * width + at] = result;
     }
   }
-  return text.empty();
+  return match(0, 0);
 }
 
 }  // namespace
 
-bool matches(std::string_view pattern, std::string_view path) noexcept {
+bool matches(std::string_view pattern, std::string_view path) {
   if (pattern.find('/') == std::string_view::npos) {
     path.remove_prefix(path.find_last_of('/') + 1);
   }

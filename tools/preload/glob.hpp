@@ -6,6 +6,6 @@
 namespace tiermap::preload {
 
 /// Whether the whole of `path` is what `pattern` means. Without a slash the pattern is for the name of the file alone.
-bool matches(std::string_view pattern, std::string_view path) noexcept;
+bool matches(std::string_view pattern, std::string_view path);
 
 }  // namespace tiermap::preload

@@ -5,8 +5,7 @@
 
 namespace tiermap::preload {
 
-/// Whether a thread of the program but `thread` (0: any) has not ended yet. The first one stays as a zombie when it has.
-/// True if it cannot be told.
+/// Whether a thread of the program but `thread` (0: any) has not ended yet. True if it cannot be told.
 bool other_threads_run(pid_t thread);
 
 }  // namespace tiermap::preload

@@ -29,7 +29,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-bool any_matches(const std::vector<std::string>& patterns, std::string_view path) noexcept {
+bool any_matches(const std::vector<std::string>& patterns, std::string_view path) {
   return std::ranges::any_of(patterns, [&](const std::string& pattern) { return matches(pattern, path); });
 }
 
@@ -53,7 +53,7 @@ Settings read_settings() {
   return settings;
 }
 
-const char* why_not_chosen(const Settings& settings, std::string_view path, bool private_mapping) noexcept {
+const char* why_not_chosen(const Settings& settings, std::string_view path, bool private_mapping) {
   if (any_matches(settings.exclude, path)) {
     return "an --exclude names it";
   }

@@ -35,6 +35,6 @@ struct Settings {
 Settings read_settings();
 
 /// Null if the file may be served. With no `match` every one may, unless the mapping is private.
-const char* why_not_chosen(const Settings& settings, std::string_view path, bool private_mapping) noexcept;
+const char* why_not_chosen(const Settings& settings, std::string_view path, bool private_mapping);
 
 }  // namespace tiermap::preload
