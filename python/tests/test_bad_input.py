@@ -61,6 +61,12 @@ def test_numbers_of_a_cache_of_any_size_are_answered_in_one_line():
         tiermap.Cache("1MiB", fillers=1.5)
 
 
+@pytest.mark.parametrize("name", ["policy", "fault_mode", "placement", "name", "trace"])
+def test_texts_of_a_cache_that_are_none_are_answered_in_one_line(name):
+    with pytest.raises(TypeError, match=f"^{name} 5 is no text: give a str$"):
+        tiermap.Cache("1MiB", **{name: 5})
+
+
 def test_w_onto_what_exists_is_refused_unless_asked(numbers):
     path, values = numbers
     for mode in ("w", "w+"):

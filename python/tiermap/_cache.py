@@ -26,7 +26,8 @@ DEFAULT_BUDGET = 4 * GIB
 LEAST_AMONG_PROCESSES = MIB
 #: Bytes of a cache's name.
 LONGEST_NAME = 63
-#: Options of a cache that are numbers.
+#: Options of a cache that are texts, and those that are numbers.
+TEXTS = ("policy", "fault_mode", "placement", "name", "trace")
 NUMBERS = ("hot_share", "unmapped_share", "high_watermark", "low_watermark", "fillers", "evictors", "managers", "spin")
 
 _lock = threading.RLock()  # A signal handler may map too.
@@ -208,7 +209,7 @@ class Cache:
 def start(options: Dict[str, Any]) -> _core.Cache:
     """The engine of a cache. Never in fault mode self-serving unless asked for."""
     show_tracebacks_of_bus_errors()
-    check_numbers(options)
+    check_options(options)
     core = _core.Cache(**options)
     if core.fault_mode != "self-serving" or "asked for" in core.fault_mode_reason:
         return core
@@ -220,8 +221,11 @@ def start(options: Dict[str, Any]) -> _core.Cache:
     return _core.Cache(**{**options, "fault_mode": "notify"})
 
 
-def check_numbers(options: Dict[str, Any]) -> None:
+def check_options(options: Dict[str, Any]) -> None:
     """What the extension module would refuse in many lines."""
+    for name in TEXTS:
+        if not isinstance(options.get(name), (str, type(None))):
+            raise TypeError(f"{name} {options[name]!r} is no text: give a str")
     for name in NUMBERS:
         value = options.get(name)
         if value is None:
