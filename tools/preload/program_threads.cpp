@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -11,7 +12,7 @@
 
 namespace tiermap::preload {
 
-bool other_threads_run(pid_t thread) {
+bool other_threads_run(pid_t thread) noexcept try {
   std::error_code error;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
     if (task.path().filename() == std::to_string(thread)) {
@@ -33,6 +34,8 @@ bool other_threads_run(pid_t thread) {
     }
   }
   return static_cast<bool>(error);
+} catch (const std::exception&) {  // Out of memory.
+  return true;
 }
 
 }  // namespace tiermap::preload

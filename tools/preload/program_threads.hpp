@@ -6,6 +6,6 @@
 namespace tiermap::preload {
 
 /// Whether a thread of the program but `thread` (0: any) has not ended yet. True if it cannot be told.
-bool other_threads_run(pid_t thread);
+bool other_threads_run(pid_t thread) noexcept;
 
 }  // namespace tiermap::preload
