@@ -1,14 +1,17 @@
-"""Scenarios of vectors, and of the programs that work on them by transactions: tiermap-kmeans."""
+"""Scenarios of vectors, and of the programs that work on them by transactions: tiermap-kmeans,
+tiermap-dbscan and tiermap-random-forest."""
 import pathlib
 
 from cases import Case, Scenario, overhead
 from measurement import GIB, MIB, option_bytes
+from simulation_scenarios import GRAY_SCOTT
 
-KMEANS, DBSCAN, TRANSACTIONS = "tiermap-kmeans", "tiermap-dbscan", "bench-vector_transactions"
+KMEANS, DBSCAN, FOREST = "tiermap-kmeans", "tiermap-dbscan", "tiermap-random-forest"
+TRANSACTIONS = "bench-vector_transactions"
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Made by scripts/setup_spark.sh.
 SPARK_PYTHON = ROOT / "build/spark/bin/python"
-SPARK = ROOT / "bench/spark_clustering.py"
+SPARK = ROOT / "bench/spark_mllib.py"
 
 
 def transactions(bench):
@@ -54,23 +57,76 @@ def dbscan_memory(bench):
     return cases
 
 
-def kmeans_spark(bench):
+def forest_memory(bench):
+    table = bench.scratch / "shared-table"
+    size = bench.make(table, FOREST, "generate", "--file", table, "--bytes", option_bytes(bench.data_bytes // 2), "--json")
+    # The rows, and a tree's sample of the four fifths that are trained on.
+    size += size * 4 // 5
+    cases = []
+    for percent in bench.points((40, 100), (20, 40, 100), (20, 40, 60, 80, 100)):
+        # Where there is memory for all there is as much more as Tiermap's evictors keep free.
+        share = percent / 100 if percent < 100 else 1.25
+        cases += bench.compare(FOREST, table, "--threads", bench.cores, "--trees", 1, "--depth", 10, "--no-verify",
+                               limit=int(size * share) + overhead(size), data_bytes=size, x=percent, drop=(table,),
+                               mmap=bench.mmap_with_hints)
+    return cases
+
+
+def in_memory(bench):
+    """Everything fits: Tiermap beside plain memory."""
+    points, table = bench.scratch / "shared-few-points", bench.scratch / "shared-small-table"
+    size = bench.make(points, KMEANS, "generate", "--file", points, "--bytes", option_bytes(bench.data_bytes // 8),
+                      "--json")
+    bench.make(table, FOREST, "generate", "--file", table, "--bytes", option_bytes(bench.data_bytes // 4), "--json")
+    work = {"k-means": (KMEANS, points, "--clusters", 8, "--iterations", 4, "--tolerance", 0),
+            "DBSCAN": (DBSCAN, points, "--neighbours", 100),
+            "random forest": (FOREST, table, "--trees", 1, "--depth", 10),
+            "Gray-Scott": (GRAY_SCOTT, "--size", bench.choose(96, 192, 256), "--steps", 64)}
+    return [Case(system, system, [bench.program(program), "--system", system, "--budget", "2GiB", "--threads", bench.cores,
+                                  "--no-verify", "--json", *options], panel=panel, data_bytes=size, for_peers=False)
+            for panel, (program, *options) in work.items() for system in ("tiermap", "memory")]
+
+
+def against_spark(bench, job, program, data, size, spark_wishes, wishes, common):
     """Spark with as much memory as it likes, Tiermap with a quarter of that; Spark's data in the format it reads best."""
-    if not bench.dry and not SPARK_PYTHON.exists():
-        bench.skip("Spark", "build/spark is not there: scripts/setup_spark.sh makes it")
+    columns = bench.scratch / f"{data.name}.parquet"
+    bench.make(columns, SPARK_PYTHON, SPARK, job, "--convert", data, "--data", columns)
+    memory = max(4 * size, 2 * GIB)
+    budget = memory // 4 - overhead(size)
+    common = ("--threads", bench.cores, *common)
+    about = {"data_bytes": size, "for_peers": False}
+    return [Case("tiermap", "tiermap", [bench.program(program), "--json", "--no-verify", "--budget", option_bytes(budget),
+                                        *common, *wishes, data], limit=memory // 4, drop=(data,), **about),
+            Case("Spark MLlib", "spark", [SPARK_PYTHON, SPARK, job, "--data", columns, "--memory-mebibytes",
+                                          memory // MIB * 3 // 4, *common, *spark_wishes], limit=memory, drop=(columns,),
+                 **about)]
+
+
+def no_spark(bench):
+    if bench.dry or SPARK_PYTHON.exists():
+        return False
+    bench.skip("Spark", "build/spark is not there: scripts/setup_spark.sh makes it")
+    return True
+
+
+def kmeans_spark(bench):
+    if no_spark(bench):
         return []
     points = bench.scratch / "shared-points"
-    columns = bench.scratch / "shared-points.parquet"
     size = bench.make(points, KMEANS, "generate", "--file", points, "--bytes", option_bytes(bench.data_bytes), "--json")
-    bench.make(columns, SPARK_PYTHON, SPARK, "--convert", points, "--data", columns)
-    memory = max(4 * size, 2 * GIB)
-    wishes = ("--threads", bench.cores, "--clusters", 8, "--iterations", 4)
-    budget = memory // 4 - overhead(size)
-    about = {"data_bytes": size, "for_peers": False}
-    return [Case("tiermap", "tiermap", [bench.program(KMEANS), "--json", "--no-verify", "--tolerance", 0, "--budget",
-                                        option_bytes(budget), *wishes, points], limit=memory // 4, drop=(points,), **about),
-            Case("Spark MLlib", "spark", [SPARK_PYTHON, SPARK, "--data", columns, "--memory-mebibytes",
-                                          memory // MIB * 3 // 4, *wishes], limit=memory, drop=(columns,), **about)]
+    return against_spark(bench, "kmeans", KMEANS, points, size, (), ("--tolerance", 0),
+                         ("--clusters", 8, "--iterations", 4))
+
+
+def forest_spark(bench):
+    if no_spark(bench):
+        return []
+    # In the middle of the levels of detail 128 MiB, as in the paper.
+    table = bench.scratch / "shared-small-table"
+    size = bench.make(table, FOREST, "generate", "--file", table, "--bytes", option_bytes(bench.data_bytes // 4), "--json")
+    # A forest of one tree tries all features, says MLlib.
+    return against_spark(bench, "random-forest", FOREST, table, size, ("--least-accuracy", 0.9), ("--features-tried", 6),
+                         ("--trees", 1, "--depth", 10))
 
 
 SCENARIOS = (
@@ -87,8 +143,22 @@ SCENARIOS = (
              "`tiermap-dbscan`, a reach of 8 and 100 neighbours, from a cold page cache. Memory is for a share of the "
              "points and of what is kept of each: row, link, label and its share of the tree.", (DBSCAN, KMEANS),
              dbscan_memory, "memory, % of the data"),
+    Scenario("applications-in-memory", "k-means, DBSCAN, random forest and Gray-Scott: all in memory",
+             "The four programs where everything fits, from a cold page cache, beside the same programs in plain memory. "
+             "Of those k-means and the random forest have read their file before the time begins. 4 iterations of "
+             "k-means, a reach of 8 and 100 neighbours for DBSCAN, one tree of ten levels, 64 steps of Gray-Scott.",
+             (KMEANS, DBSCAN, FOREST, GRAY_SCOTT), in_memory),
     Scenario("kmeans-spark", "k-means: Spark MLlib",
              "`tiermap-kmeans` and Spark's `KMeans` in one process of one node: 8 clusters, k-means|| in five rounds, 4 "
              "iterations, from a cold page cache to the last assignment; not counted is Spark's start. Spark may use "
              "four times the memory that Tiermap may, and reads Parquet.", (KMEANS,), kmeans_spark),
+    Scenario("forest-memory", "Random forest: less memory",
+             "`tiermap-random-forest`, one tree of ten levels, trained on four fifths of the rows and measured by the "
+             "others, from a cold page cache. Memory is for a share of the table and of the tree's sample.", (FOREST,),
+             forest_memory, "memory, % of the data"),
+    Scenario("forest-spark", "Random forest: Spark MLlib",
+             "`tiermap-random-forest` and Spark's `RandomForestClassifier` in one process of one node: one tree of ten "
+             "levels, all six features tried at each split, from a cold page cache to the last row that is held out; not "
+             "counted is Spark's start. Spark tries 31 thresholds of a feature, Tiermap 255 and, of 8192 rows or fewer, "
+             "all. Spark may use four times the memory that Tiermap may, and reads Parquet.", (FOREST,), forest_spark),
 )

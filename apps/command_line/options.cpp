@@ -59,6 +59,15 @@ std::uint64_t parse_whole_number(const std::string& text, const std::string& wha
   return number;
 }
 
+double parse_real_number(const std::string& text, const std::string& what, double least, double most) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size() || !(number >= least && number <= most)) {
+    throw OptionError(fmt::format("{} {} is no number from {} to {}: choose one", what, text, least, most));
+  }
+  return number;
+}
+
 void SharedOptions::add_peer(const std::string& name) {
   peers_.push_back(name);
   system_option_->description(system_option_->get_description() + ", or " + name);

@@ -82,5 +82,7 @@ class SharedOptions {
 /// A whole number from `text`, no sign, no letters; throws OptionError that names `what` and the range.
 std::uint64_t parse_whole_number(const std::string& text, const std::string& what, std::uint64_t least,
                                  std::uint64_t most);
+/// The same for any number, without a unit.
+double parse_real_number(const std::string& text, const std::string& what, double least, double most);
 
 }  // namespace tiermap

@@ -6,14 +6,14 @@
 #include <limits>
 #include <mutex>
 
+#include "points/row_partition.hpp"
+
 namespace tiermap {
 namespace {
 
 constexpr std::uint32_t most_sampled = 255;
 /// So many nodes for each thread, so that none waits long for another.
 constexpr std::uint64_t parts_a_thread = 16;
-/// What is larger is announced in pieces, from both ends.
-constexpr std::uint64_t announced_bytes = std::uint64_t{1} << 20U;
 
 double difference(float one, float other) noexcept {
   return static_cast<double>(one) - static_cast<double>(other);
@@ -70,7 +70,7 @@ void PointTree::find_root_box(ThreadTeam& team) {
     const std::uint64_t begin = std::uint64_t{plan_.points} * thread / team.size();
     const std::uint64_t end = std::uint64_t{plan_.points} * (thread + 1) / team.size();
     for (std::uint64_t row = begin; row < end; ++row) {
-      widen_box(mine, static_cast<std::uint32_t>(row));
+      widen_box(mine, coordinates(static_cast<std::uint32_t>(row)));
     }
     const std::lock_guard lock(mutex);
     for (std::uint32_t axis = 0; axis < plan_.dimensions; ++axis) {
@@ -128,42 +128,18 @@ float PointTree::pivot_of(const TreeNode& node, std::uint32_t axis) const {
   return *middle > lowest(node)[axis] ? *middle : highest(node)[axis];
 }
 
-// Hoare's partition: lower rows to the front, the others to the back. It comes from both ends, and so do the pages.
 std::uint32_t PointTree::partition(const TreeNode& node, std::uint32_t axis, float pivot, TreeNode& left,
                                    TreeNode& right) {
   left.children[0] = left.children[1] = right.children[0] = right.children[1] = 0;
   clear_box(left);
   clear_box(right);
-  std::uint64_t low = node.first;
-  std::uint64_t high = low + node.count;
-  const std::uint64_t ahead = announced_bytes / row_bytes_ + 1;
-  std::uint64_t low_announced = low;
-  std::uint64_t high_announced = high;
-  while (low < high) {
-    if (hints_ && high - low > 8 * ahead && low + ahead > low_announced) {
-      low_announced = low + 2 * ahead;
-      rows_.prefetch({low * row_bytes_, 2 * ahead * row_bytes_});
-    }
-    if (hints_ && high - low > 8 * ahead && high - ahead < high_announced) {
-      high_announced = high - 2 * ahead;
-      rows_.prefetch({high_announced * row_bytes_, 2 * ahead * row_bytes_});
-    }
-    if (coordinates(static_cast<std::uint32_t>(low))[axis] < pivot) {
-      widen_box(left, static_cast<std::uint32_t>(low++));
-    } else if (coordinates(static_cast<std::uint32_t>(high - 1))[axis] >= pivot) {
-      widen_box(right, static_cast<std::uint32_t>(--high));
-    } else {
-      swap_rows(static_cast<std::uint32_t>(low), static_cast<std::uint32_t>(high - 1));
-    }
-  }
-  return static_cast<std::uint32_t>(low);
-}
-
-void PointTree::swap_rows(std::uint32_t one, std::uint32_t other) noexcept {
-  std::array<std::byte, (most_tree_dimensions + 1) * sizeof(float)> held;
-  std::memcpy(held.data(), row_at(one), row_bytes_);
-  std::memcpy(row_at(one), row_at(other), row_bytes_);
-  std::memcpy(row_at(other), held.data(), row_bytes_);
+  const auto place = [](const std::byte* row) { return reinterpret_cast<const float*>(row); };
+  const std::uint64_t below = partition_rows(
+      {rows_, row_bytes_, hints_}, node.first, node.count,
+      [&](const std::byte* row) { return place(row)[axis] < pivot; },
+      [&](const std::byte* row) { widen_box(left, place(row)); },
+      [&](const std::byte* row) { widen_box(right, place(row)); });
+  return node.first + static_cast<std::uint32_t>(below);
 }
 
 std::uint32_t PointTree::longest_axis(const TreeNode& node) const noexcept {
@@ -184,10 +160,9 @@ void PointTree::clear_box(TreeNode& node) const noexcept {
   std::fill_n(lowest(node) + plan_.dimensions, plan_.dimensions, -std::numeric_limits<float>::infinity());
 }
 
-void PointTree::widen_box(TreeNode& node, std::uint32_t row) const noexcept {
+void PointTree::widen_box(TreeNode& node, const float* point) const noexcept {
   float* const low = lowest(node);
   float* const high = low + plan_.dimensions;
-  const float* const point = coordinates(row);
   for (std::uint32_t axis = 0; axis < plan_.dimensions; ++axis) {
     low[axis] = std::min(low[axis], point[axis]);
     high[axis] = std::max(high[axis], point[axis]);

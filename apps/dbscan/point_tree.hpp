@@ -133,13 +133,12 @@ class PointTree {
   Span span_of(const float* point, const TreeNode& node) const noexcept;
   double nearest_squared(const TreeNode& one, const TreeNode& other) const noexcept;
   void clear_box(TreeNode& node) const noexcept;
-  void widen_box(TreeNode& node, std::uint32_t row) const noexcept;
+  void widen_box(TreeNode& node, const float* point) const noexcept;
   bool split(std::uint32_t index);
   void grow(std::uint32_t index, ProgressDisplay& progress);
   std::uint32_t longest_axis(const TreeNode& node) const noexcept;
   float pivot_of(const TreeNode& node, std::uint32_t axis) const;
   std::uint32_t partition(const TreeNode& node, std::uint32_t axis, float pivot, TreeNode& left, TreeNode& right);
-  void swap_rows(std::uint32_t one, std::uint32_t other) noexcept;
   void find_root_box(ThreadTeam& team);
 
   template <typename Use>

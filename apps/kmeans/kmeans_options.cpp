@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 
 #include "command_line/backing.hpp"
 #include "config/size.hpp"
@@ -17,15 +16,6 @@ namespace {
 constexpr std::uint64_t default_point_bytes = std::uint64_t{1} << 30U;
 constexpr std::uint64_t most_clusters = 16384;
 constexpr std::uint32_t generated_dimensions = 3;
-
-double parse_real_number(const std::string& text, const char* what, double least, double most) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || !(number >= least && number <= most)) {
-    throw OptionError(fmt::format("{} {} is no number from {} to {}: choose one", what, text, least, most));
-  }
-  return number;
-}
 
 void refuse_what_exists(const std::string& url, const char* option) {
   if (backing_exists(url)) {

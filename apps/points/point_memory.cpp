@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <iterator>
+#include <vector>
 
 #include "tiermap/error.hpp"
 #include "tiermap/vector.hpp"
@@ -20,27 +22,51 @@ constexpr std::uint64_t number_bytes = sizeof(std::uint32_t);
 }
 
 /// Of a store whose format says what it holds.
-std::uint32_t dimensions_of(const Store& store, const ElementLayout& elements,
-                            std::optional<std::uint32_t> dimensions) {
+std::uint32_t dimensions_of(const Store& store, const ElementLayout& elements, std::optional<std::uint32_t> dimensions,
+                            const PointTerms& terms) {
   if (elements.kind != 'f' || elements.bytes != sizeof(float) || elements.swapped) {
-    refuse_points(store, fmt::format("holds elements of type {}, and points are native floats of 32 bits: convert it, "
+    refuse_points(store, fmt::format("holds elements of type {}, and {} are native floats of 32 bits: convert it, "
                                      "with numpy by astype('float32')",
-                                     elements.type));
+                                     elements.type, terms.points));
   }
   const std::uint64_t in_a_row = std::max<std::uint64_t>(elements.row_bytes / sizeof(float), 1);
   // Of an array of one dimension nobody can say how many elements are a point.
   if (dimensions && in_a_row != 1 && in_a_row != *dimensions) {
-    refuse_points(store, fmt::format("has rows of {} elements, and {} dimensions are asked for: leave --dimensions out",
-                                     in_a_row, *dimensions));
+    refuse_points(store, fmt::format("has rows of {} elements, and {} {} are asked for: leave {} out", in_a_row,
+                                     *dimensions, terms.dimensions, terms.option));
   }
   if (in_a_row > most_dimensions) {
     refuse_points(store,
-                  fmt::format("has rows of {} elements, more than the {} dimensions that points may have: choose "
-                              "some of its columns",
-                              in_a_row, most_dimensions));
+                  fmt::format("has rows of {} elements, more than the {} {} that {} may have: choose some of them",
+                              in_a_row, most_dimensions, terms.dimensions, terms.points));
   }
   return dimensions.value_or(static_cast<std::uint32_t>(in_a_row));
 }
+
+/// Points from a list, in its order: a transaction of the program's own. An access is one coordinate.
+class ListedPoints final : public Transaction {
+ public:
+  ListedPoints(VectorStorage& vector, std::span<const std::uint64_t> points, std::uint32_t dimensions,
+               const TransactionOptions& options)
+      : Transaction(vector, Intent::read, points.size() * dimensions, options),
+        points_(points),
+        dimensions_(dimensions) {}
+
+  void pages(std::uint64_t position, std::uint64_t count, std::vector<PageAccesses>& runs) const override {
+    for (; count > 0 && position < length(); --count) {
+      const std::uint64_t passed = position % dimensions_;
+      const std::uint64_t element = points_[position / dimensions_] * dimensions_ + passed;
+      const std::uint64_t page = page_of(element);
+      const std::uint64_t here = std::min(dimensions_ - passed, end_of_page(page) - element);
+      runs.push_back({page, here});
+      position += here;
+    }
+  }
+
+ private:
+  const std::span<const std::uint64_t> points_;
+  const std::uint64_t dimensions_;
+};
 
 /// By transactions: what is ahead is on its way, and what was passed leaves memory first.
 class VectorPoints final : public PointMemory {
@@ -66,6 +92,14 @@ class VectorPoints final : public PointMemory {
     } else {
       auto writing = assignments_.read_write(points, of_assignments_);
       walk(reading, &writing, points.first, use);
+    }
+  }
+  void visit_each(std::span<const std::uint64_t> points, const std::function<void(const float*)>& use) override {
+    auto listed = points_.transaction<ListedPoints>(points, layout_.dimensions, of_points_);
+    static_cast<void>(listed.until_turn());  // Those that come first are on their way.
+    for (const std::uint64_t point : points) {
+      use(points_.data() + point * layout_.dimensions);
+      listed.advance(layout_.dimensions);
     }
   }
   void save_assignments() override { assignments_.sync(); }
@@ -139,10 +173,27 @@ class MappedPoints final : public PointMemory {
       }
     }
   }
+  void visit_each(std::span<const std::uint64_t> points, const std::function<void(const float*)>& use) override {
+    const std::uint64_t point_bytes = layout_.dimensions * sizeof(float);
+    std::vector<ByteRange> ranges;
+    for (std::size_t first = 0; first < points.size(); first += most_listed_ahead) {
+      const auto here = points.subspan(first, std::min(most_listed_ahead, points.size() - first));
+      if (hints_) {
+        ranges.clear();
+        std::ranges::transform(here, std::back_inserter(ranges),
+                               [&](std::uint64_t point) { return ByteRange{point * point_bytes, point_bytes}; });
+        points_->prefetch(ranges);
+      }
+      for (const std::uint64_t point : here) {
+        use(points_->as_span<const float>().data() + point * layout_.dimensions);
+      }
+    }
+  }
   void save_assignments() override { assignments_->save(); }
 
  private:
   static constexpr std::uint64_t pieces_ahead = 16;
+  static constexpr std::size_t most_listed_ahead = 1024;
 
   void announce(VectorRange points, bool visited) {
     const std::uint64_t point_bytes = layout_.dimensions * sizeof(float);
@@ -159,19 +210,21 @@ class MappedPoints final : public PointMemory {
 
 }  // namespace
 
-PointLayout layout_of_points(const Store& store, std::optional<std::uint32_t> dimensions) {
+PointLayout layout_of_points(const Store& store, std::optional<std::uint32_t> dimensions, const PointTerms& terms) {
   const std::optional<ElementLayout> elements = store.element_layout();
   PointLayout layout;
-  layout.dimensions = elements ? dimensions_of(store, *elements, dimensions) : dimensions.value_or(default_dimensions);
+  layout.dimensions =
+      elements ? dimensions_of(store, *elements, dimensions, terms) : dimensions.value_or(default_dimensions);
   const std::uint64_t point_bytes = layout.dimensions * sizeof(float);
   const std::uint64_t bytes = store.size_bytes();
   if (bytes == 0) {
-    refuse_points(store, "has no points: name a file that has some, or make one with `tiermap-kmeans generate`");
+    refuse_points(
+        store, fmt::format("has no {}: name a file that has some, or make one with `{}`", terms.points, terms.maker));
   }
   if (bytes % point_bytes != 0) {
-    refuse_points(store, fmt::format("has {} bytes, no whole number of points of {} floats ({} bytes): say by "
-                                     "--dimensions how many coordinates a point has",
-                                     bytes, layout.dimensions, point_bytes));
+    refuse_points(store, fmt::format("has {} bytes, no whole number of {} of {} floats ({} bytes): say by {} how many "
+                                     "each of them has",
+                                     bytes, terms.points, layout.dimensions, point_bytes, terms.option));
   }
   layout.points = bytes / point_bytes;
   return layout;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "command_line/backing.hpp"
@@ -25,10 +26,18 @@ struct PointLayout {
 
 inline constexpr std::uint32_t most_dimensions = 4096;
 
+/// What a program's user calls points, and what of it can be changed.
+struct PointTerms {
+  const char* points = "points";
+  const char* dimensions = "dimensions";
+  const char* option = "--dimensions";
+  const char* maker = "tiermap-kmeans generate";
+};
+
 /// What is in the store: as many dimensions as its format says that a row has elements, else `dimensions`, else 3.
 /// Throws StoreError for what are no points: other elements than floats, another number of dimensions, no point at all,
 /// a length that is no whole number of points.
-PointLayout layout_of_points(const Store& store, std::optional<std::uint32_t> dimensions);
+PointLayout layout_of_points(const Store& store, std::optional<std::uint32_t> dimensions, const PointTerms& terms = {});
 
 /// Points that are in memory, one after the other.
 struct PointPiece {
@@ -54,6 +63,9 @@ class PointMemory {
   /// Calls `use` with the points of the range, in pieces and in order. Any number of threads may do so at once.
   virtual void visit(VectorRange points, Assignments assignments,
                      const std::function<void(const PointPiece&)>& use) = 0;
+  /// Calls `use` with the coordinates of each of these points, in this order, wherever they lie. Any number of threads
+  /// may do so at once.
+  virtual void visit_each(std::span<const std::uint64_t> points, const std::function<void(const float*)>& use) = 0;
   /// The assignments are on the store when this returns.
   virtual void save_assignments() = 0;
 

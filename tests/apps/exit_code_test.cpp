@@ -176,11 +176,13 @@ TEST_F(ExitCodeTest, AnOptionGivenAsNothingIsRefused) {
     const char* program;
     const char* option;
   } const options[] = {
-      {"tiermap-sort", "--file"},          {"tiermap-sort", "--budget"},   {"tiermap-sort", "--policy"},
-      {"tiermap-sort", "--seed"},          {"tiermap-bfs", "--graph"},     {"tiermap-bfs", "--input"},
-      {"tiermap-ingest", "--segments"},    {"tiermap-search", "--in"},     {"tiermap-kmer", "--database"},
-      {"tiermap-kmer", "--reads"},         {"tiermap-ycsb", "--workload"}, {"tiermap-debian-graph", "--output"},
-      {"tiermap-kmeans", "--assignments"},
+      {"tiermap-sort", "--file"},          {"tiermap-sort", "--budget"},
+      {"tiermap-sort", "--policy"},        {"tiermap-sort", "--seed"},
+      {"tiermap-bfs", "--graph"},          {"tiermap-bfs", "--input"},
+      {"tiermap-ingest", "--segments"},    {"tiermap-search", "--in"},
+      {"tiermap-kmer", "--database"},      {"tiermap-kmer", "--reads"},
+      {"tiermap-ycsb", "--workload"},      {"tiermap-debian-graph", "--output"},
+      {"tiermap-kmeans", "--assignments"}, {"tiermap-random-forest", "--forest"},
 #ifdef TIERMAP_HAS_MEDIAN
       {"tiermap-median", "--images"},
 #endif

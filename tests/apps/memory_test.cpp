@@ -76,6 +76,14 @@ TEST_F(MemoryTest, ClusteringPointsKeepsToItsBudget) {
   expect_small(report, report.value("bytes", std::uint64_t{0}));
 }
 
+TEST_F(MemoryTest, GrowingATreeKeepsToItsBudget) {
+  const nlohmann::json report = report_of("tiermap-random-forest", {"--bytes", "64MiB", "--trees", "1", "--no-verify"});
+  if (!is_exact(report)) {
+    GTEST_SKIP() << "userfaultfd is refused here";
+  }
+  expect_small(report, report.value("bytes", std::uint64_t{0}));
+}
+
 TEST_F(MemoryTest, TheBoundWouldSeeAllOfTheDataInMemory) {
   const nlohmann::json report = report_of("tiermap-sort", {"--bytes", "96MiB", "--system", "memory"});
   EXPECT_GT(report.value("peak_rss_bytes", std::uint64_t{0}), 8 * mebibyte + program_bytes);

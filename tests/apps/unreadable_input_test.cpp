@@ -36,6 +36,9 @@ const std::vector<Reader> readers = {
     {"tiermap-kmeans", {"--budget", "16MiB"}},
     {"tiermap-kmeans", {"--system", "mmap"}},
     {"tiermap-kmeans", {"--system", "memory"}},
+    {"tiermap-random-forest", {"--budget", "16MiB"}},
+    {"tiermap-random-forest", {"--system", "mmap"}},
+    {"tiermap-random-forest", {"predict", "t", "--forest"}},
     {"tiermap-kmer", {"--genomes", "g", "--taxonomy", "t", "--sequence-taxa", "s", "--reads"}},
     {"tiermap-kmer", {"--genomes", "g", "--sequence-taxa", "s", "--build-only", "--database", "d", "--taxonomy"}},
 };

@@ -72,7 +72,8 @@ END
 NOT_HERE = {"sort-read-ahead": "no loop devices", "unmodified": "lrzip is not installed",
             "language-model": "build/python/environment is not there",
             "python-gather": "build/python/environment is not there",
-            "python-warm": "build/python/environment is not there", "kmeans-spark": "build/spark is not there"}
+            "python-warm": "build/python/environment is not there", "kmeans-spark": "build/spark is not there",
+            "forest-spark": "build/spark is not there"}
 
 
 class NoLimit:

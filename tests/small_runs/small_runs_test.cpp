@@ -35,6 +35,8 @@ const std::vector<Workload> workloads = {
     {"random_writes", "tiermap-random-io", {"--bytes", "4MiB", "--accesses", "400", "--access", "mixed"}},
     {"kmeans", "tiermap-kmeans", {"--bytes", "4MiB", "--iterations", "3"}},
     {"dbscan", "tiermap-dbscan", {"--bytes", "600KiB", "--neighbours", "20"}},
+    {"random_forest", "tiermap-random-forest", {"--bytes", "1MiB", "--trees", "2"}},
+    {"random_forest_drawn", "tiermap-random-forest", {"--bytes", "300KiB", "--trees", "1", "--bagging", "drawn"}},
 #ifdef TIERMAP_HAS_MEDIAN
     {"median",
      "tiermap-median",

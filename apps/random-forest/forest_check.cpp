@@ -1,0 +1,114 @@
+#include "random-forest/forest_check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "command_line/backing.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr std::uint64_t checked_rows_at_once = 4096;
+
+/// Calls use(row's number, its cells) with all rows, until it returns something to say; returns that.
+template <typename Use>
+std::string for_each_stored_row(Store& table, const PointLayout& layout, ProgressDisplay& progress, const Use& use) {
+  const std::uint64_t row_bytes = layout.dimensions * sizeof(float);
+  AlignedBuffer rows(checked_rows_at_once * row_bytes);
+  for (std::uint64_t first = 0; first < layout.points; first += checked_rows_at_once) {
+    const std::uint64_t count = std::min(checked_rows_at_once, layout.points - first);
+    read_fully(table, rows.data(), count * row_bytes, first * row_bytes);
+    for (std::uint64_t index = 0; index < count; ++index) {
+      std::string wrong = use(first + index, rows.as_span<float>().data() + index * layout.dimensions);
+      if (!wrong.empty()) {
+        return wrong;
+      }
+    }
+    progress.add(count);
+  }
+  return {};
+}
+
+std::uint32_t leaf_of(const DecisionTree& tree, const float* row) {
+  std::uint32_t at = 0;
+  while (tree.splits[at].feature != TreeSplit::leaf) {
+    const TreeSplit& split = tree.splits[at];
+    at = row[split.feature] > split.threshold ? split.high : split.low;
+  }
+  return at;
+}
+
+std::uint32_t first_of_most(std::span<const std::uint64_t> counts) {
+  std::uint32_t most = 0;
+  for (std::uint32_t which = 1; which < counts.size(); ++which) {
+    most = counts[which] > counts[most] ? which : most;
+  }
+  return most;
+}
+
+std::uint32_t plain_class(const Forest& forest, const float* row) {
+  std::vector<std::uint64_t> votes(forest.classes);
+  for (const DecisionTree& tree : forest.trees) {
+    ++votes[tree.splits[leaf_of(tree, row)].low];
+  }
+  return first_of_most(votes);
+}
+
+}  // namespace
+
+std::string find_wrong_class(Store& table, Store* predictions, const PointLayout& layout, const Forest& forest,
+                             const HeldOutRows* held_out, const Accuracy& expected, ProgressDisplay& progress) {
+  AlignedBuffer said(checked_rows_at_once * sizeof(std::uint32_t));
+  Accuracy found;
+  std::string wrong = for_each_stored_row(table, layout, progress, [&](std::uint64_t row, const float* cells) {
+    const std::uint64_t index = row % checked_rows_at_once;
+    if (predictions != nullptr && index == 0) {
+      read_fully(*predictions, said.data(), std::min(checked_rows_at_once, layout.points - row) * sizeof(std::uint32_t),
+                 row * sizeof(std::uint32_t));
+    }
+    const std::uint32_t which = plain_class(forest, cells);
+    if (predictions != nullptr && said.as_span<std::uint32_t>()[index] != which) {
+      return fmt::format("row {} was said to be of class {}, and the forest says {}", row,
+                         said.as_span<std::uint32_t>()[index], which);
+    }
+    const bool counts = held_out == nullptr || held_out->is_held_out(row);
+    found.rows += counts ? 1U : 0U;
+    found.right += counts && static_cast<float>(which) == cells[forest.features] ? 1U : 0U;
+    return std::string();
+  });
+  if (wrong.empty() && found != expected) {
+    wrong = fmt::format("{} of {} rows are classified rightly, and {} of {} were counted", found.right, found.rows,
+                        expected.right, expected.rows);
+  }
+  return wrong;
+}
+
+std::string find_wrong_leaf(Store& table, const PointLayout& layout, const DecisionTree& tree,
+                            std::span<const std::uint16_t> times, ProgressDisplay& progress) {
+  std::vector<std::vector<std::uint64_t>> classes(tree.splits.size());
+  for_each_stored_row(table, layout, progress, [&](std::uint64_t row, const float* cells) {
+    if (times[row] != 0) {
+      std::vector<std::uint64_t>& here = classes[leaf_of(tree, cells)];
+      const auto which = static_cast<std::size_t>(cells[layout.dimensions - 1]);
+      here.resize(std::max(here.size(), which + 1));
+      here[which] += times[row];
+    }
+    return std::string();
+  });
+  for (std::size_t at = 0; at < tree.splits.size(); ++at) {
+    if (tree.splits[at].feature != TreeSplit::leaf) {
+      continue;
+    }
+    if (classes[at].empty()) {
+      return fmt::format("no row that the tree was trained on comes to the leaf at {}", at);
+    }
+    if (const std::uint32_t most = first_of_most(classes[at]); most != tree.splits[at].low) {
+      return fmt::format("most of the rows that come to the leaf at {} are of class {}, and it says {}", at, most,
+                         tree.splits[at].low);
+    }
+  }
+  return {};
+}
+
+}  // namespace tiermap
