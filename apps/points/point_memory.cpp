@@ -14,7 +14,6 @@
 namespace tiermap {
 namespace {
 
-constexpr std::uint32_t default_dimensions = 3;
 constexpr std::uint64_t number_bytes = sizeof(std::uint32_t);
 
 [[noreturn]] void refuse_points(const Store& store, const std::string& problem) {
@@ -214,7 +213,7 @@ PointLayout layout_of_points(const Store& store, std::optional<std::uint32_t> di
   const std::optional<ElementLayout> elements = store.element_layout();
   PointLayout layout;
   layout.dimensions =
-      elements ? dimensions_of(store, *elements, dimensions, terms) : dimensions.value_or(default_dimensions);
+      elements ? dimensions_of(store, *elements, dimensions, terms) : dimensions.value_or(terms.usual_dimensions);
   const std::uint64_t point_bytes = layout.dimensions * sizeof(float);
   const std::uint64_t bytes = store.size_bytes();
   if (bytes == 0) {

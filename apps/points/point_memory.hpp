@@ -32,9 +32,11 @@ struct PointTerms {
   const char* dimensions = "dimensions";
   const char* option = "--dimensions";
   const char* maker = "tiermap-kmeans generate";
+  std::uint32_t usual_dimensions = 3;  ///< Where neither format nor user says how many there are.
 };
 
-/// What is in the store: as many dimensions as its format says that a row has elements, else `dimensions`, else 3.
+/// What is in the store: as many dimensions as its format says that a row has elements, else `dimensions`, else the usual
+/// ones.
 /// Throws StoreError for what are no points: other elements than floats, another number of dimensions, no point at all,
 /// a length that is no whole number of points.
 PointLayout layout_of_points(const Store& store, std::optional<std::uint32_t> dimensions, const PointTerms& terms = {});

@@ -47,7 +47,8 @@ void check_options(const WorkloadOptions& options, const ForestOptions& forest);
 
 /// Of a table whose format does not say it: features and the class.
 inline constexpr std::uint32_t default_columns = 7;
-inline constexpr PointTerms table_terms{"rows", "columns", "--columns", "tiermap-random-forest generate"};
+inline constexpr PointTerms table_terms{"rows", "columns", "--columns", "tiermap-random-forest generate",
+                                        default_columns};
 
 /// Features and the class. Nothing if the file is to tell.
 std::optional<std::uint32_t> parse_columns(const ForestOptions& forest);

@@ -111,7 +111,7 @@ class ForestRun {
   std::uint32_t features() const { return layout_.dimensions - 1; }
 
   void find_layout() {
-    layout_ = layout_of_points(*table_->store(), parse_columns(wishes_).value_or(default_columns), table_terms);
+    layout_ = layout_of_points(*table_->store(), parse_columns(wishes_), table_terms);
     if (features() == 0) {
       throw OptionError(
           fmt::format("{} has one column, and needs features and a class: say by --columns how many "

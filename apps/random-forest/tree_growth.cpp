@@ -187,7 +187,8 @@ std::pair<TreeSplit, std::optional<TreeGrowth::Halves>> TreeGrowth::split(const 
 TreeGrowth::Best TreeGrowth::best_split(const Node& node, std::uint64_t seed, By by) {
   const std::vector<std::uint32_t> features = features_in_order(plan_.features, seed, node.path);
   const bool exactly = node.count <= plan_.most_exact;
-  const std::size_t at_once = exactly ? 1 : std::max<std::uint64_t>(most_counts / plan_.classes / least_thresholds, 1);
+  const std::size_t at_once =
+      exactly ? 1 : std::max<std::uint64_t>(most_counts / plan_.classes / (least_thresholds + 1), 1);
   Best best;
   for (std::size_t tried = 0;
        tried < features.size() && (tried < plan_.features_tried || best.feature == TreeSplit::leaf);) {
@@ -219,6 +220,11 @@ void TreeGrowth::try_all(const Node& node, std::uint32_t feature, Best& best) co
   }
 }
 
+std::uint64_t TreeGrowth::most_thresholds_of(std::size_t features) const noexcept {
+  return std::clamp<std::uint64_t>(most_counts / features / plan_.classes, least_thresholds + 1, most_thresholds + 1) -
+         1;
+}
+
 std::vector<std::vector<float>> TreeGrowth::sampled_thresholds(const Node& node,
                                                                std::span<const std::uint32_t> features,
                                                                std::uint64_t seed) const {
@@ -233,8 +239,7 @@ std::vector<std::vector<float>> TreeGrowth::sampled_thresholds(const Node& node,
       values[which].push_back(cells[features[which]]);
     }
   }
-  const std::uint64_t wanted =
-      std::clamp<std::uint64_t>(most_counts / features.size() / plan_.classes, least_thresholds, most_thresholds);
+  const std::uint64_t wanted = most_thresholds_of(features.size());
   for (std::vector<float>& sample : values) {
     sample = quantiles_of(sample, wanted);
   }
@@ -250,7 +255,7 @@ void TreeGrowth::try_sampled(const Node& node, std::span<const std::uint32_t> fe
     limit.resize(most_thresholds, std::numeric_limits<float>::infinity());
   }
   const std::uint64_t parts = by == By::all ? team_.size() : 1;
-  const std::size_t intervals = most_thresholds + 1;
+  const std::size_t intervals = most_thresholds_of(features.size()) + 1;
   std::vector<RowsOfClass> counts(parts);  // Of a feature, of an interval, of a class.
   const auto count = [&](std::uint64_t part) {
     RowsOfClass& here = counts[part];

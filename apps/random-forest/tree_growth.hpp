@@ -77,6 +77,7 @@ class TreeGrowth {
   Best best_split(const Node& node, std::uint64_t seed, By by);
   void try_all(const Node& node, std::uint32_t feature, Best& best) const;
   void try_sampled(const Node& node, std::span<const std::uint32_t> features, std::uint64_t seed, By by, Best& best);
+  std::uint64_t most_thresholds_of(std::size_t features) const noexcept;
   std::vector<std::vector<float>> sampled_thresholds(const Node& node, std::span<const std::uint32_t> features,
                                                      std::uint64_t seed) const;
   void grow_upper(UpperNode& root, std::uint64_t seed);

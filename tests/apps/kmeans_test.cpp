@@ -43,12 +43,6 @@ class KMeansTest : public ProgramTest {
   std::string write_points(const std::string& name, std::span<const float> coordinates) const {
     return write_file(name, {reinterpret_cast<const char*>(coordinates.data()), coordinates.size_bytes()});
   }
-  /// What numpy.save() writes of such an array.
-  std::string write_npy(const std::string& type, const std::string& shape, const std::string& bytes) const {
-    std::string header = "{'descr': '" + type + "', 'fortran_order': False, 'shape': (" + shape + "), }";
-    header.resize(117, ' ');
-    return write_file("array.npy", std::string("\x93NUMPY\x01\x00\x76\x00", 10) + header + "\n" + bytes);
-  }
 };
 
 const std::vector<std::string> in_a_tenth = {"--budget", "240000", "--page-size", "4KiB"};

@@ -30,6 +30,8 @@ class ProgramTest : public testing::Test {
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   std::string write_file(const std::string& name, const std::string& text) const;
+  /// array.npy: what numpy.save() writes of such an array.
+  std::string write_npy(const std::string& type, const std::string& shape, const std::string& bytes) const;
   /// Names of what is in the folder, sorted.
   std::vector<std::string> left_behind() const;
   Outcome run(const std::string& program, const std::vector<std::string>& arguments) const;

@@ -44,8 +44,8 @@ class RandomForestTest : public ProgramTest {
 TEST_F(RandomForestTest, TheSameOnEverySystemWithAnyNumberOfThreadsInATenthOfTheMemory) {
   const std::string table = path("table");
   ASSERT_EQ(run(program, {"generate", "--file", table, "--bytes", "840000"}).exit_code, 0);
-  for (const char* bagging : {"counted", "drawn", "once"}) {
-    const Words wishes = {table, "--trees", "2", "--exact-rows", "2000", "--bagging", bagging};
+  for (const auto& [bagging, sample] : {std::pair("counted", "1"), {"drawn", "0.1"}, {"once", "0.9"}}) {
+    const Words wishes = {table, "--trees", "2", "--exact-rows", "2000", "--bagging", bagging, "--sample", sample};
     const auto with = [&](Words more) {
       more.insert(more.begin(), wishes.begin(), wishes.end());
       return learnt(more);
@@ -117,6 +117,23 @@ TEST_F(RandomForestTest, SaysOfAnotherTableWhatItHasLearnt) {
   expect_refused(program, {"predict", path("table"), "--columns", "6", "--forest", path("forest")},
                  "5 features beside");
   expect_refused(program, {"predict", path("table")}, "predict needs a table and a forest");
+}
+
+TEST_F(RandomForestTest, AnArrayOfNumpysSaysHowManyColumnsThereAre) {
+  ASSERT_EQ(run(program, {"generate", "--file", path("table"), "--bytes", "40000", "--columns", "5"}).exit_code, 0);
+  const std::string array = "npy:" + write_npy("<f4", "2000, 5", bytes_of(path("table")));
+  for (const char* bagging : {"counted", "drawn", "once"}) {
+    const Words wishes = {"--trees", "2", "--bagging", bagging};
+    Words raw = wishes;
+    raw.insert(raw.begin(), {path("table"), "--columns", "5"});
+    Words saved = wishes;
+    saved.insert(saved.begin(), array);
+    EXPECT_TRUE(learnt(saved) == learnt(raw)) << bagging;
+  }
+  expect_refused(program, {array, "--columns", "4"},
+                 "rows of 5 elements, and 4 columns are asked for: leave --columns");
+  expect_refused(program, {"npy:" + write_npy("<f4", "10000,", bytes_of(path("table")))}, "has one column");
+  expect_refused(program, {"npy:" + write_npy("<f8", "1000, 5", bytes_of(path("table")))}, "rows are native floats");
 }
 
 TEST_F(RandomForestTest, RefusesWhatIsNoTable) {
