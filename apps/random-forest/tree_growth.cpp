@@ -11,6 +11,7 @@
 #include "parallel/random.hpp"
 #include "random-forest/gini.hpp"
 #include "tiermap/error.hpp"
+#include "tiermap/vector_storage.hpp"
 
 namespace tiermap {
 namespace {
