@@ -38,6 +38,7 @@ class RegionBytes final : public MappedBytes {
   void flush(ByteRange range) override { region_.flush(range); }
   void sync() override { region_.sync(); }
   void save() override { region_.sync(); }
+  void discard() override { region_.discard({0, size_}); }
 
  private:
   Region region_;

@@ -6,7 +6,8 @@
 
 namespace tiermap {
 
-/// Rows whose feature is no higher than the threshold go on at `low`, the others at `high`; both come later in the tree.
+/// Rows whose feature is no higher than the threshold go on at `low`, the others at `high`; both come later in the
+/// tree.
 struct TreeSplit {
   static constexpr std::uint32_t leaf = 0xffffffffU;
 

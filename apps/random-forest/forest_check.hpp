@@ -18,8 +18,8 @@ namespace tiermap {
 std::string find_wrong_class(Store& table, Store* predictions, const PointLayout& layout, const Forest& forest,
                              const HeldOutRows* held_out, const Accuracy& expected, ProgressDisplay& progress);
 
-/// Takes every row of a tree's sample (`times`: how often each is in it) down the tree: to each leaf some must come, and
-/// most of them must be of its class.
+/// Takes every row of a tree's sample (`times`: how often each is in it) down the tree: to each leaf some must come,
+/// and most of them must be of its class.
 std::string find_wrong_leaf(Store& table, const PointLayout& layout, const DecisionTree& tree,
                             std::span<const std::uint16_t> times, ProgressDisplay& progress);
 

@@ -1,5 +1,5 @@
-// What a split is worth: Gini's impurity, 1 less the sum of the squares of the classes' shares, of what it leaves on its
-// two sides.
+// What a split is worth: Gini's impurity, 1 less the sum of the squares of the classes' shares, of what it leaves on
+// its two sides.
 #pragma once
 
 #include <cstdint>

@@ -209,6 +209,7 @@ class ForestRun {
       plan.most_splits -= std::min<std::uint64_t>(forest_.trees.back().splits.size(), plan.most_splits);
       rows_trained_on_ += count;
     }
+    mapped->discard();
   }
 
   /// Of all trees: for which there is memory beside the budget, and which can be numbered.
