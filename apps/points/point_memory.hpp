@@ -35,10 +35,9 @@ struct PointTerms {
   std::uint32_t usual_dimensions = 3;  ///< Where neither format nor user says how many there are.
 };
 
-/// What is in the store: as many dimensions as its format says that a row has elements, else `dimensions`, else the usual
-/// ones.
-/// Throws StoreError for what are no points: other elements than floats, another number of dimensions, no point at all,
-/// a length that is no whole number of points.
+/// What is in the store: as many dimensions as its format says that a row has elements, else `dimensions`, else the
+/// usual ones. Throws StoreError for what are no points: other elements than floats, another number of dimensions, no
+/// point at all, a length that is no whole number of points.
 PointLayout layout_of_points(const Store& store, std::optional<std::uint32_t> dimensions, const PointTerms& terms = {});
 
 /// Points that are in memory, one after the other.

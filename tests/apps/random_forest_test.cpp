@@ -86,6 +86,13 @@ TEST_F(RandomForestTest, TreesAreThoseOfAPlainGrowth) {
   }
 }
 
+TEST_F(RandomForestTest, ASampleThatWasGrownFromIsNotWritten) {
+  const nlohmann::json report = verified_report(
+      program, {"--bytes", "8MiB", "--trees", "1", "--budget", "64MiB", "--page-size", "64KiB", "--json"});
+  // It was four fifths of the table.
+  EXPECT_LT(report.at("written_bytes"), 3 << 20);
+}
+
 TEST_F(RandomForestTest, ASampleHasAsManyRowsAsItIsToHave) {
   ASSERT_EQ(run(program, {"generate", "--file", path("table"), "--bytes", "280000"}).exit_code, 0);
   for (const auto& [bagging, least, most] :
