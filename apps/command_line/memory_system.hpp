@@ -41,8 +41,8 @@ class MappedBytes {
   virtual void sync() = 0;
   /// For memory: writes the bytes to the store. For the others the same as sync().
   virtual void save() = 0;
-  /// What is in memory is not needed any more, nor to be written: Region::discard(); the others know it when the file is
-  /// removed.
+  /// What is in memory is not needed any more, nor to be written: Region::discard(); the others know it when the file
+  /// is removed.
   virtual void discard() {}
 
  protected:
