@@ -31,7 +31,8 @@ struct TierOptions {
 };
 
 struct TieringOptions {
-  /// The fastest one first. None: everything is in the backing store.
+  /// The fastest one first; those whose bandwidth or latency is known change places where these say otherwise of a
+  /// block. None: everything is in the backing store.
   std::vector<TierOptions> tiers;
   /// What moves between tiers at once; a power of two from 4 KiB to 64 MiB. Best the page size of the region above.
   std::uint64_t block_bytes = 256 << 10;
@@ -43,11 +44,14 @@ struct TieringOptions {
   double organize_seconds = 0.1;
   /// What was not written to for so long goes to the backing store in the background.
   double write_down_seconds = 1;
+  /// A tier that failed is tried again after so long; each time in vain, after twice as long, to 128 times that. 0: never.
+  double retry_seconds = 30;
   /// The backing store's own: of a store that is to be as slow as this, with `backing_emulated`.
   double backing_bytes_per_second = 0;
   double backing_latency_microseconds = 0;
   bool backing_emulated = false;
-  /// Told once of each tier that fails or fills up for good, in one line. Default: standard error.
+  /// Told in one line of a tier that fails or whose place is full, once until it takes blocks again, and of that; and
+  /// of tiers that changed places. Default: standard error.
   std::function<void(const std::string&)> warn;
 };
 
@@ -61,7 +65,7 @@ struct TierReport {
   std::uint64_t writes = 0;
   std::uint64_t promoted_in = 0;  ///< Blocks that the organizer brought from slower tiers.
   std::uint64_t demoted_in = 0;   ///< From faster ones.
-  bool failed = false;            ///< Takes nothing more.
+  bool failed = false;            ///< Takes nothing now.
 };
 
 /// A YAML file of tiers as `tiermap doctor --tiers` writes it. Throws OptionError, one line with path, line and remedy,

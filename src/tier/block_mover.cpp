@@ -17,6 +17,10 @@ constexpr std::size_t buffer_alignment = 4096;
 /// Of a backing store that was never read from yet.
 constexpr double least_backing_microseconds = 1;
 
+std::string named(const TierOptions& tier) {
+  return quote_value(tier.name) + (tier.path.empty() ? "" : " in " + quote_value(tier.path));
+}
+
 }  // namespace
 
 BlockBuffer::BlockBuffer(std::uint64_t bytes)
@@ -104,10 +108,25 @@ int BlockMover::write_down(BlockOwnership& owned) {
 
 void BlockMover::fail(TierNumber tier, int error) {
   if (blocks_.fail(tier)) {
-    const TierOptions& options = blocks_.tier(tier).options();
-    const std::string where = options.path.empty() ? "" : " in " + quote_value(options.path);
-    warn_("tier " + quote_value(options.name) + where + " takes nothing more (" + error_text(-error) +
+    warn_("tier " + named(blocks_.tier(tier).options()) + " takes nothing more (" + error_text(-error) +
           "): slower ones are used; nothing is lost");
+  }
+}
+
+void BlockMover::try_failed(double retry_seconds) {
+  for (TierNumber number = 0; number < static_cast<TierNumber>(blocks_.tier_count()); ++number) {
+    TierSlot slot = 0;
+    if (!blocks_.take_to_try(number, retry_seconds, slot)) {
+      continue;
+    }
+    Tier& tier = blocks_.tier(number);
+    const BlockBuffer buffer(block_bytes_);
+    std::memset(buffer.data(), 0, static_cast<std::size_t>(block_bytes_));
+    const bool works = tier.write(slot, 0, buffer.data(), static_cast<std::size_t>(block_bytes_)) == 0;
+    blocks_.end_try(number, slot, works);
+    if (works) {
+      warn_("tier " + named(tier.options()) + " takes blocks again");
+    }
   }
 }
 

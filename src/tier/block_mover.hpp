@@ -45,8 +45,10 @@ class BlockMover {
   /// Makes the backing store as new as it is.
   int write_down(BlockOwnership& owned);
 
-  /// Says once that the tier failed, and why; nothing new comes into it.
+  /// Says that the tier failed, and why, if it did not before; nothing new comes into it.
   void fail(TierNumber tier, int error);
+  /// Writes to each tier that failed so long ago, and says so if it takes blocks again.
+  void try_failed(double retry_seconds);
 
   /// The backing store, as whole transfers: what a read has fewer is zeros.
   int read_backing(std::uint64_t offset, char* buffer, std::uint64_t bytes) noexcept;

@@ -86,6 +86,9 @@ void Organizer::run() noexcept {
     try {
       looked_seconds = organize();
       write_down_idle();
+      if (times_.retry_seconds > 0) {
+        mover_.try_failed(times_.retry_seconds);
+      }
     } catch (const std::exception&) {  // No memory for a buffer or a list: the next round may have it.
     }
   }

@@ -29,6 +29,7 @@ std::vector<BlockMove> plan_moves(std::vector<ScoredBlock> blocks, const std::ve
 struct OrganizerTimes {
   double organize_seconds = 0.1;
   double write_down_seconds = 1;
+  double retry_seconds = 30;  ///< 0: never.
 };
 
 /// A thread of its own, from construction to destruction. Errors of a move leave the block where it is, to be tried

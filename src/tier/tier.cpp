@@ -62,10 +62,9 @@ int Tier::write(TierSlot slot, std::uint64_t from, const void* buffer, std::size
   });
 }
 
-double Tier::transfer_microseconds(std::uint64_t bytes) const noexcept {
-  const double moving =
-      options_.bytes_per_second > 0 ? static_cast<double>(bytes) * 1e6 / options_.bytes_per_second : 0;
-  return std::max(options_.latency_microseconds + moving, least_tier_microseconds);
+double transfer_microseconds(const TierOptions& tier, std::uint64_t bytes) noexcept {
+  const double moving = tier.bytes_per_second > 0 ? static_cast<double>(bytes) * 1e6 / tier.bytes_per_second : 0;
+  return std::max(tier.latency_microseconds + moving, least_tier_microseconds);
 }
 
 TierSlot Tier::take(std::uint64_t block) {

@@ -15,6 +15,9 @@ namespace tiermap {
 /// A block's place in a tier.
 using TierSlot = std::uint32_t;
 
+/// What a transfer takes, by the figures that the tier was given.
+double transfer_microseconds(const TierOptions& tier, std::uint64_t bytes) noexcept;
+
 /// read() and write() may be called by any threads, for slots that are theirs. Everything about slots is guarded by the
 /// mutex of the TieredStore.
 class Tier {
@@ -28,22 +31,24 @@ class Tier {
   /// 0 or a negative errno value; never a part.
   int read(TierSlot slot, std::uint64_t from, void* buffer, std::size_t bytes) noexcept;
   int write(TierSlot slot, std::uint64_t from, const void* buffer, std::size_t bytes) noexcept;
-  /// What a transfer takes, by the figures it was given.
-  double transfer_microseconds(std::uint64_t bytes) const noexcept;
 
   std::uint64_t slots() const noexcept { return slots_; }
-  std::uint64_t free_slots() const noexcept { return failed ? 0 : free_.size() + (slots_ - fresh_); }
+  std::uint64_t free_slots() const noexcept { return failed ? 0 : unused_slots(); }
   /// Slots from here on were never used; of those before, so many are free again.
   std::uint64_t used_slots() const noexcept { return fresh_; }
   std::uint64_t given_back_slots() const noexcept { return free_.size(); }
+  /// Slots that nobody has, whether it failed or not.
+  std::uint64_t unused_slots() const noexcept { return free_.size() + (slots_ - fresh_); }
   /// There is one.
   TierSlot take(std::uint64_t block);
   void give_back(TierSlot slot);
   /// Which block is in the slot, or nobody.
   std::uint64_t holder(TierSlot slot) const noexcept { return slot < fresh_ ? holders_[slot] : nobody; }
 
-  /// Takes nothing more: something could not be written.
+  /// Takes nothing now: something could not be written.
   bool failed = false;
+  std::uint32_t failed_at = 0;  ///< Or was tried last, in milliseconds as TierBlocks counts them.
+  std::uint32_t tries = 0;      ///< How often it was tried again.
   /// What TierReport says; dirty blocks are guarded by the mutex as well.
   std::uint64_t dirty_blocks = 0;
   std::uint64_t promoted_in = 0;

@@ -1,6 +1,7 @@
 #include "tier/tier_blocks.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "platform/clock.hpp"
 
@@ -9,6 +10,9 @@ namespace {
 
 /// Of a tier so much is kept free, so that what is new finds room without waiting.
 constexpr std::uint64_t reserve_share = 16;
+
+/// Of the time after which a tier that failed is tried again.
+constexpr std::uint32_t most_doublings = 7;
 
 /// Blocks in no tier that the organizer looks at in one round.
 constexpr std::uint64_t most_wanted = 1 << 20;
@@ -149,7 +153,33 @@ void TierBlocks::count_move(TierNumber to, TierNumber from) {
 
 bool TierBlocks::fail(TierNumber tier) {
   const std::lock_guard held(mutex_);
-  return !std::exchange(this->tier(tier).failed, true);
+  Tier& failing = this->tier(tier);
+  if (std::exchange(failing.failed, true)) {
+    return false;
+  }
+  failing.failed_at = now();
+  return true;
+}
+
+bool TierBlocks::take_to_try(TierNumber number, double retry_seconds, TierSlot& slot) {
+  const std::lock_guard held(mutex_);
+  Tier& tier = this->tier(number);
+  const double wait_milliseconds = std::ldexp(retry_seconds * 1000, static_cast<int>(tier.tries));
+  if (!tier.failed || tier.unused_slots() == 0 || now() - tier.failed_at < wait_milliseconds) {
+    return false;
+  }
+  slot = tier.take(Tier::nobody);
+  return true;
+}
+
+void TierBlocks::end_try(TierNumber number, TierSlot slot, bool works) {
+  const std::lock_guard held(mutex_);
+  Tier& tier = this->tier(number);
+  tier.give_back(slot);
+  tier.failed = !works;
+  tier.failed_at = now();
+  // Also where it works: one that fails again at once would be told of all the time.
+  tier.tries = std::min(tier.tries + 1, most_doublings);
 }
 
 void TierBlocks::report(TierNumber number, std::uint64_t block_bytes, TierReport& report) const {

@@ -66,6 +66,11 @@ class TierBlocks {
   void count_move(TierNumber to, TierNumber from);
   /// Takes nothing more from now on. True the first time.
   bool fail(TierNumber tier);
+  /// A slot of a tier that failed, and is to be tried again by writing to it; false if there is none such now.
+  /// `retry_seconds` after it failed, and twice as long after each time in vain.
+  bool take_to_try(TierNumber tier, double retry_seconds, TierSlot& slot);
+  /// That slot is given back. The tier takes blocks again if it `works`.
+  void end_try(TierNumber tier, TierSlot slot, bool works);
   /// A TierReport's numbers.
   void report(TierNumber tier, std::uint64_t block_bytes, TierReport& report) const;
 

@@ -21,7 +21,7 @@ constexpr std::uint64_t part_worth_bringing = 4;
 std::vector<std::unique_ptr<Tier>> open_tiers(const TieringOptions& options) {
   check_tiering_options(options);
   std::vector<std::unique_ptr<Tier>> tiers;
-  for (const TierOptions& tier : options.tiers) {
+  for (const TierOptions& tier : tiers_by_speed(options)) {
     tiers.push_back(std::make_unique<Tier>(tier, options.block_bytes));
   }
   return tiers;
@@ -53,10 +53,13 @@ TieredStore::TieredStore(std::shared_ptr<Store> backing, const TieringOptions& o
       blocks_(open_tiers(options), std::max(least_reach_bytes, 2 * backing_->size_bytes()) / block_bytes_,
               {options.score_window_seconds * 1000, options.score_half_life_seconds * 1000}),
       mover_(blocks_, backing_, block_bytes_, warn_of(options)) {
+  if (const std::string order = order_of_tiers(options); !order.empty()) {
+    warn_of(options)(order);
+  }
   mover_.expect_backing(options.backing_bytes_per_second, options.backing_latency_microseconds);
   if (!options.tiers.empty()) {
-    organizer_ = std::make_unique<Organizer>(blocks_, mover_,
-                                             OrganizerTimes{options.organize_seconds, options.write_down_seconds});
+    organizer_ = std::make_unique<Organizer>(
+        blocks_, mover_, OrganizerTimes{options.organize_seconds, options.write_down_seconds, options.retry_seconds});
   }
 }
 
@@ -298,7 +301,7 @@ double TieredStore::read_microseconds(std::uint64_t offset, std::uint64_t bytes)
   const std::uint64_t block = offset / block_bytes_;
   const TierPlace place = has_tiers_for(block) ? blocks_.place(block) : TierPlace();
   return place.tier == in_backing ? mover_.backing_microseconds(bytes)
-                                  : blocks_.tier(place.tier).transfer_microseconds(bytes);
+                                  : transfer_microseconds(blocks_.tier(place.tier).options(), bytes);
 }
 
 void TieredStore::note_room() {

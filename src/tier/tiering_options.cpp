@@ -186,7 +186,7 @@ void check_tiering_options(const TieringOptions& options) {
   }
   const bool times = options.score_window_seconds >= 0 && options.score_half_life_seconds > 0 &&
                      options.organize_seconds > 0 && options.organize_seconds <= 3600 &&
-                     options.write_down_seconds >= 0;
+                     options.write_down_seconds >= 0 && options.retry_seconds >= 0;
   if (!times) {
     throw OptionError("tiers take no times below 0, and none of 0 to organize and for the half life: choose seconds");
   }
@@ -194,6 +194,37 @@ void check_tiering_options(const TieringOptions& options) {
     check_tier(tier, block);
   }
   refuse_shared_directories(options.tiers);
+}
+
+std::vector<TierOptions> tiers_by_speed(const TieringOptions& options) {
+  std::vector<std::size_t> places;
+  std::vector<std::pair<double, std::size_t>> known;  // By time; equal ones as they are listed.
+  for (std::size_t place = 0; place < options.tiers.size(); ++place) {
+    const TierOptions& tier = options.tiers[place];
+    if (tier.bytes_per_second > 0 || tier.latency_microseconds > 0) {
+      places.push_back(place);
+      known.emplace_back(transfer_microseconds(tier, options.block_bytes), place);
+    }
+  }
+  std::ranges::sort(known);
+  std::vector<TierOptions> tiers = options.tiers;
+  for (std::size_t index = 0; index < places.size(); ++index) {
+    tiers[places[index]] = options.tiers[known[index].second];
+  }
+  return tiers;
+}
+
+std::string order_of_tiers(const TieringOptions& options) {
+  std::string list;
+  bool changed = false;
+  for (std::size_t place = 0; const TierOptions& tier : tiers_by_speed(options)) {
+    list += (list.empty() ? "" : ", ") + quote_value(tier.name);
+    changed = changed || tier.name != options.tiers[place].name || tier.path != options.tiers[place].path;
+    ++place;
+  }
+  return changed ? "tiers are used in the order " + list + ", as their bandwidth and latency say of a block of " +
+                       format_size(options.block_bytes) + ", and not as they are listed: list them so"
+                 : "";
 }
 
 TieringOptions parse_tiering_options(const std::string& yaml, const std::string& path) {
@@ -209,6 +240,7 @@ TieringOptions parse_tiering_options(const std::string& yaml, const std::string&
   options.score_half_life_seconds = keys.number("score_half_life_seconds", options.score_half_life_seconds);
   options.organize_seconds = keys.number("organize_seconds", options.organize_seconds);
   options.write_down_seconds = keys.number("write_down_seconds", options.write_down_seconds);
+  options.retry_seconds = keys.number("retry_seconds", options.retry_seconds);
   read_backing(keys, path, options);
   if (!keys.has("tiers") || !keys.node("tiers").IsSequence()) {
     throw OptionError(path + ": no list of tiers: " + remedy);

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <mutex>
 #include <thread>
 
 #include "config/environment.hpp"
@@ -244,6 +245,70 @@ TEST_F(TieredStoreTest, a_full_directory_is_left_for_the_next_tier_and_told_once
   EXPECT_EQ(told[0], "tier 'disk' in '" + directory_.path() +
                          "' takes nothing more (No space left on device): slower ones are used; nothing is lost");
   EXPECT_EQ(::umount(directory_.path().c_str()), 0);
+}
+
+TEST_F(TieredStoreTest, a_directory_that_was_full_is_tried_again_and_told_once_when_it_works) {
+  if (::mount("tmpfs", directory_.path().c_str(), "tmpfs", 0, "size=256k") != 0) {
+    GTEST_SKIP() << "mounting a small tmpfs is not permitted: " << std::strerror(errno);
+  }
+  std::vector<char> expected(store_bytes);
+  std::mutex told_mutex;
+  std::vector<std::string> told;
+  {
+    TieringOptions options = restless({in_directory(directory_.path(), 12), in_memory(10)});
+    options.retry_seconds = 0.002;
+    options.warn = [&](const std::string& line) {
+      const std::lock_guard held(told_mutex);
+      told.push_back(line);
+    };
+    const auto told_so_far = [&] {
+      const std::lock_guard held(told_mutex);
+      return told.size();
+    };
+    write_file(directory_ / "others", std::string(250'000, 'x'));
+    const auto store = open(options);
+    random_work(*store, expected, 0, store_bytes, 100, 5);
+    await([&] { return store->reports()[0].failed; });
+    // Another program's file goes, and there is room again for some.
+    std::filesystem::remove(directory_ / "others");
+    await([&] { return !store->reports()[0].failed; });
+    await([&] { return told_so_far() == 2; });
+    const std::uint64_t writes = store->reports()[0].writes;
+    std::vector<char> block(block_bytes, 7);
+    await([&] {  // It takes blocks, which are served from it.
+      for (std::uint64_t at = 0; at < 8; ++at) {
+        EXPECT_EQ(store->write(block.data(), block.size(), at * block_bytes), static_cast<std::int64_t>(block_bytes));
+        std::copy(block.begin(), block.end(), expected.begin() + static_cast<std::ptrdiff_t>(at * block_bytes));
+      }
+      return store->reports()[0].writes > writes;
+    });
+    expect_equal(*store, expected);
+  }
+  EXPECT_EQ(content(*backing_), expected);
+  EXPECT_NE(told[0].find("takes nothing more (No space left on device)"), std::string::npos) << told[0];
+  EXPECT_EQ(told[1], "tier 'disk' in '" + directory_.path() + "' takes blocks again");
+  EXPECT_EQ(::umount(directory_.path().c_str()), 0);
+}
+
+TEST_F(TieredStoreTest, tiers_are_used_in_the_order_of_what_a_block_takes) {
+  TierOptions slow = in_directory(directory_.path(), 20);
+  slow.bytes_per_second = 100e6;
+  TierOptions fast = in_memory(20);
+  fast.bytes_per_second = 5e9;
+  fast.latency_microseconds = 1;
+  TieringOptions options = calm({slow, fast});
+  std::vector<std::string> told;
+  options.warn = [&](const std::string& line) { told.push_back(line); };
+  const auto store = open(options);
+  EXPECT_EQ(store->reports()[0].name, "dram");
+  const std::vector<char> ones(block_bytes, 1);
+  ASSERT_EQ(store->write(ones.data(), ones.size(), 0), static_cast<std::int64_t>(block_bytes));
+  EXPECT_EQ(store->reports()[0].used_bytes, block_bytes);
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(
+      told[0],
+      "tiers are used in the order 'dram', 'disk', as their bandwidth and latency say of a block of 16KiB, and not "
+      "as they are listed: list them so");
 }
 
 TEST_F(TieredStoreTest, an_emulated_tier_says_so) {

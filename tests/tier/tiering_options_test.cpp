@@ -22,7 +22,7 @@ const std::string one_tier = "tiers: [{capacity: 1GiB}]\n";
 
 TEST(TieringOptionsTest, says_what_it_says) {
   const TieringOptions options = parse(
-      "block: 64KiB\nscore_window_seconds: 2\nwrite_down_seconds: 0.5\n"
+      "block: 64KiB\nscore_window_seconds: 2\nwrite_down_seconds: 0.5\nretry_seconds: 7\n"
       "backing: {bandwidth: 150MiB, latency_microseconds: 8000, emulated: true}\n"
       "tiers:\n  - {name: dram, capacity: 1GiB, cost_per_gigabyte: 4.5}\n"
       "  - name: ssd\n    path: /tmp\n    capacity: 10GiB\n    bandwidth: 1GiB\n    latency_microseconds: 90\n"
@@ -30,6 +30,7 @@ TEST(TieringOptionsTest, says_what_it_says) {
   EXPECT_EQ(options.block_bytes, 65536U);
   EXPECT_EQ(options.score_window_seconds, 2);
   EXPECT_EQ(options.write_down_seconds, 0.5);
+  EXPECT_EQ(options.retry_seconds, 7);
   EXPECT_EQ(options.score_half_life_seconds, 30);
   EXPECT_TRUE(options.backing_emulated);
   EXPECT_EQ(options.backing_bytes_per_second, 150 << 20);
@@ -43,6 +44,28 @@ TEST(TieringOptionsTest, says_what_it_says) {
   EXPECT_EQ(options.tiers[1].latency_microseconds, 90);
   EXPECT_EQ(options.tiers[2].kind, TierKind::emulated);
   EXPECT_EQ(options.tiers[2].name, "tier 3");
+}
+
+std::string order(const std::string& tiers, const std::string& block = "64KiB") {
+  std::string names;
+  for (const TierOptions& tier : tiers_by_speed(parse("block: " + block + "\ntiers: [" + tiers + "]\n"))) {
+    names += tier.name;
+  }
+  return names;
+}
+
+TEST(TieringOptionsTest, the_order_is_that_of_what_a_block_takes) {
+  const std::string a = "{name: a, capacity: 1GiB, bandwidth: 1GiB, latency_microseconds: 100}";
+  const std::string b = "{name: b, capacity: 1GiB, bandwidth: 500MiB, latency_microseconds: 10}";
+  const std::string unknown = "{name: u, capacity: 1GiB}";
+  // 64 KiB take 161 and 135 microseconds, 1 MiB 1077 and 2010.
+  EXPECT_EQ(order(a + "," + b), "ba");
+  EXPECT_EQ(order(b + "," + a), "ba");
+  EXPECT_EQ(order(b + "," + a, "1MiB"), "ab");
+  EXPECT_EQ(order(unknown + "," + a + "," + unknown + "," + b), "ubua");
+  const std::string same = "{name: c, capacity: 1GiB, bandwidth: 1GiB, latency_microseconds: 100}";
+  EXPECT_EQ(order(same + "," + a), "ca");
+  EXPECT_EQ(order_of_tiers(parse("tiers: [" + same + "," + a + "," + unknown + "]\n")), "");
 }
 
 TEST(TieringOptionsTest, mistakes_are_told_with_their_place) {
