@@ -67,7 +67,8 @@ FIGURES = (
     Aim("half-memory-levels", "Breadth-first search level by level: times as long with half the memory", 1.23,
         "1.23 (DI-MMAP, Fig. 13)", "bfs-memory", Ratio(Pick(x=50), Pick("tiermap", x=25)), at_most=True),
     *(Aim(f"transaction-{step}", f"{what} through a transaction, all in memory, against std::vector", 0.98, paper,
-          "vector-transactions", Ratio(other=Pick("memory"), panel=f"{step}, all in memory"))
+          "vector-transactions", Ratio(other=Pick("memory"), panel=f"{step}, all in memory",
+                                       within=f"{step}_memory_elements_per_second"))
       for step, what, paper in (("scan", "A scan", "0.95 (MegaMmap)"), ("random", "Random elements", ""))),
     Aim("kmeans-quarter-memory", "k-means: times as long with memory for a quarter of the data", 1.1,
         "1.1 with 1/2.6 of the memory (MegaMmap, Fig. 8)", "kmeans-memory", Ratio(Pick(x=100), Pick("tiermap", x=25)),

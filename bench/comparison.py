@@ -1,5 +1,6 @@
 """Ratios between measured points: how many times better one choice of settings is than another."""
 import dataclasses
+import statistics
 
 from results import advantage, better_of, points_of
 
@@ -16,11 +17,14 @@ class Pick:
 
 @dataclasses.dataclass(frozen=True)
 class Ratio:
-    """How many times better `ours` is than `other`, in one panel, by a metric of the reports."""
+    """How many times better `ours` is than `other`, in one panel, by a metric of the reports. `within`: what `other` did,
+    by this figure in the reports of `ours`, of which more is better. From process to process the same loop over the same memory differs
+    by more than the two do; what one process measured in turn does not."""
     ours: Pick = Pick()
     other: Pick = Pick("mmap")
     panel: str | None = None
     metric: str | None = None
+    within: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +74,9 @@ def ratio_of(lines, ratio):
                                                                                              ratio.panel))
     if ours is None or other is None:
         return None
+    if ratio.within is not None:
+        value = statistics.median(run["value"] / run["result"][ratio.within] for run in ours.runs if not run["failed"])
+        return Found(value, ours, dataclasses.replace(other, runs=ours.runs, values=ours.values))
     value = advantage(ours, other)
     return None if value is None else Found(value, ours, other)
 

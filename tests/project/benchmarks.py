@@ -101,6 +101,14 @@ class Ratios(unittest.TestCase):
         everywhere = runs("tiermap", 8.0, x=2) + runs("mmap", 4.0)
         self.assertEqual(ratio_of(everywhere, Ratio(Pick(x=2))).value, 0.5)
 
+    def test_what_a_process_measured_in_turn_is_compared_run_by_run(self):
+        ours = runs("tiermap", 6.0, 30.0, 20.0, metric="teps")
+        for run, other in zip(ours, (5.0, 20.0, 25.0)):
+            run["result"] = {"other": other}
+        lines = ours + runs("mmap", 1.0, metric="teps")
+        found = ratio_of(lines, Ratio(within="other"))
+        self.assertEqual((found.value, found.other.series, found.runs), (1.2, "mmap", 3))
+
     def test_the_highest_place_counts_even_if_it_failed(self):
         lines = runs("tiermap", 1.0, x=2) + runs("tiermap", x=64, failed="no luck") + runs("mmap", 4.0, x=2) + runs(
             "mmap", 4.0, x=64)
