@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "command_line/memory_system.hpp"
-#include "median/fits_image.hpp"
+#include "median/image_directory.hpp"
 
 namespace tiermap {
 
-/// Native floats in one range of addresses: a FitsCubeStore, paged by tiermap or all in memory.
+/// Native floats in one range of addresses: a FitsImageStore, paged by tiermap or all in memory.
 class FloatCube {
  public:
   FloatCube(MappedBytes& mapped, const CubeShape& shape, std::uint64_t page_size_bytes)

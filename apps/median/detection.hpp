@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "median/fits_image.hpp"
+#include "median/image_directory.hpp"
 #include "median/search_plan.hpp"
 
 namespace tiermap {

@@ -13,11 +13,11 @@
 #include "command_line/program.hpp"
 #include "config/size.hpp"
 #include "median/cube.hpp"
-#include "median/fits_cube_store.hpp"
 #include "median/image_source.hpp"
 #include "median/search_check.hpp"
 #include "median/vector_search.hpp"
 #include "platform/memory_limits.hpp"
+#include "store/fits/image_store.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -170,7 +170,8 @@ class MedianRun {
     }
     const StopWatch preparing;
     open_images();
-    const auto store = std::make_shared<FitsCubeStore>(directory_);
+    const auto store = std::make_shared<FitsImageStore>(directory_.images, PixelTarget{{'f', sizeof(float)}, true},
+                                                        true, false, "the images in " + directory_.path, FileOptions());
     plan_ = {directory_.shape,        parse_speeds(median_),  directory_.objects,
              directory_.times.back(), parse_vectors(median_), options_.seed};
     choose_search();

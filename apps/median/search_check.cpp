@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "median/fits_file.hpp"
+#include "median/cfitsio_file.hpp"
 #include "median/star_field.hpp"
 
 namespace tiermap {
@@ -16,7 +16,7 @@ namespace {
 constexpr double most_deviation = 6;
 
 /// The pixel as cfitsio gives it, by column and row from 1; no_value if it has none that a float can be.
-float read_pixel(FitsFile& file, const CubeShape& shape, std::uint64_t pixel) {
+float read_pixel(CfitsioFile& file, const CubeShape& shape, std::uint64_t pixel) {
   std::array<LONGLONG, 2> place = {static_cast<LONGLONG>(pixel % shape.width + 1),
                                    static_cast<LONGLONG>(pixel / shape.width + 1)};
   float nothing = no_value;
@@ -38,9 +38,9 @@ std::string find_wrong_median(const FitsDirectory& directory, const SearchPlan& 
   std::vector<std::vector<float>> values(medians.size());
   float largest = 0;
   for (std::uint64_t image = 0; image < directory.images.size(); ++image) {
-    FitsFile file = FitsFile::open(directory.images[image].path);
+    CfitsioFile file = CfitsioFile::open(directory.images[image].path);
+    fits_movabs_hdu(file.handle(), directory.images[image].part + 1, nullptr, file.status());
     file.check();
-    go_to_image(file, directory.images[image].path);
     for (std::size_t index = 0; index < medians.size(); ++index) {
       const std::uint64_t pixel = pixel_at(plan[medians[index].vector], directory.times[image], plan.shape);
       const float value = pixel == outside_image ? no_value : read_pixel(file, plan.shape, pixel);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "median/detection.hpp"
-#include "median/fits_image.hpp"
+#include "median/image_directory.hpp"
 #include "median/search_plan.hpp"
 #include "median/sky.hpp"
 

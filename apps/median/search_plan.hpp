@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "median/fits_image.hpp"
+#include "median/image_directory.hpp"
 
 namespace tiermap {
 

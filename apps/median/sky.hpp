@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "median/fits_image.hpp"
+#include "median/image_directory.hpp"
 #include "parallel/thread_team.hpp"
 #include "tiermap/store.hpp"
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "median/fits_file.hpp"
+#include "median/cfitsio_file.hpp"
 #include "median/sky.hpp"
 #include "parallel/random.hpp"
 #include "tiermap/error.hpp"
@@ -163,7 +163,7 @@ void StarField::write(const std::string& directory, ThreadTeam& team, ProgressDi
 }
 
 void StarField::write_image(const std::string& path, std::uint64_t image) const {
-  FitsFile file = FitsFile::create(path);
+  CfitsioFile file = CfitsioFile::create(path);
   file.check();
   std::array<long, 2> sides = {static_cast<long>(shape_.width), static_cast<long>(shape_.height)};
   fits_create_img(file.handle(), bits_ == 16 ? USHORT_IMG : bits_, 2, sides.data(), file.status());

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "median/fits_image.hpp"
+#include "median/image_directory.hpp"
 #include "median/search_plan.hpp"
 #include "observe/progress.hpp"
 #include "parallel/thread_team.hpp"

@@ -97,12 +97,12 @@ def map(where: Any, dtype: Any = None, shape: Any = None, mode: str = "r", budge
     Parameters
     ----------
     where : path, URL or object
-        A path; a URL of ``docs/stores.md`` (``file:``, ``npy:``, ``hdf5:``, ``concat:``, ``sparse:``, ``memory:``,
-        ``tiered:``, patterns); or a store written in Python, see ``tiermap.Store``.
+        A path; a URL of ``docs/stores.md`` (``file:``, ``npy:``, ``hdf5:``, ``fits:``, ``csv:``, ``concat:``, ``sparse:``,
+        ``memory:``, ``tiered:``, patterns); or a store written in Python, see ``tiermap.Store``.
     dtype : dtype, optional
-        Of the elements. A ``.npy`` file and an HDF5 dataset say it themselves; bytes (``uint8``) otherwise.
+        Of the elements. What has a format (``.npy``, HDF5, FITS, CSV) says it itself; bytes (``uint8``) otherwise.
     shape : int or tuple of int, optional
-        A ``.npy`` file and an HDF5 dataset say it themselves; otherwise one dimension with all there is.
+        What has a format (``.npy``, HDF5, FITS, CSV) says it itself; otherwise one dimension with all there is.
     mode : str, optional
         ``r`` to read; ``r+`` to read and write what exists; ``w`` or ``w+`` to make it; ``c`` to change a private copy.
     budget : int or str, optional

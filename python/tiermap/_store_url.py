@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import List, Optional, Tuple
 from urllib.parse import quote, unquote_to_bytes
 
-SCHEMES = ("concat", "file", "hdf5", "memory", "npy", "sparse", "tiered")
+SCHEMES = ("concat", "csv", "file", "fits", "hdf5", "memory", "npy", "sparse", "tiered")
 SCHEME = re.compile(rf"^({'|'.join(SCHEMES)}):", re.IGNORECASE)
 CODES = re.compile(r"(?:%[0-9a-fA-F]{2})+")
 NO_CODE = re.compile(r"%(?![0-9a-fA-F]{2})|%00")
@@ -43,7 +43,8 @@ class StoreUrl:
 
     def names(self) -> List[str]:
         """Equal for two spellings of the same pieces."""
-        return [self.behind_tiers or ""] * (self.scheme == "tiered") + [piece if is_pattern(piece) else f"{decoded(path)}{span}"
+        options = [self.behind_tiers or ""] if self.scheme == "tiered" else [self.query] if self.scheme in ("csv", "fits") else []
+        return options + [piece if is_pattern(piece) else f"{decoded(path)}{span}"
                 for piece in self.pieces for path, span in [self.path_and_span(piece)]]
 
     def files(self) -> List[str]:
@@ -54,17 +55,20 @@ class StoreUrl:
             found += [self.behind_tiers] if behind is None else behind.files()
         for piece in self.pieces:
             path, _ = self.path_and_span(piece)
-            if self.scheme != "hdf5" and is_pattern(path):
+            if self.scheme not in ("csv", "hdf5") and is_pattern(path):
                 found += sorted(glob.glob(pattern_of(path)), key=os.fsencode)
             else:
                 found.append(decoded(path) or path)
         return found
 
     def path_and_span(self, piece: str) -> Tuple[str, str]:
-        """Of a piece of concat also which of the file's bytes it means, of hdf5 which dataset."""
+        """Of a piece of concat also which of the file's bytes it means, of hdf5 which dataset, of fits which HDU."""
         if self.scheme == "hdf5":
             path, colon, dataset = piece.partition(":")
             return path, f"{colon}/{(decoded(dataset) or dataset).lstrip('/')}"
+        if self.scheme == "fits":
+            path, colon, part = piece.partition(":")
+            return path, colon + (decoded(part) or part)
         if self.scheme != "concat":
             return piece, ""
         path, at, span = piece.rpartition("@")

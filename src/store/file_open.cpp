@@ -111,6 +111,14 @@ std::string error_text(int error_number) {
   return std::generic_category().message(error_number);
 }
 
+std::string in_one_line(std::string_view text) {
+  constexpr std::size_t most = 200;
+  std::string line(text.substr(0, most));
+  std::replace_if(
+      line.begin(), line.end(), [](char character) { return static_cast<unsigned char>(character) < 0x20; }, '?');
+  return line + (text.size() > most ? "..." : "");
+}
+
 void throw_file_error(int error_number, const std::string& path, const std::string& doing) {
   throw StoreError(error_number, path + " " + doing + ": " + error_text(error_number) + ": " + remedy(error_number));
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "store/file_transfer.hpp"
 
@@ -20,6 +21,9 @@ std::string error_text(int error_number);
 
 /// Throws StoreError: "PATH DOING: ERROR TEXT: REMEDY".
 [[noreturn]] void throw_file_error(int error_number, const std::string& path, const std::string& doing);
+
+/// Names in a file may be anything: for messages, what would end the line or is not printed becomes '?'.
+std::string in_one_line(std::string_view text);
 
 /// A regular file or a block device, open.
 struct OpenedFile {

@@ -1,15 +1,17 @@
 #include "store/registry.hpp"
 
-#include <glob.h>
-
-#include <algorithm>
 #include <cerrno>
 
 #include "store/concat_store.hpp"
+#include "store/csv/open.hpp"
 #include "store/file_store.hpp"
+#ifdef TIERMAP_FITS_LIBRARY
+#include "store/fits/open.hpp"
+#endif
 #ifdef TIERMAP_HDF5_LIBRARY
 #include "store/hdf5/open.hpp"
 #endif
+#include "store/matching_files.hpp"
 #include "store/memory_store.hpp"
 #include "store/npy_header.hpp"
 #include "store/sparse_store.hpp"
@@ -17,28 +19,6 @@
 
 namespace tiermap {
 namespace {
-
-/// Existing files that a pattern means, by name in byte order, which no locale changes.
-std::vector<std::string> expand(std::string_view encoded, const StoreUrl& url) {
-  const std::string pattern = decode_pattern(encoded, url.text);
-  glob_t matches = {};
-  const int result = ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_ERR, nullptr, &matches);
-  const bool missing = result == GLOB_NOMATCH || (result == GLOB_ABORTED && errno == ENOENT);
-  std::vector<std::string> paths;
-  if (result == 0) {
-    paths.assign(matches.gl_pathv, matches.gl_pathv + matches.gl_pathc);
-  }
-  ::globfree(&matches);
-  if (missing) {
-    throw StoreError(ENOENT, "store '" + url.text + "': no file matches: check the pattern (a star in a name is %2A)");
-  }
-  if (result != 0) {
-    throw StoreError(EACCES,
-                     "store '" + url.text + "': a directory of the pattern cannot be read: check its permissions");
-  }
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
 
 void refuse_creating(const StoreUrl& url, OpenMode mode) {
   if (mode == OpenMode::create) {
@@ -55,7 +35,7 @@ std::unique_ptr<Store> open_concat(const StoreUrl& url, OpenMode mode, std::uint
   std::vector<ConcatStore::Part> parts;
   for (const ConcatPiece& piece : parse_concat_pieces(url)) {
     if (has_wildcard(piece.encoded_path)) {
-      for (std::string& path : expand(piece.encoded_path, url)) {
+      for (std::string& path : matching_files(piece.encoded_path, url)) {
         parts.push_back({std::move(path), piece.offset, piece.has_bytes, piece.bytes});
       }
     } else {
@@ -75,7 +55,7 @@ std::unique_ptr<Store> open_file_url(const StoreUrl& url, OpenMode mode, std::ui
   }
   refuse_creating(url, mode);
   std::vector<ConcatStore::Part> parts;
-  for (std::string& match : expand(path, url)) {
+  for (std::string& match : matching_files(path, url)) {
     parts.push_back({std::move(match), 0, false, 0});
   }
   return std::make_unique<ConcatStore>(std::move(parts), mode != OpenMode::read_only, url.text, file_options);
@@ -131,11 +111,20 @@ std::unique_ptr<Store> open_npy(const StoreUrl& url, OpenMode mode, std::uint64_
   return store;
 }
 
+#if !defined(TIERMAP_HDF5_LIBRARY) || !defined(TIERMAP_FITS_LIBRARY)
+[[noreturn]] void refuse_format(const StoreUrl& url, const char* format, const char* package, const char* option) {
+  throw StoreError(ENOTSUP, "store '" + url.text + "': this Tiermap was built without " + format + ": install " +
+                                package + " and build it with -D" + option + "=ON");
+}
+#endif
 #ifndef TIERMAP_HDF5_LIBRARY
 std::unique_ptr<Store> open_hdf5(const StoreUrl& url, OpenMode, std::uint64_t) {
-  throw StoreError(ENOTSUP, "store '" + url.text +
-                                "': this Tiermap was built without HDF5: install libhdf5-dev and build it with "
-                                "-DTIERMAP_HDF5=ON");
+  refuse_format(url, "HDF5", "libhdf5-dev", "TIERMAP_HDF5");
+}
+#endif
+#ifndef TIERMAP_FITS_LIBRARY
+std::unique_ptr<Store> open_fits(const StoreUrl& url, OpenMode, std::uint64_t) {
+  refuse_format(url, "FITS", "libcfitsio-dev", "TIERMAP_FITS");
 }
 #endif
 
@@ -172,6 +161,8 @@ StoreRegistry plain_stores() {
   registry.add("memory", open_memory);
   registry.add("npy", open_npy);
   registry.add("hdf5", open_hdf5);
+  registry.add("fits", open_fits);
+  registry.add("csv", open_csv);
   return registry;
 }
 

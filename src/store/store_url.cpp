@@ -194,24 +194,23 @@ std::vector<ConcatPiece> parse_concat_pieces(const StoreUrl& url) {
   }
 }
 
-DatasetPlace parse_dataset_place(const StoreUrl& url) {
-  const std::string_view path = local_path(url, "hdf5:///directory/file.h5:/group/dataset");
+FilePart split_at_colon(const StoreUrl& url, std::string_view example) {
+  const std::string_view path = local_path(url, example);
   const std::size_t colon = path.find(':');
-  DatasetPlace place{percent_decode(path.substr(0, colon), url.text), ""};
+  const FilePart place{path.substr(0, colon), path.substr(colon == std::string_view::npos ? path.size() : colon + 1)};
   if (place.file.empty()) {
-    refuse(url.text, "there is no file before the colon: write hdf5:///directory/file.h5:/group/dataset");
+    refuse(url.text, "there is no file before the colon: write " + std::string(example));
   }
-  if (colon == std::string_view::npos) {
-    return place;
-  }
-  const std::string_view name = path.substr(colon + 1);
-  if (name.find(':') != std::string_view::npos) {
-    refuse(url.text, "there is more than one colon between file and dataset: write %3A for one that is part of a name");
-  }
-  if (!name.empty()) {
-    place.dataset = (name.starts_with('/') ? "" : "/") + percent_decode(name, url.text);
+  if (place.part.find(':') != std::string_view::npos) {
+    refuse(url.text, "there is more than one colon behind the file: write %3A for one that is part of a name");
   }
   return place;
+}
+
+DatasetPlace parse_dataset_place(const StoreUrl& url) {
+  const FilePart place = split_at_colon(url, "hdf5:///directory/file.h5:/group/dataset");
+  const std::string name = percent_decode(place.part, url.text);
+  return {percent_decode(place.file, url.text), (name.empty() || place.part.starts_with('/') ? "" : "/") + name};
 }
 
 std::uint64_t parse_url_size(std::string_view text, std::string_view what, std::string_view url) {

@@ -46,13 +46,22 @@ struct ConcatPiece {
 /// Splits the path of a concat URL at its commas. Throws StoreError.
 std::vector<ConcatPiece> parse_concat_pieces(const StoreUrl& url);
 
+/// A URL's path, taken apart at its colon; both parts are still encoded.
+struct FilePart {
+  std::string_view file;
+  std::string_view part;  ///< Of the file; empty if the URL names none.
+};
+
+/// Throws StoreError, for a second colon too: one that is part of a name is %3A.
+FilePart split_at_colon(const StoreUrl& url, std::string_view example);
+
 /// What hdf5:///directory/file.h5:/group/dataset names, decoded.
 struct DatasetPlace {
   std::string file;
   std::string dataset;  ///< From the root on; empty if the URL names none.
 };
 
-/// Throws StoreError, for a second colon too: one that is part of a name is %3A.
+/// Throws StoreError.
 DatasetPlace parse_dataset_place(const StoreUrl& url);
 
 /// Reads the options of a URL one by one; finish() refuses what nobody asked for. All throw StoreError (EINVAL) with
@@ -65,13 +74,14 @@ class UrlOptions {
   std::string text(std::string_view name);
   /// `name` as a size (256MiB), or `missing`.
   std::uint64_t size(std::string_view name, std::uint64_t missing);
+  /// `name` as a count, or 0.
+  std::uint32_t count(std::string_view name);
   /// `direct`, `max_reads`, `max_writes`.
   FileOptions file_options();
   void finish() const;
 
  private:
   const std::string* take(std::string_view name);
-  std::uint32_t count(std::string_view name);
 
   const StoreUrl& url_;
   std::vector<std::string> known_;

@@ -7,8 +7,8 @@
 #include <fstream>
 #include <thread>
 
-#include "apps/fits_images.hpp"
 #include "apps/program_fixture.hpp"
+#include "fits/fits_images.hpp"
 
 namespace tiermap::test {
 namespace {

@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <memory>
@@ -112,14 +111,6 @@ Hdf5Failure Hdf5Call::failure() const {
     failure.error_number = EIO;
   }
   return failure;
-}
-
-std::string in_one_line(std::string_view text) {
-  constexpr std::size_t most = 200;
-  std::string line(text.substr(0, most));
-  std::replace_if(
-      line.begin(), line.end(), [](char character) { return static_cast<unsigned char>(character) < 0x20; }, '?');
-  return line + (text.size() > most ? "..." : "");
 }
 
 }  // namespace tiermap

@@ -8,7 +8,8 @@
 #include <iterator>
 #include <mutex>
 #include <string>
-#include <string_view>
+
+#include "store/file_open.hpp"
 
 namespace tiermap {
 
@@ -116,8 +117,5 @@ class Hdf5Id {
   const Hdf5Call& hdf5_;
   const hid_t id_;
 };
-
-/// Names in a file may be anything: for messages, what would end the line or is not printed becomes '?'.
-std::string in_one_line(std::string_view text);
 
 }  // namespace tiermap

@@ -1,15 +1,13 @@
-// What the headers of a directory of FITS images say: how large they are, where their pixels begin and what these mean.
+// What the headers of a directory of FITS images say: how large they are, when they were taken and what is in them.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "median/pixel_format.hpp"
+#include "store/fits/image.hpp"
 
 namespace tiermap {
-
-class FitsFile;
 
 /// Something that moves straight on. Positions are in pixels, the middle of the first one being 0; a time is counted in
 /// images, of which the first is taken at 0.
@@ -37,23 +35,11 @@ struct CubeShape {
   std::uint64_t bytes() const noexcept { return images * image_pixels() * sizeof(float); }
 };
 
-/// One image: the first of its file.
-struct FitsImage {
-  std::string path;
-  std::uint64_t width = 0;
-  std::uint64_t height = 0;
-  PixelFormat format;
-  std::uint64_t data_at = 0;  ///< Where in the file the pixels begin, row after row.
-  double day = 0;             ///< MJD-OBS, when it was taken; NaN if the header does not say.
-
-  std::uint64_t data_bytes() const noexcept { return width * height * format.bytes(); }
-};
-
 /// The images of a directory in the order of time, which is that of their names.
 struct FitsDirectory {
   std::string path;
   CubeShape shape;
-  std::vector<FitsImage> images;
+  std::vector<FitsImage> images;     ///< The first one of each file.
   std::vector<double> times;         ///< When each was taken, counted in images.
   std::vector<KnownObject> objects;  ///< What the first image's header says of objects; generated images have some.
 
@@ -61,13 +47,8 @@ struct FitsDirectory {
   void make_cold() const;
 };
 
-/// Goes to the first part of the file that is an image. Throws StoreError if that is none of two dimensions.
-void go_to_image(FitsFile& file, const std::string& path);
-
-/// Reads the header of one. Throws StoreError for what is no plain two-dimensional image or is cut off.
-FitsImage read_fits_image(const std::string& path);
-
-/// Reads the headers of all. Throws StoreError, also if there are none or they do not go together.
+/// Reads the headers of all. Throws StoreError, also if there are none, or they do not go together or have not two
+/// dimensions.
 FitsDirectory read_fits_directory(const std::string& path);
 
 /// When images were taken, from 0 on, counted in the mean time from one to the next. Evenly if any of the days is NaN.

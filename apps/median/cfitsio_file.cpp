@@ -1,4 +1,4 @@
-#include "median/fits_file.hpp"
+#include "median/cfitsio_file.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 namespace tiermap {
 
-FitsFile::FitsFile(std::string path, bool create) : path_(std::move(path)), created_(create) {
+CfitsioFile::CfitsioFile(std::string path, bool create) : path_(std::move(path)), created_(create) {
   if (create) {
     fits_create_diskfile(&handle_, path_.c_str(), &status_);
   } else {
@@ -18,7 +18,7 @@ FitsFile::FitsFile(std::string path, bool create) : path_(std::move(path)), crea
   }
 }
 
-FitsFile::~FitsFile() {
+CfitsioFile::~CfitsioFile() {
   if (handle_ != nullptr) {
     int ignored = 0;
     fits_close_file(handle_, &ignored);
@@ -26,7 +26,7 @@ FitsFile::~FitsFile() {
   }
 }
 
-void FitsFile::check() {
+void CfitsioFile::check() {
   if (status_ == 0) {
     return;
   }
@@ -39,30 +39,9 @@ void FitsFile::check() {
   throw StoreError(EINVAL, fmt::format("{} is no FITS image ({}): leave it out", path_, text.data()));
 }
 
-void FitsFile::close() {
+void CfitsioFile::close() {
   fits_close_file(std::exchange(handle_, nullptr), &status_);
   check();
-}
-
-double FitsFile::number(const char* keyword, double value) {
-  double found = value;
-  fits_read_key(handle_, TDOUBLE, keyword, &found, nullptr, &status_);
-  if (status_ == KEY_NO_EXIST) {
-    status_ = 0;
-    fits_clear_errmsg();
-    return value;
-  }
-  return found;
-}
-
-bool FitsFile::has(const char* keyword) {
-  std::array<char, FLEN_CARD> card{};
-  int result = status_;
-  fits_read_card(handle_, keyword, card.data(), &result);
-  if (result == KEY_NO_EXIST) {
-    fits_clear_errmsg();
-  }
-  return result == 0;
 }
 
 }  // namespace tiermap

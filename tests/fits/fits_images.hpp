@@ -105,6 +105,22 @@ inline void write_image(const std::string& path, const ImageSpecification& image
   ASSERT_EQ(status, 0) << path;
 }
 
+/// One of every kind.
+inline std::vector<ImageSpecification> every_kind_of_image(long width, long height) {
+  return {
+      {.bits = 8, .width = width, .height = height},
+      {.bits = 16, .width = width, .height = height, .scale = 1, .zero = 32768, .blank = -32768, .comments = 50},
+      {.bits = 16, .width = width, .height = height},
+      {.bits = 32, .width = width, .height = height, .scale = 0.25, .zero = -7, .blank = 99, .in_extension = true},
+      {.bits = -32, .width = width, .height = height, .comments = 100},
+      {.bits = -64, .width = width, .height = height, .scale = 2, .zero = 1e9},
+      {.bits = 8, .width = width, .height = height, .scale = -1.5, .zero = 3, .blank = 255, .comments = 7},
+      {.bits = 64, .width = width, .height = height, .scale = 1e-9, .zero = 0, .blank = 0},
+      {.bits = -64, .width = width, .height = height, .in_extension = true},
+      {.bits = 16, .width = width, .height = height, .scale = 0.1, .zero = 0.3},
+  };
+}
+
 /// All pixels as cfitsio itself gives them: not a number where there is no value.
 inline std::vector<float> read_image(const std::string& path) {
   fitsfile* file = nullptr;

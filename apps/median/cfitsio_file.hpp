@@ -1,4 +1,4 @@
-// A FITS file that cfitsio has open.
+// A FITS file that cfitsio has open: images are made by it, and what is read of them is checked by it.
 #pragma once
 
 #include <fitsio.h>
@@ -9,15 +9,15 @@ namespace tiermap {
 
 /// Closed when this goes. As with cfitsio itself, calls on one that has failed do nothing, so that a sequence of them
 /// is checked once, at its end. One thread at a time.
-class FitsFile {
+class CfitsioFile {
  public:
   /// Opens what exists, or makes what does not, under its very name: cfitsio's brackets and prefixes mean nothing. An
   /// error shows at check().
-  static FitsFile open(const std::string& path) { return {path, false}; }
-  static FitsFile create(const std::string& path) { return {path, true}; }
-  ~FitsFile();
-  FitsFile(const FitsFile&) = delete;
-  FitsFile& operator=(const FitsFile&) = delete;
+  static CfitsioFile open(const std::string& path) { return {path, false}; }
+  static CfitsioFile create(const std::string& path) { return {path, true}; }
+  ~CfitsioFile();
+  CfitsioFile(const CfitsioFile&) = delete;
+  CfitsioFile& operator=(const CfitsioFile&) = delete;
 
   fitsfile* handle() const noexcept { return handle_; }
   /// For cfitsio's functions, as their last argument.
@@ -27,12 +27,9 @@ class FitsFile {
   void check();
   /// Writes what is still to be written. Throws as check() does.
   void close();
-  /// A number in the header, or `value` if it has none of that name.
-  double number(const char* keyword, double value);
-  bool has(const char* keyword);
 
  private:
-  FitsFile(std::string path, bool create);
+  CfitsioFile(std::string path, bool create);
 
   std::string path_;
   bool created_;

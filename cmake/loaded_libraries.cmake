@@ -1,0 +1,45 @@
+# Libraries of file formats. They are not linked: src/store/*/library.cpp loads one when the first URL of its scheme is opened,
+# so that no program needs it that opens none. Here their headers are found, and the name of the library that goes with them.
+
+# tiermap_find_loaded_library(FORMAT HEADER SUFFIXES PACKAGE NAME...): sets TIERMAP_FORMAT_HEADERS, TIERMAP_FORMAT_SHARED_LIBRARY
+# and TIERMAP_FORMAT_SONAME; the last one not where the format is left out.
+function(tiermap_find_loaded_library format header suffixes package)
+  if(NOT TIERMAP_${format})
+    return()
+  endif()
+  find_path(TIERMAP_${format}_HEADERS ${header} PATH_SUFFIXES ${suffixes})
+  find_library(TIERMAP_${format}_SHARED_LIBRARY NAMES ${ARGN} PATH_SUFFIXES ${suffixes})
+  set(soname "")
+  if(TIERMAP_${format}_HEADERS AND TIERMAP_${format}_SHARED_LIBRARY)
+    # libhdf5_serial.so -> libhdf5_serial.so.103.3.0, which programs know as libhdf5_serial.so.103.
+    file(REAL_PATH ${TIERMAP_${format}_SHARED_LIBRARY} library)
+    cmake_path(GET library FILENAME library)
+    string(REGEX MATCH "^lib.*\\.so\\.[0-9]+" soname ${library})
+  endif()
+  if(NOT soname)
+    message(STATUS "No stores in ${format} files: ${package} is not installed")
+  endif()
+  set(TIERMAP_${format}_SONAME "${soname}" PARENT_SCOPE)
+endfunction()
+tiermap_find_loaded_library(HDF5 hdf5.h hdf5/serial libhdf5-dev hdf5_serial hdf5)
+tiermap_find_loaded_library(FITS fitsio.h cfitsio libcfitsio-dev cfitsio)
+
+# Of a library's sources, and of the library that is made of them.
+function(tiermap_filter_formats sources)
+  foreach(format HDF5 FITS)
+    if(NOT TIERMAP_${format}_SONAME)
+      string(TOLOWER ${format} folder)
+      list(FILTER ${sources} EXCLUDE REGEX "/src/store/${folder}/")
+    endif()
+  endforeach()
+  set(${sources} ${${sources}} PARENT_SCOPE)
+endfunction()
+function(tiermap_use_formats target)
+  foreach(format HDF5 FITS)
+    if(TIERMAP_${format}_SONAME)
+      target_include_directories(${target} SYSTEM PRIVATE ${TIERMAP_${format}_HEADERS})
+      target_compile_definitions(${target} PRIVATE TIERMAP_${format}_LIBRARY="${TIERMAP_${format}_SONAME}")
+      target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
+    endif()
+  endforeach()
+endfunction()

@@ -1,0 +1,70 @@
+#include "store/csv/open.hpp"
+
+#include <cerrno>
+#include <utility>
+
+#include "store/csv/csv_store.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+[[noreturn]] void refuse_option(const StoreUrl& url, const std::string& why) {
+  throw StoreError(EINVAL, "store '" + url.text + "': " + why);
+}
+
+char parse_delimiter(const std::string& text, const StoreUrl& url) {
+  constexpr std::pair<std::string_view, char> names[] = {{"", ','}, {"comma", ','}, {"tab", '\t'}, {"space", ' '}};
+  for (const auto& [name, delimiter] : names) {
+    if (text == name) {
+      return delimiter;
+    }
+  }
+  if (text.size() != 1 || std::string_view("\"\n\r").find(text[0]) != std::string_view::npos) {
+    refuse_option(url,
+                  "delimiter '" + in_one_line(text) + "' is not one character: choose for example %3B, %7C or tab");
+  }
+  return text[0];
+}
+
+CsvForm::Header parse_header(const std::string& text, const StoreUrl& url) {
+  if (!text.empty() && text != "on" && text != "off") {
+    refuse_option(url, "header '" + in_one_line(text) + "' is neither on nor off: choose one, or leave it out");
+  }
+  return text.empty() ? CsvForm::Header::found_out : text == "on" ? CsvForm::Header::there : CsvForm::Header::none;
+}
+
+const CsvNumber* parse_type(const std::string& text, const StoreUrl& url) {
+  const CsvNumber* const number = find_csv_number(text.empty() ? "float64" : text);
+  if (number == nullptr) {
+    refuse_option(url, "type '" + in_one_line(text) + "' is unknown: choose among " + csv_number_names());
+  }
+  return number;
+}
+
+}  // namespace
+
+std::unique_ptr<Store> open_csv(const StoreUrl& url, OpenMode mode, std::uint64_t) {
+  UrlOptions options(url);
+  FileOptions file_options;
+  file_options.direct = false;  // What is read is text that lies anywhere.
+  file_options.max_reads_in_flight = options.count("max_reads");
+  const CsvForm form{options.text("columns"), parse_type(options.text("type"), url), options.text("missing"),
+                     parse_delimiter(options.text("delimiter"), url), parse_header(options.text("header"), url)};
+  options.finish();
+  std::string path = percent_decode(local_path(url, "csv:///directory/file.csv"), url.text);
+  if (mode != OpenMode::read_only) {
+    throw StoreError(EROFS, "store '" + url.text +
+                                "': text files are only read: open it read-only, or copy the numbers " +
+                                "to a store that can be written");
+  }
+  OpenedFile file = open_file(path, false, false);
+  const FileState state = FileState::of(file.file);
+  CsvTable table(path, file.file, form);
+  if (FileState::of(file.file) != state) {
+    throw StoreError(ESTALE, path + " was changed while it was read: open it once it is complete");
+  }
+  return std::make_unique<CsvStore>(std::move(file), state, std::move(table), url.text, file_options);
+}
+
+}  // namespace tiermap

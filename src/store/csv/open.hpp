@@ -1,0 +1,14 @@
+// csv:///directory/file.csv
+#pragma once
+
+#include <memory>
+
+#include "store/store_url.hpp"
+#include "tiermap/store.hpp"
+
+namespace tiermap {
+
+/// Throws StoreError.
+std::unique_ptr<Store> open_csv(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes);
+
+}  // namespace tiermap

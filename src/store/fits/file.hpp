@@ -1,0 +1,58 @@
+// The headers of a FITS file, as cfitsio reads them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "store/fits/library.hpp"
+
+namespace tiermap {
+
+/// What one of a file's parts, which FITS calls HDUs, is.
+enum class FitsPart : std::uint8_t { nothing, image, compressed_image, table };
+
+/// Open until this goes; while it is there it has cfitsio for itself, so that a thread may have but one. As with cfitsio
+/// itself, calls on one that has failed do nothing, so that a sequence of them is checked once, at its end.
+class FitsFile {
+ public:
+  /// Opens what exists, under its very name: cfitsio's brackets and prefixes mean nothing. Throws StoreError for what is
+  /// no FITS file.
+  explicit FitsFile(std::string path);
+  ~FitsFile();
+  FitsFile(const FitsFile&) = delete;
+  FitsFile& operator=(const FitsFile&) = delete;
+
+  const std::string& path() const noexcept { return path_; }
+  std::uint64_t bytes() const noexcept { return bytes_; }
+
+  /// How many parts there are. Throws as check() does.
+  int parts();
+  /// Goes to a part, of which the first is 0. Throws as check() does.
+  FitsPart go_to(int part);
+
+  // Of the part that is gone to.
+  int bits_per_pixel();
+  std::vector<std::uint64_t> axes();  ///< The first one is the fastest.
+  std::uint64_t data_offset();
+  /// Values of the header, or what is said if it has none of that name.
+  double number(const char* keyword, double missing);
+  std::optional<std::int64_t> integer(const char* keyword);
+  std::string text(const char* keyword, const char* missing);
+
+  /// Throws StoreError if a call has failed: "PATH is no FITS image (REASON): leave it out".
+  void check();
+
+ private:
+  /// A value's keyword is looked for. False if it is not there, or something has failed.
+  bool has(const char* keyword);
+
+  const std::string path_;
+  const std::uint64_t bytes_;
+  const FitsCall fits_;
+  fitsfile* handle_ = nullptr;
+  int status_ = 0;
+};
+
+}  // namespace tiermap

@@ -1,0 +1,69 @@
+#include "store/fits/open.hpp"
+
+#include <cerrno>
+#include <utility>
+
+#include "store/fits/image_store.hpp"
+#include "store/matching_files.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr std::string_view example = "fits:///directory/image.fits";
+
+/// What `?type=` says, or what the first image naturally is.
+PixelTarget choose_target(const std::string& asked, const FitsImage& image, const StoreUrl& url) {
+  const PixelType natural = natural_type(image.format);
+  for (const PixelType type : {PixelType{'f', 4}, PixelType{'f', 8}}) {
+    if (asked == type.name()) {
+      return {type, true};
+    }
+  }
+  if (asked.empty() || asked == natural.name()) {
+    return {natural, false};
+  }
+  throw StoreError(EINVAL, "store '" + url.text + "': pixels are not converted to '" + asked + "': choose float32 or " +
+                               "float64, or leave type out for " + natural.name());
+}
+
+void require_same(const FitsImage& first, const FitsImage& image, const PixelTarget& target) {
+  if (image.axes != first.axes) {
+    throw StoreError(EINVAL, image.path + " has " + image.axes_text() + " pixels, and " + first.path + " has " +
+                                 first.axes_text() + ": leave one of them out");
+  }
+  if (const PixelType natural = natural_type(image.format); !target.calculated && natural != target.type) {
+    throw StoreError(EINVAL, image.path + " has pixels of type " + natural.name() + ", and " + first.path + " of " +
+                                 target.type.name() + ": leave one of them out, or say ?type=float64");
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Store> open_fits(const StoreUrl& url, OpenMode mode, std::uint64_t) {
+  UrlOptions options(url);
+  const FileOptions file_options = options.file_options();
+  const std::string type_asked = options.text("type");
+  options.finish();
+  const FilePart place = split_at_colon(url, example);
+  if (mode == OpenMode::create) {
+    throw StoreError(ENOTSUP,
+                     "store '" + url.text + "': FITS files are not made here: make one with cfitsio or astropy");
+  }
+  const bool stacked = has_wildcard(place.file);
+  const std::vector<std::string> paths =
+      stacked ? matching_files(place.file, url) : std::vector{percent_decode(place.file, url.text)};
+  const std::string part = percent_decode(place.part, url.text);
+  std::vector<FitsImage> images;
+  PixelTarget target;
+  for (const std::string& path : paths) {
+    FitsFile file(path);
+    images.push_back(find_fits_image(file, part));
+    target = images.size() == 1 ? choose_target(type_asked, images.front(), url) : target;
+    require_same(images.front(), images.back(), target);
+  }
+  const bool writable = mode != OpenMode::read_only;
+  return std::make_unique<FitsImageStore>(images, target, stacked, writable, url.text, file_options);
+}
+
+}  // namespace tiermap

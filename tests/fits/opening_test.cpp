@@ -1,0 +1,181 @@
+// Which image a URL means, and FITS files and URLs that are wrong: one line that says what and what to do.
+#include <fitsio.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "fits/fits_images.hpp"
+#include "store/temporary_directory.hpp"
+#include "tiermap/error.hpp"
+#include "tiermap/store.hpp"
+#include "tiermap/vector.hpp"
+
+namespace tiermap::test {
+namespace {
+
+class FitsOpeningTest : public testing::Test {
+ protected:
+  FitsOpeningTest() { testing::internal::CaptureStderr(); }
+  ~FitsOpeningTest() override { EXPECT_EQ(testing::internal::GetCapturedStderr(), ""); }
+
+  std::string url(const std::string& rest) const { return "fits:" + directory_.encoded() + "/" + rest; }
+
+  std::string refusal(const std::string& rest, int error_number, OpenMode mode = OpenMode::read_only) const {
+    try {
+      open_store(url(rest), mode);
+    } catch (const StoreError& error) {
+      EXPECT_EQ(error.code().value(), error_number) << error.what();
+      EXPECT_EQ(std::string(error.what()).find_first_of("\n\r"), std::string::npos) << error.what();
+      return error.what();
+    }
+    ADD_FAILURE() << "no exception for " << rest;
+    return "";
+  }
+  static void expect_said(const std::string& message, std::initializer_list<const char*> parts) {
+    for (const char* part : parts) {
+      EXPECT_NE(message.find(part), std::string::npos) << message << " lacks " << part;
+    }
+  }
+
+  /// HDUs: 0 nothing; 1 SCI, 3 pixels of 1; 2 SCI,2, 3 pixels of 2; 3 a table CAT; 4 without a name, 2 x 2 pixels of 4;
+  /// 5 an image without pixels.
+  void write_parts() const {
+    fitsfile* file = nullptr;
+    int status = 0;
+    fits_create_diskfile(&file, (directory_ / "parts.fits").c_str(), &status);
+    fits_create_img(file, 8, 0, nullptr, &status);
+    const auto add = [&](const char* name, LONGLONG version, std::vector<long> sides, short value) {
+      fits_create_img(file, 16, static_cast<int>(sides.size()), sides.data(), &status);
+      if (name != nullptr) {
+        fits_update_key(file, TSTRING, "EXTNAME", const_cast<char*>(name), nullptr, &status);
+        fits_update_key(file, TLONGLONG, "EXTVER", &version, nullptr, &status);
+      }
+      std::vector<short> pixels(4, value);
+      fits_write_img(file, TSHORT, 1, sides.size() == 1 ? 3 : 4, pixels.data(), &status);
+    };
+    add("SCI", 1, {3}, 1);
+    add("SCI", 2, {3}, 2);
+    std::array<char, 2> column = {'X', 0};
+    std::array<char, 3> form = {'1', 'J', 0};
+    std::array<char*, 1> columns = {column.data()};
+    std::array<char*, 1> forms = {form.data()};
+    fits_create_tbl(file, BINARY_TBL, 5, 1, columns.data(), forms.data(), nullptr, "CAT", &status);
+    add(nullptr, 1, {2, 2}, 4);
+    std::array<long, 2> none = {0, 5};
+    fits_create_img(file, 16, 2, none.data(), &status);
+    fits_close_file(file, &status);
+    ASSERT_EQ(status, 0);
+  }
+
+  const TemporaryDirectory directory_;
+};
+
+TEST_F(FitsOpeningTest, AnImageIsChosenByNumberAndByName) {
+  write_parts();
+  const std::pair<const char*, short> choices[] = {{"", 1},       {":1", 1},       {":SCI", 1}, {":sci,1", 1},
+                                                   {":SCI,2", 2}, {":SCI%2C2", 2}, {":2", 2},   {":4", 4}};
+  for (const auto& [part, value] : choices) {
+    const auto pixels = Vector<short>::open_read_only(url(std::string("parts.fits") + part));
+    EXPECT_EQ(pixels.size(), value == 4 ? 4U : 3U) << part;
+    EXPECT_EQ(pixels[0], value) << part;
+  }
+  auto second = Vector<short>::open(url("parts.fits:2"));
+  second[1] = 77;
+  second.close();
+  EXPECT_EQ(Vector<short>::open_read_only(url("parts.fits:SCI,2"))[1], 77);
+  EXPECT_EQ(Vector<short>::open_read_only(url("parts.fits:SCI"))[1], 1);
+}
+
+TEST_F(FitsOpeningTest, PartsThatAreNoImages) {
+  write_parts();
+  const char* const images = "choose among the images 1 (SCI), 2 (SCI,2), 4";
+  expect_said(refusal("parts.fits:3", ENOTSUP), {"parts.fits has in HDU 3 a table, not an image", images});
+  expect_said(refusal("parts.fits:CAT", ENOTSUP), {"a table", images});
+  expect_said(refusal("parts.fits:0", EINVAL), {"no pixels", images});
+  expect_said(refusal("parts.fits:5", EINVAL), {"an image of 0 x 5 pixels"});
+  expect_said(refusal("parts.fits:6", ENOENT), {"has no HDU 6, of 6", images});
+  expect_said(refusal("parts.fits:-1", ENOENT), {"has no HDU -1"});
+  expect_said(refusal("parts.fits:ERR", ENOENT), {"has no HDU ERR", images});
+  expect_said(refusal("parts.fits:SCI,3", ENOENT), {"has no HDU SCI,3", images});
+  expect_said(refusal("parts.fits:1:2", EINVAL), {"more than one colon", "%3A"});
+  expect_said(refusal("parts.fits:1?shape=3", EINVAL), {"option 'shape' is unknown to fits", "type"});
+}
+
+TEST_F(FitsOpeningTest, FilesThatAreNone) {
+  expect_said(refusal("a.fits", ENOENT), {"a.fits cannot be opened: No such file"});
+  expect_said(refusal("*.fits", ENOENT), {"no file matches"});
+  write_file(directory_ / "a.fits", "");
+  expect_said(refusal("a.fits", EINVAL), {"a.fits is empty"});
+  write_file(directory_ / "a.fits", "\x1f\x8b and so on");
+  expect_said(refusal("a.fits", EINVAL), {"gunzip"});
+  write_file(directory_ / "a.fits", "SIMPLEX and so on");
+  expect_said(refusal("a.fits", EINVAL), {"a.fits is no FITS file"});
+  write_file(directory_ / "a.fits", "SIMPLE  = and so on" + std::string(9000, ' '));
+  expect_said(refusal("a.fits", EINVAL), {"a.fits is no FITS image"});
+  expect_said(refusal("", EISDIR), {"Is a directory"});
+}
+
+TEST_F(FitsOpeningTest, FilesThatAreCutOff) {
+  write_image(directory_ / "a.fits", {.width = 100, .height = 100}, 1);
+  for (const std::uint64_t bytes : {22'879U, 10'000U, 2880U}) {
+    std::filesystem::resize_file(directory_ / "a.fits", bytes);
+    expect_said(refusal("a.fits", EINVAL), {"a.fits is cut off", "100 x 100"});
+  }
+  std::filesystem::resize_file(directory_ / "a.fits", 2000);
+  expect_said(refusal("a.fits", EINVAL), {"a.fits"});
+}
+
+TEST_F(FitsOpeningTest, CompressedImages) {
+  write_image(directory_ / "a.fits", {.width = 100, .height = 100}, 1);
+  fitsfile* from = nullptr;
+  fitsfile* to = nullptr;
+  int status = 0;
+  fits_open_diskfile(&from, (directory_ / "a.fits").c_str(), READONLY, &status);
+  fits_create_diskfile(&to, (directory_ / "b.fits").c_str(), &status);
+  fits_set_compression_type(to, RICE_1, &status);
+  fits_img_compress(from, to, &status);
+  fits_close_file(to, &status);
+  fits_close_file(from, &status);
+  ASSERT_EQ(status, 0);
+  expect_said(refusal("b.fits", ENOTSUP), {"b.fits has in HDU 1 a compressed image", "funpack"});
+  expect_said(refusal("b.fits:1", ENOTSUP), {"funpack"});
+}
+
+TEST_F(FitsOpeningTest, TypesThatDoNotFit) {
+  write_image(directory_ / "a.fits", {.bits = 16, .zero = 32768}, 1);
+  write_image(directory_ / "b.fits", {.bits = 16}, 1);
+  write_image(directory_ / "c.fits", {.bits = 16, .scale = 0}, 1);
+  write_image(directory_ / "wide.fits", {.bits = 16, .width = 9}, 1);
+  expect_said(refusal("a.fits?type=int32", EINVAL), {"'int32'", "float32 or float64", "uint16"});
+  expect_said(refusal("[ab].fits", EINVAL),
+              {"b.fits has pixels of type int16, and", "a.fits of uint16", "type=float64"});
+  EXPECT_EQ(open_store(url("[ab].fits?type=float64"), OpenMode::read_only)->size_bytes(), 1024U);
+  expect_said(refusal("c.fits", EINVAL), {"BSCALE 0"});
+  expect_said(refusal("[bw]*.fits", EINVAL), {"wide.fits has 9 x 8 pixels, and", "b.fits has 8 x 8"});
+  try {
+    Vector<short>::open_read_only(url("a.fits"));
+    ADD_FAILURE() << "short for uint16";
+  } catch (const StoreError& error) {
+    expect_said(error.what(), {"a.fits holds elements of type uint16, of 2 bytes, and not i2"});
+  }
+  using Row = std::array<std::uint16_t, 8>;
+  EXPECT_EQ(Vector<Row>::open_read_only(url("a.fits")).size(), 8U);
+}
+
+TEST_F(FitsOpeningTest, WhatCannotBeWritten) {
+  write_image(directory_ / "scaled.fits", {.bits = 16, .scale = 0.5}, 1);
+  write_image(directory_ / "a.fits", {}, 1);
+  expect_said(refusal("scaled.fits", ENOTSUP, OpenMode::read_write), {"BITPIX 16 as float32", "open it read-only"});
+  expect_said(refusal("a.fits?type=float32", ENOTSUP, OpenMode::read_write), {"open it read-only"});
+  expect_said(refusal("new.fits", ENOTSUP, OpenMode::create), {"not made here", "cfitsio or astropy"});
+  expect_said(refusal("new.fits", ENOENT, OpenMode::open_or_create), {"new.fits cannot be opened"});
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "new.fits"));
+  std::filesystem::create_hard_link(directory_ / "a.fits", directory_ / "also.fits");
+  expect_said(refusal("a*.fits", EINVAL, OpenMode::read_write), {"two of the names are one file"});
+  EXPECT_EQ(open_store(url("a*.fits"), OpenMode::read_only)->size_bytes(), 256U);
+  EXPECT_EQ(open_store(url("a.fits"), OpenMode::read_only)->write("xy", 2, 0), -EROFS);
+}
+
+}  // namespace
+}  // namespace tiermap::test
