@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -94,6 +95,11 @@ class Vector {
   /// open() if the URL names something that exists, else create().
   static Vector open_or_create(const std::string& url, std::uint64_t count = 0, const VectorOptions& options = {}) {
     return Vector(VectorStorage::How::open_or_create, url, count, options);
+  }
+  /// The elements that a store has, of the program's own class or any other; for writing if that is writable. It is kept
+  /// until the vector is closed, and nobody else writes to it meanwhile. Throws as open().
+  static Vector on(std::shared_ptr<Store> store, const VectorOptions& options = {}) {
+    return Vector(std::move(store), options);
   }
   /// A volatile one of `count` elements, all bytes zero: for what is only needed as long as the vector is open. It lies
   /// in a file without a name in `folder`, of which nothing is left afterwards, whatever happens.
@@ -250,6 +256,8 @@ class Vector {
  private:
   Vector(VectorStorage::How how, const std::string& url, std::uint64_t count, const VectorOptions& options)
       : storage_(how, url, layout(), count, options), first_(reinterpret_cast<T*>(storage_.data())) {}
+  Vector(std::shared_ptr<Store> store, const VectorOptions& options)
+      : storage_(std::move(store), layout(), options), first_(reinterpret_cast<T*>(storage_.data())) {}
 
   /// Of numbers; of others the size is all that can be compared.
   static ElementLayout layout() {

@@ -50,6 +50,8 @@ class VectorStorage {
   /// Throws as Vector's functions of these names.
   VectorStorage(How how, const std::string& url, const ElementLayout& elements, std::uint64_t count,
                 const VectorOptions& options);
+  /// Throws as Vector::on().
+  VectorStorage(std::shared_ptr<Store> store, const ElementLayout& elements, const VectorOptions& options);
   VectorStorage(VectorStorage&&) noexcept;
   VectorStorage& operator=(VectorStorage&&) noexcept;
   ~VectorStorage();

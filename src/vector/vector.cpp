@@ -21,6 +21,8 @@ VectorRange partition(std::uint64_t elements, std::uint64_t rank, std::uint64_t 
 VectorStorage::VectorStorage(How how, const std::string& url, const ElementLayout& elements, std::uint64_t count,
                              const VectorOptions& options)
     : implementation_(std::make_unique<VectorImplementation>(how, url, elements, count, options)) {}
+VectorStorage::VectorStorage(std::shared_ptr<Store> store, const ElementLayout& elements, const VectorOptions& options)
+    : implementation_(std::make_unique<VectorImplementation>(std::move(store), elements, options)) {}
 VectorStorage::VectorStorage(VectorStorage&&) noexcept = default;
 VectorStorage& VectorStorage::operator=(VectorStorage&&) noexcept = default;
 VectorStorage::~VectorStorage() = default;

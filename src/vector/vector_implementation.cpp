@@ -41,6 +41,13 @@ std::shared_ptr<Store> temporary_file(const std::string& folder, std::uint64_t b
   return store;
 }
 
+std::string name_of(const std::shared_ptr<Store>& store) {
+  if (store == nullptr) {
+    throw OptionError("a vector needs a store: give one that is open");
+  }
+  return store->name();
+}
+
 /// The path of a store that is one file; empty for any other.
 std::string file_of(const std::string& url) {
   const StoreUrl parsed = parse_store_url(url);
@@ -73,6 +80,20 @@ VectorImplementation::VectorImplementation(VectorStorage::How how, std::string u
   }
 }
 
+VectorImplementation::VectorImplementation(std::shared_ptr<Store> store, const ElementLayout& elements,
+                                           const VectorOptions& options)
+    : url_(name_of(store)),
+      element_bytes_(elements.bytes),
+      writable_(store->writable()),
+      temporary_(false),
+      created_(false),
+      store_(std::move(store)),
+      capacity_bytes_(std::max(options.capacity_bytes, element_bytes_)) {
+  measure_store();
+  require_elements(elements);
+  map(options);
+}
+
 VectorImplementation::~VectorImplementation() {
   try {
     close();
@@ -90,6 +111,11 @@ void VectorImplementation::open_store(VectorStorage::How how, std::uint64_t coun
   store_ =
       temporary_ ? temporary_file(url_, bytes) : std::shared_ptr<Store>(tiermap::open_store(url_, mode_of(how), bytes));
   file_ = temporary_ ? "" : file_of(url_);
+  measure_store();
+}
+
+/// How many elements it has, and whether it can have more.
+void VectorImplementation::measure_store() {
   fixed_bytes_ = store_->size_bytes();
   if (fixed_bytes_ % element_bytes_ != 0) {
     throw StoreError(EINVAL, "vector " + url_ + " has " + std::to_string(fixed_bytes_) + " bytes, no whole number of " +

@@ -15,6 +15,7 @@ class VectorImplementation {
  public:
   VectorImplementation(VectorStorage::How how, std::string url, const ElementLayout& elements, std::uint64_t count,
                        const VectorOptions& options);
+  VectorImplementation(std::shared_ptr<Store> store, const ElementLayout& elements, const VectorOptions& options);
   ~VectorImplementation();
   VectorImplementation(const VectorImplementation&) = delete;
   VectorImplementation& operator=(const VectorImplementation&) = delete;
@@ -41,6 +42,7 @@ class VectorImplementation {
 
  private:
   void open_store(VectorStorage::How how, std::uint64_t count);
+  void measure_store();
   void require_elements(const ElementLayout& wanted) const;
   void map(const VectorOptions& options);
   /// What an address space has room for.

@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -56,6 +58,60 @@ class VectorTest : public testing::Test {
   const TemporaryDirectory directory_;
   const std::string path_ = directory_ / "vector";
 };
+
+/// Numbers of which the store keeps every byte turned over.
+class TurnedStore final : public Store {
+ public:
+  explicit TurnedStore(std::shared_ptr<Store> base) : base_(std::move(base)) {}
+  std::uint64_t size_bytes() const override { return base_->size_bytes(); }
+  bool writable() const override { return base_->writable(); }
+  bool growable() const override { return base_->growable(); }
+  int resize(std::uint64_t bytes) override { return base_->resize(bytes); }
+  std::string name() const override { return "turned"; }
+  std::int64_t read(void* buffer, std::size_t bytes, std::uint64_t offset) override {
+    const std::int64_t got = base_->read(buffer, bytes, offset);
+    std::transform(static_cast<char*>(buffer), static_cast<char*>(buffer) + std::max<std::int64_t>(got, 0),
+                   static_cast<char*>(buffer), [](char byte) { return static_cast<char>(~byte); });
+    return got;
+  }
+  std::int64_t write(const void* buffer, std::size_t bytes, std::uint64_t offset) override {
+    std::string turned(static_cast<const char*>(buffer), bytes);
+    for (char& byte : turned) {
+      byte = static_cast<char>(~byte);
+    }
+    return base_->write(turned.data(), bytes, offset);
+  }
+
+ private:
+  const std::shared_ptr<Store> base_;
+};
+
+TEST_F(VectorTest, any_store_can_be_under_a_vector) {
+  {
+    const std::shared_ptr<Store> file = open_store(path_, OpenMode::create);
+    auto vector = Vector<std::uint32_t>::on(std::make_shared<TurnedStore>(file), small());
+    EXPECT_TRUE(vector.writable());
+    EXPECT_EQ(vector.url(), "turned");
+    auto adding = vector.append();
+    for (std::uint32_t number = 0; number < 1'000'000; ++number) {
+      adding.push_back(number);
+    }
+    adding.commit();
+    EXPECT_NE(refusal<OptionError>(ENOTSUP, [&] { vector.destroy(); }).find("vector turned"), std::string::npos);
+    vector.close();
+  }
+  EXPECT_EQ(Vector<std::uint32_t>::open_read_only(path_)[77], ~77U);
+  const std::shared_ptr<Store> file = open_store(path_, OpenMode::read_only);
+  auto vector = Vector<std::uint32_t>::on(std::make_shared<TurnedStore>(file), small());
+  EXPECT_FALSE(vector.writable());
+  EXPECT_EQ(vector.size(), 1'000'000U);
+  std::uint64_t sum = 0;
+  vector.read().for_each([&](std::uint32_t number) { sum += number; });
+  EXPECT_EQ(sum, 499'999'500'000U);
+  EXPECT_THROW(vector.write(), OptionError);
+  EXPECT_THROW((Vector<std::array<char, 3>>::on(file)), StoreError);  // 4,000,000 is no multiple of 3.
+  EXPECT_THROW((Vector<int>::on(nullptr)), OptionError);
+}
 
 TEST_F(VectorTest, what_was_stored_is_there_again) {
   constexpr std::uint64_t count = 1'000'003;  // 12 MB under 1 MiB, and no whole number of pages.

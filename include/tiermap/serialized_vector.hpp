@@ -1,0 +1,230 @@
+// A SerializedVector: elements that are more than their bytes (texts, lists, whatever has pointers in it), each written
+// and read by functions that the program gives. Elements come and go as values: there are no references to them, since
+// what lies in the store is only a record of each. docs/vectors.md teaches it by example.
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tiermap/cache.hpp"
+#include "tiermap/error.hpp"
+#include "tiermap/vector.hpp"
+
+namespace tiermap {
+
+/// What writes and reads elements: write() adds the bytes of one to the end of `bytes`, read() makes one of exactly
+/// these bytes. Called from any threads at once; what they throw reaches the caller.
+template <typename S, typename T>
+concept SerializerOf =
+    requires(const S& serializer, const T& element, std::vector<std::byte>& bytes, std::span<const std::byte> record) {
+      serializer.write(element, bytes);
+      { serializer.read(record) } -> std::convertible_to<T>;
+    };
+
+struct SerializedVectorOptions {
+  /// Where the index is: 16 bytes an element. Default: beside the records, with ".index" behind its name; of stores
+  /// other than file: and sparse: it must be said.
+  std::string index_url = {};
+  /// Of records and index together; of each in address space.
+  VectorOptions vector = {};
+};
+
+/// The default of SerializedVectorOptions::index_url. Throws OptionError where there is none.
+std::string default_index_url(const std::string& url);
+
+/// Elements of any type in two stores: records, one behind the other in the order in which they were written, and an
+/// index, which says of each element where its record is and how long. Movable; the destructor closes it and never
+/// removes what is stored; errors are lost there, so call close().
+///
+/// Elements may be read by any threads at once, and appended, and set, as long as no two use one element of which one
+/// sets it. The other functions are for one thread while no other uses the vector. Errors are those of Vector.
+///
+/// The records only grow: an element that is set to more bytes than it had gets a new record, and the old one's bytes
+/// are of no use any more (unused_bytes()), as are those of elements that were cut off. copy_to() writes all elements
+/// to another vector without such gaps.
+///
+/// After a crash the stores have what sync() or close() left; elements that were appended or set since may be there, be
+/// empty, or be torn.
+template <typename T, SerializerOf<T> Serializer>
+class SerializedVector {
+ public:
+  using value_type = T;
+
+  /// Makes one without elements. What the URLs name must not exist.
+  static SerializedVector create(const std::string& url, const SerializedVectorOptions& options = {},
+                                 Serializer serializer = {}) {
+    SerializedVector made(url, options, std::move(serializer));
+    made.records_ = made.make_part<std::byte>(url);
+    try {
+      made.index_ = made.make_part<Entry>(made.index_url_);
+    } catch (...) {
+      made.records_->destroy();  // Nothing is made where not both are.
+      throw;
+    }
+    return made;
+  }
+  static SerializedVector open(const std::string& url, const SerializedVectorOptions& options = {},
+                               Serializer serializer = {}) {
+    SerializedVector made(url, options, std::move(serializer));
+    made.records_ = std::make_unique<Vector<std::byte>>(Vector<std::byte>::open(url, made.options_));
+    made.index_ = std::make_unique<Vector<Entry>>(Vector<Entry>::open(made.index_url_, made.options_));
+    return made;
+  }
+  /// The same for reading alone.
+  static SerializedVector open_read_only(const std::string& url, const SerializedVectorOptions& options = {},
+                                         Serializer serializer = {}) {
+    SerializedVector made(url, options, std::move(serializer));
+    made.records_ = std::make_unique<Vector<std::byte>>(Vector<std::byte>::open_read_only(url, made.options_));
+    made.index_ = std::make_unique<Vector<Entry>>(Vector<Entry>::open_read_only(made.index_url_, made.options_));
+    return made;
+  }
+  /// A volatile one, as Vector::temporary().
+  static SerializedVector temporary(const SerializedVectorOptions& options = {}, Serializer serializer = {},
+                                    const std::string& folder = "/var/tmp") {
+    SerializedVectorOptions both = options;
+    both.index_url = folder;
+    SerializedVector made(folder, both, std::move(serializer));
+    made.records_ = std::make_unique<Vector<std::byte>>(Vector<std::byte>::temporary(0, made.options_, folder));
+    made.index_ = std::make_unique<Vector<Entry>>(Vector<Entry>::temporary(0, made.options_, folder));
+    return made;
+  }
+
+  std::uint64_t size() const noexcept { return index_->size(); }
+  bool empty() const noexcept { return size() == 0; }
+  const std::string& url() const noexcept { return records_->url(); }
+
+  /// An element, made of its record. The index is not checked. Throws StoreError if the record is not there, as with an
+  /// index of other records.
+  T operator[](std::uint64_t index) const { return serializer_.read(record(index)); }
+  /// Throws OptionError (ERANGE).
+  T at(std::uint64_t index) const {
+    static_cast<void>(index_->at(index));
+    return (*this)[index];
+  }
+  /// The bytes of an element, as they lie in the store: valid until it is set, or the vector changes otherwise but by
+  /// append().
+  std::span<const std::byte> record(std::uint64_t index) const {
+    const Entry entry = (*index_)[index];
+    const std::uint64_t end = records_->size();
+    if (entry.offset > end || entry.bytes > end - entry.offset) {
+      throw StoreError(EINVAL, "vector " + url() + " has no record for element " + std::to_string(index) +
+                                   ", which is to lie past its " + std::to_string(end) +
+                                   " bytes: open it with the index that was made with it");
+    }
+    return {records_->data() + entry.offset, static_cast<std::size_t>(entry.bytes)};
+  }
+
+  /// Adds an element at the end and returns its index.
+  std::uint64_t append(const T& element) {
+    const Entry entry = add_record(bytes_of(element));
+    return index_->append(entry);
+  }
+  /// Replaces an element: in place if its record has room, else by a new record.
+  void set(std::uint64_t index, const T& element) {
+    const std::vector<std::byte> bytes = bytes_of(element);
+    Entry& entry = index_->at(index);
+    if (bytes.size() > entry.bytes) {
+      entry = add_record(bytes);
+      return;
+    }
+    std::copy(bytes.begin(), bytes.end(), records_->data() + (record(index).data() - records_->data()));
+    entry.bytes = bytes.size();
+  }
+  /// Removes the elements from `count` on.
+  void truncate(std::uint64_t count) {
+    if (count < size()) {
+      index_->resize(count);
+    }
+  }
+
+  /// Calls `work` with each element, in order.
+  template <typename Work>
+  void for_each(Work&& work) const {
+    for (std::uint64_t index = 0, count = size(); index < count; ++index) {
+      work((*this)[index]);
+    }
+  }
+  /// Appends all elements to another vector, one record behind the other: what is not used is left behind.
+  void copy_to(SerializedVector& other) const {
+    for (std::uint64_t index = 0, count = size(); index < count; ++index) {
+      const Entry entry = other.add_record(record(index));
+      other.index_->append(entry);
+    }
+  }
+  /// How many bytes of the records belong to no element. Reads the index.
+  std::uint64_t unused_bytes() const {
+    std::uint64_t used = 0;
+    for (const Entry& entry : index_->span()) {
+      used += entry.bytes;
+    }
+    return records_->size() - used;
+  }
+
+  /// As those of Vector; of sync() and close() the records come first, so that no element is durable before its record.
+  void bound_memory(std::uint64_t bytes) {
+    if (own_cache_ == nullptr) {
+      throw OptionError("vector " + url() + " is in a cache with others: change that cache's budget");
+    }
+    own_cache_->set_budget_bytes(bytes);
+  }
+  void sync() {
+    records_->sync();
+    index_->sync();
+  }
+  void close() {
+    records_->close();
+    index_->close();
+  }
+  void destroy() {
+    records_->destroy();
+    index_->destroy();
+  }
+
+ private:
+  struct Entry {
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+  };
+
+  SerializedVector(const std::string& url, const SerializedVectorOptions& options, Serializer serializer)
+      : serializer_(std::move(serializer)),
+        index_url_(options.index_url.empty() ? default_index_url(url) : options.index_url),
+        options_(options.vector) {
+    if (options_.cache == nullptr) {
+      CacheOptions wanted;
+      wanted.budget_bytes = std::exchange(options_.budget_bytes, std::nullopt);
+      own_cache_ = std::make_unique<Cache>(wanted);
+      options_.cache = own_cache_.get();
+    }
+  }
+  template <typename Part>
+  std::unique_ptr<Vector<Part>> make_part(const std::string& url) const {
+    return std::make_unique<Vector<Part>>(Vector<Part>::create(url, 0, options_));
+  }
+
+  std::vector<std::byte> bytes_of(const T& element) const {
+    std::vector<std::byte> bytes;
+    serializer_.write(element, bytes);
+    return bytes;
+  }
+  Entry add_record(std::span<const std::byte> bytes) {
+    return bytes.empty() ? Entry{} : Entry{records_->append(bytes), bytes.size()};
+  }
+
+  Serializer serializer_;
+  std::string index_url_;
+  VectorOptions options_;
+  std::unique_ptr<Cache> own_cache_;  ///< Of both.
+  std::unique_ptr<Vector<std::byte>> records_;
+  std::unique_ptr<Vector<Entry>> index_;
+};
+
+}  // namespace tiermap
