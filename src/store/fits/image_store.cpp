@@ -156,12 +156,13 @@ int FitsImageStore::read_pixels(const OpenImage& image, std::uint64_t first, std
 
 int FitsImageStore::write_pixels(const OpenImage& image, std::uint64_t first, std::uint64_t count,
                                  const std::byte* pixels) const {
-  std::byte* const raw = raw_blocks();
   const std::uint64_t pixel_bytes = elements_.bytes;
   for (std::uint64_t done = 0; done < count;) {
     const std::uint64_t some = std::min(count - done, piece_bytes / pixel_bytes);
-    image.conversion.encode(pixels + done * pixel_bytes, some, raw);
     const std::uint64_t at = image.data_at + (first + done) * pixel_bytes;
+    // As far into a block as in the file: direct output takes those that are whole.
+    std::byte* const raw = raw_blocks() + at % block_bytes;
+    image.conversion.encode(pixels + done * pixel_bytes, some, raw);
     for (std::uint64_t put = 0; put < some * pixel_bytes;) {
       const std::int64_t more = image.file.file.write(raw + put, some * pixel_bytes - put, at + put);
       if (more <= 0) {
