@@ -66,7 +66,7 @@ class SerializedVector {
     try {
       made.index_ = made.make_part<Entry>(made.index_url_);
     } catch (...) {
-      made.records_->destroy();  // Nothing is made where not both are.
+      made.discard_records();
       throw;
     }
     return made;
@@ -208,6 +208,14 @@ class SerializedVector {
   template <typename Part>
   std::unique_ptr<Vector<Part>> make_part(const std::string& url) const {
     return std::make_unique<Vector<Part>>(Vector<Part>::create(url, 0, options_));
+  }
+
+  /// Nothing is made where not both are; but a store of many files, which cannot be removed here, stays.
+  void discard_records() noexcept {
+    try {
+      records_->destroy();
+    } catch (const Error&) {  // Why the index could not be made is what matters.
+    }
   }
 
   std::vector<std::byte> bytes_of(const T& element) const {

@@ -44,7 +44,7 @@ struct TieringOptions {
   double organize_seconds = 0.1;
   /// What was not written to for so long goes to the backing store in the background.
   double write_down_seconds = 1;
-  /// A tier that failed is tried again after so long; each time in vain, after twice as long, to 128 times that. 0: never.
+  /// A tier that failed is tried again after so long, and twice as long each further time, up to 128 times. 0: never.
   double retry_seconds = 30;
   /// The backing store's own: of a store that is to be as slow as this, with `backing_emulated`.
   double backing_bytes_per_second = 0;

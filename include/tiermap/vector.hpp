@@ -96,8 +96,8 @@ class Vector {
   static Vector open_or_create(const std::string& url, std::uint64_t count = 0, const VectorOptions& options = {}) {
     return Vector(VectorStorage::How::open_or_create, url, count, options);
   }
-  /// The elements that a store has, of the program's own class or any other; for writing if that is writable. It is kept
-  /// until the vector is closed, and nobody else writes to it meanwhile. Throws as open().
+  /// The elements that a store has, of the program's own class or any other; for writing if that is writable. It is
+  /// kept until the vector is closed, and nobody else writes to it meanwhile. Throws as open().
   static Vector on(std::shared_ptr<Store> store, const VectorOptions& options = {}) {
     return Vector(std::move(store), options);
   }

@@ -43,8 +43,8 @@ class StoreUrl:
 
     def names(self) -> List[str]:
         """Equal for two spellings of the same pieces."""
-        options = [self.behind_tiers or ""] if self.scheme == "tiered" else [self.query] if self.scheme in ("csv", "fits") else []
-        return options + [piece if is_pattern(piece) else f"{decoded(path)}{span}"
+        said = {"tiered": self.behind_tiers or "", "csv": self.query, "fits": self.query}.get(self.scheme)
+        return [said] * (said is not None) + [piece if is_pattern(piece) else f"{decoded(path)}{span}"
                 for piece in self.pieces for path, span in [self.path_and_span(piece)]]
 
     def files(self) -> List[str]:

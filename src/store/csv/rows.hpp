@@ -1,4 +1,4 @@
-// The rows of a text file with delimiters (RFC 4180, and what is usual beside it), one after the other, in little memory.
+// The rows of a text file with delimiters (RFC 4180, and what is usual beside it), one after the other.
 #pragma once
 
 #include <cstdint>

@@ -13,12 +13,11 @@ namespace tiermap {
 /// What one of a file's parts, which FITS calls HDUs, is.
 enum class FitsPart : std::uint8_t { nothing, image, compressed_image, table };
 
-/// Open until this goes; while it is there it has cfitsio for itself, so that a thread may have but one. As with cfitsio
-/// itself, calls on one that has failed do nothing, so that a sequence of them is checked once, at its end.
+/// Open until this goes; while it is there it has cfitsio for itself, so that a thread may have but one.
 class FitsFile {
  public:
-  /// Opens what exists, under its very name: cfitsio's brackets and prefixes mean nothing. Throws StoreError for what is
-  /// no FITS file.
+  /// Opens what exists, under its very name: cfitsio's brackets and prefixes mean nothing. Throws StoreError for what
+  /// is no FITS file.
   explicit FitsFile(std::string path);
   ~FitsFile();
   FitsFile(const FitsFile&) = delete;
@@ -27,9 +26,11 @@ class FitsFile {
   const std::string& path() const noexcept { return path_; }
   std::uint64_t bytes() const noexcept { return bytes_; }
 
-  /// How many parts there are. Throws as check() does.
+  // Each throws StoreError if it fails: "PATH is no FITS image (REASON): leave it out".
+
+  /// How many parts there are.
   int parts();
-  /// Goes to a part, of which the first is 0. Throws as check() does.
+  /// Goes to a part, of which the first is 0.
   FitsPart go_to(int part);
 
   // Of the part that is gone to.
@@ -41,10 +42,9 @@ class FitsFile {
   std::optional<std::int64_t> integer(const char* keyword);
   std::string text(const char* keyword, const char* missing);
 
-  /// Throws StoreError if a call has failed: "PATH is no FITS image (REASON): leave it out".
-  void check();
-
  private:
+  /// Throws if a call has failed.
+  void check();
   /// A value's keyword is looked for. False if it is not there, or something has failed.
   bool has(const char* keyword);
 

@@ -17,8 +17,8 @@ namespace tiermap {
 /// the pixels begin anywhere. Thread-safe: but for flush_error_ nothing changes after the constructor.
 class FitsImageStore final : public Store {
  public:
-  /// Images of equal axes, each converted to `target`. `stacked`: they have one dimension more than each of them. Throws
-  /// StoreError: a file that cannot be opened; when writable, pixels that cannot be written, or a file twice.
+  /// Images of equal axes, each converted to `target`. `stacked`: they have one dimension more than each of them.
+  /// Throws StoreError: a file that cannot be opened; when writable, pixels that cannot be written, or a file twice.
   FitsImageStore(const std::vector<FitsImage>& images, PixelTarget target, bool stacked, bool writable,
                  std::string name, const FileOptions& options);
 
@@ -49,8 +49,8 @@ class FitsImageStore final : public Store {
                 std::byte* part) const;
   int write_part(const OpenImage& image, std::uint64_t pixel, std::uint64_t skipped, std::uint64_t bytes,
                  const std::byte* part) const;
-  /// Calls `whole(image, first, count, done)` for runs of pixels and `part(image, pixel, skipped, bytes, done)` for what
-  /// is none, until one fails. Returns how many bytes were done, or the error of the first one.
+  /// Calls `whole(image, first, count, done)` for runs of pixels and `part(image, pixel, skipped, bytes, done)` for
+  /// what is none, until one fails. Returns how many bytes were done, or the error of the first one.
   template <typename Whole, typename Part>
   std::int64_t for_each_run(std::uint64_t bytes, std::uint64_t offset, Whole&& whole, Part&& part) const;
 
