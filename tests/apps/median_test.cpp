@@ -168,10 +168,10 @@ TEST_F(MedianTest, RefusesFilesThatAreNoSuchImages) {
   std::filesystem::remove(file);
   expect_images_refused("holds no image");
   ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
-  expect_images_refused("a.fits is no plain file");
+  expect_images_refused("a.fits is a FIFO");
   std::filesystem::remove(file);
   std::filesystem::create_directory(file);
-  expect_images_refused("a.fits is no plain file");
+  expect_images_refused("a.fits cannot be opened: Is a directory");
   std::filesystem::remove_all(path("images"));
   expect_images_refused("images cannot be read");
 }
@@ -231,7 +231,7 @@ TEST_F(MedianTest, RefusesWhatMayNotBeRead) {
     GTEST_SKIP() << reason;
   }
   ASSERT_EQ(::chmod((directory_of() + "/a.fits").c_str(), 0), 0);
-  expect_images_refused("a.fits cannot be read: Permission denied");
+  expect_images_refused("a.fits cannot be opened: Permission denied");
 }
 
 TEST_F(MedianTest, RefusesWhatCannotBeMeant) {
