@@ -54,7 +54,7 @@ struct Arguments {
     app.add_option("--file", file, "File to read; make it with --generate");
     app.add_option("--bytes", bytes, "Size to generate, or to map");
     app.add_option("--budget", budget, "Memory for pages");
-    app.add_option("--page-size", page_size, "UPage size");
+    app.add_option("--page-size", page_size, "UPage size, or auto: the library's own choice");
     app.add_option("--block", block, "Bytes of one operation");
     app.add_option("--fault-mode", fault_mode, "auto, notify or self-serving")
         ->check(CLI::IsMember({"auto", "notify", "self-serving"}));
@@ -87,7 +87,9 @@ struct Arguments {
 
   RegionOptions region_options() const {
     RegionOptions options;
-    options.page_size_bytes = parse_size(page_size, "page size");
+    if (page_size != "auto") {
+      options.page_size_bytes = parse_size(page_size, "page size");
+    }
     options.advice = advice == "random" ? Advice::random : advice == "sequential" ? Advice::sequential : Advice::normal;
     if (!read_ahead.empty()) {
       options.read_ahead_bytes = parse_size(read_ahead, "read-ahead");
@@ -237,7 +239,7 @@ inline nlohmann::json describe(const char* workload, const Arguments& arguments,
           {"madvise", arguments.advice},
           {"bytes", bytes},
           {"budget_bytes", parse_size(arguments.budget, "budget")},
-          {"page_size", parse_size(arguments.page_size, "page size")},
+          {"page_size", arguments.page_size == "auto" ? 0 : parse_size(arguments.page_size, "page size")},
           {"block", parse_size(arguments.block, "block")},
           {"threads", arguments.threads},
           {"major_faults", usage.ru_majflt},

@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::uint64_t least_default_page = 4U << 10U;
 constexpr std::uint64_t least_default_pages = 32;
+constexpr const char* library_chooses = "auto";
 /// With fewer, threads that are at as many places take each other's pages all the time.
 constexpr std::uint64_t least_default_pages_a_thread = 2;
 
@@ -84,7 +85,8 @@ void SharedOptions::declare(CLI::App& app, std::uint64_t default_page_size) {
       "--budget", budget_,
       "Memory for pages, such as 1GiB (default: TIERMAP_BUFFER_SIZE, the file of options, or half of what is "
       "available)");
-  app.add_option("--page-size", page_size_, "UPage size of tiermap, a power of two from 4KiB to 64MiB");
+  app.add_option("--page-size", page_size_,
+                 "UPage size of tiermap, a power of two from 4KiB to 64MiB, or auto: the library's own choice");
   app.add_option("--threads", threads_, "Threads that work (default: one a processor)");
   app.add_option("--policy", policy_, "Eviction policy of tiermap");
   app.add_option("--fault-mode", fault_mode_, "Fault engine of tiermap: auto, notify, self-serving or kernel");
@@ -117,9 +119,9 @@ WorkloadOptions SharedOptions::checked() const {
   }
   options.threads = threads_.empty() ? std::max(1U, std::thread::hardware_concurrency())
                                      : static_cast<std::uint32_t>(parse_whole_number(threads_, "threads", 1, 1024));
-  if (!page_size_.empty()) {
+  if (!page_size_.empty() && page_size_ != library_chooses) {
     options.page_size_bytes = checked_page_size(page_size_);
-  } else if (options.system == System::tiermap) {
+  } else if (page_size_.empty() && options.system == System::tiermap) {
     options.page_size_bytes = page_size_for(options.budget_bytes, options.threads);
   }
   if (!policy_.empty()) {

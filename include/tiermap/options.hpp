@@ -132,7 +132,9 @@ struct RegionOptions {
   bool manual_flush = false;
   /// normal, sequential or random, or will_need for all of it.
   Advice advice = Advice::normal;
-  /// UPage: a power of two, 4 KiB to 64 MiB. TIERMAP_PAGE_SIZE. Default: 64 KiB, or 4 KiB with `advice` random.
+  /// UPage: a power of two, 4 KiB to 64 MiB. TIERMAP_PAGE_SIZE. Not set, it follows the access: pages of 64 KiB, of
+  /// 4 KiB where those that are missed lie far apart, and of 1 MiB where all of one is read ahead; 4 KiB throughout
+  /// with `advice` random.
   std::optional<std::uint64_t> page_size_bytes = std::nullopt;
   /// Most that is read ahead of one stream; 0 turns it off. TIERMAP_READ_AHEAD. Default: 4 MiB.
   std::optional<std::uint64_t> read_ahead_bytes = std::nullopt;

@@ -51,6 +51,8 @@ class Region {
 
   std::byte* data() const noexcept;     ///< First byte; nullptr if nothing is mapped.
   std::uint64_t size() const noexcept;  ///< Bytes mapped.
+  /// What ranges are rounded to. Where the page size follows the access this is 64 KiB, though more or less than that
+  /// may be read at once.
   std::uint64_t page_size_bytes() const noexcept;
   explicit operator bool() const noexcept { return implementation_ != nullptr; }
 
@@ -61,12 +63,13 @@ class Region {
   }
 
   /// Fetches pages in the background, contiguous or not, in the order given; gives up rather than evict pages that this
-  /// same call fetched.
+  /// same call fetched. Where the page size follows the access, ranges are rounded to 4 KiB only.
   Prefetch prefetch(std::span<const ByteRange> ranges);
   Prefetch prefetch(ByteRange range) { return prefetch(std::span<const ByteRange>(&range, 1)); }
 
   /// Fetches the range and keeps it in memory until as many unpin() calls. Throws Error with ENOMEM, and pins nothing,
-  /// if the budget cannot hold it beside what is pinned already; with EIO if the store fails.
+  /// if the budget cannot hold it beside what is pinned already; with EIO if the store fails. The page size of the
+  /// region no longer follows the access: it is 64 KiB from here on.
   void pin(ByteRange range);
   /// Undoes one pin() of the same range. Throws OptionError if some page of it is not pinned.
   void unpin(ByteRange range);

@@ -94,7 +94,7 @@ struct tiermap_region_options {
   uint64_t length;          /* Bytes to map; 0: to the store's end. */
   uint64_t reserve_bytes;   /* Address space kept for tiermap_resize(); 0: just the length. */
   void* address;            /* Where to map; NULL: anywhere. */
-  uint64_t page_size_bytes; /* A power of two from 4096 to 64 MiB; 0: not set. */
+  uint64_t page_size_bytes; /* A power of two from 4096 to 64 MiB; 0: it follows the access. */
   int64_t read_ahead_bytes; /* 0: never read ahead; TIERMAP_NOT_SET. */
 };
 

@@ -153,11 +153,13 @@ class PageTable {
   }
 
   PageWord load(std::uint64_t page) const noexcept { return PageWord(words_[page].load(std::memory_order_acquire)); }
+  /// In one order with all change()s: of two that change a word each, and then load the other's, one sees the other.
+  PageWord load_in_order(std::uint64_t page) const noexcept { return PageWord(words_[page].load()); }
 
   /// From exactly `expected` to `desired`; on failure `expected` is what was found.
   bool change(std::uint64_t page, PageWord& expected, PageWord desired) noexcept {
     std::uint64_t bits = expected.bits();
-    const bool changed = words_[page].compare_exchange_strong(bits, desired.bits(), std::memory_order_acq_rel,
+    const bool changed = words_[page].compare_exchange_strong(bits, desired.bits(), std::memory_order_seq_cst,
                                                               std::memory_order_acquire);
     expected = PageWord(bits);
     return changed;

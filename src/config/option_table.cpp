@@ -104,8 +104,9 @@ constexpr std::array<OptionRow, option_count> table = {{
      "the number of the process, and further caches of a process add `.2`, `.3` and so on."},
     {Id::page_size, "page_size", "TIERMAP_PAGE_SIZE", "RegionOptions::page_size_bytes",
      Type::power_of_two_size, "bytes", 4 * kibi, 64 * mebi, "64KiB", "", {},
-     "The UPage: what a region fills and evicts at once. Unless it is chosen, a region that is mapped with advice "
-     "random has pages of 4KiB."},
+     "The UPage: what a region fills and evicts at once. Unless it is chosen, it follows the access: pages of 4KiB "
+     "where those that are missed lie far apart, and of 1MiB where all of one is read ahead; and a region that is "
+     "mapped with advice random has pages of 4KiB."},
     {Id::read_ahead, "read_ahead", "TIERMAP_READ_AHEAD", "RegionOptions::read_ahead_bytes",
      Type::size, "bytes", 0, gibi, "4MiB", "", {},
      "The most that is read ahead of one sequential or strided stream; 0 turns it off."},

@@ -205,7 +205,7 @@ ResolvedRegionOptions resolve(const RegionOptions& options) {
   const bool chosen = decisions[static_cast<std::size_t>(OptionId::page_size)].origin != default_origin;
   const bool small = !chosen && options.advice == Advice::random;
   return {small ? page_bytes_for_random_access : number_of(decisions, OptionId::page_size),
-          number_of(decisions, OptionId::read_ahead)};
+          number_of(decisions, OptionId::read_ahead), !chosen && !small};
 }
 
 std::vector<OptionReport> report_options() {

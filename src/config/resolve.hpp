@@ -41,6 +41,7 @@ struct ResolvedCacheOptions {
 struct ResolvedRegionOptions {
   std::uint64_t page_size_bytes;
   std::uint64_t read_ahead_bytes;
+  bool page_size_follows_access = false;  ///< Nobody chose it.
 };
 
 /// Throws OptionError, one line that names the value, where it came from, and the remedy.

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "fault/page_size_choice.hpp"
 #include "platform/clock.hpp"
 
 namespace tiermap {
@@ -150,6 +151,10 @@ FillWorker::Claim FillWorker::claim(PagedRegion& region, std::uint64_t page, Arr
     return in_memory(expected) ? Claim::resident : Claim::not_wanted;
   }
   region.table.mark_used(page);
+  if (region.choice != nullptr && region.choice->excludes(region, page)) {
+    pager_.abandon_fill(region, page, frames, 0);
+    return Claim::other_size;
+  }
   return Claim::claimed;
 }
 
@@ -175,6 +180,12 @@ void FillWorker::start_prefetch(const FillRequest& request) {
       break;
     }
     if (claimed != Claim::claimed) {
+      if (claimed == Claim::other_size) {
+        if (run != nullptr) {
+          launch(std::move(run));
+        }
+        prefetch_in_smaller_pages(region, page);
+      }
       if (request.completion != nullptr) {
         request.completion->settle(1, claimed == Claim::resident ? 1 : 0);
       }
@@ -196,6 +207,19 @@ void FillWorker::start_prefetch(const FillRequest& request) {
   if (run != nullptr) {
     launch(std::move(run));
   }
+}
+
+// Some of the page is there in another size: what is missing is read in the next smaller one.
+void FillWorker::prefetch_in_smaller_pages(PagedRegion& region, std::uint64_t page) {
+  const PageSizeChoice& choice = *region.choice;
+  if (&region == &choice.small() || choice.is_wide(region.page_address(page))) {
+    return;
+  }
+  PagedRegion& smaller = &region == &choice.wide() ? choice.large() : choice.small();
+  smaller.users.fetch_add(1, std::memory_order_acq_rel);
+  const unsigned shift = region.page_shift - smaller.page_shift;
+  start_prefetch(
+      {.region = &smaller, .first = page << shift, .count = std::uint32_t{1} << shift, .kind = FillKind::prefetch});
 }
 
 // Hands the run to the kernel if one extent holds at least its first page whole; what is behind the extent is read at

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "fault/page_size_choice.hpp"
 #include "platform/engine_thread.hpp"
 
 namespace tiermap {
@@ -62,12 +63,43 @@ void Fillers::prefetch(PagedRegion& region, const ReadAhead& plan, PrefetchState
   }
 }
 
-void Fillers::follow(PagedRegion& region, const ReadAhead& plan) noexcept {
-  for (std::uint32_t index = 0; index < plan.count_behind; ++index) {
-    pager_.advise(region, plan.behind + static_cast<std::uint64_t>(plan.step * static_cast<std::int64_t>(index)),
-                  Hotness::cold);
+void Fillers::follow(const Plan& plan) noexcept {
+  PagedRegion& region = *plan.region;
+  const ReadAhead& pages = plan.pages;
+  const PageSizeChoice* const choice = region.choice;
+  for (std::uint32_t index = 0; index < pages.count_behind; ++index) {
+    const std::uint64_t page = pages.behind + static_cast<std::uint64_t>(pages.step * static_cast<std::int64_t>(index));
+    if (choice == nullptr || !choice->is_wide(region.page_address(page))) {
+      pager_.advise(region, page, Hotness::cold);
+    } else if (choice->ends_wide(page)) {  // Before that the reader is still in it.
+      pager_.advise(choice->wide(), choice->wide().page_of(region.page_address(page)), Hotness::cold);
+    }
   }
-  prefetch(region, plan, nullptr);
+  if (choice == nullptr || pages.step != 1 || !choice->has_wide_pages(pager_.frames().budget_bytes())) {
+    return prefetch(region, pages, nullptr);
+  }
+  choice->split(pages.first, pages.count, [this](PagedRegion& part, std::uint64_t first, std::uint32_t count) {
+    prefetch(part, {first, 1, count}, nullptr);
+  });
+}
+
+Fillers::Plan Fillers::plan_after_miss(PagedRegion& region, std::uint64_t page) noexcept {
+  PageSizeChoice* const choice = region.choice;
+  if (choice == nullptr || &region != &choice->small()) {
+    return plan_after(region, page, &StreamDetector::missed);
+  }
+  return choice->missed_small(page) ? plan_after(region, page, &StreamDetector::missed) : Plan{&region, {}};
+}
+
+Fillers::Plan Fillers::plan_after_use(PagedRegion& region, std::uint64_t page) noexcept {
+  return plan_after(region, page, &StreamDetector::used);
+}
+
+Fillers::Plan Fillers::plan_after(PagedRegion& region, std::uint64_t page,
+                                  ReadAhead (StreamDetector::*tell)(std::uint64_t) noexcept) noexcept {
+  const PageSizeChoice* const choice = region.choice;
+  return choice == nullptr ? Plan{&region, (region.streams->*tell)(page)}
+                           : Plan{&choice->large(), (region.streams->*tell)(choice->large_page_of(region, page))};
 }
 
 void Fillers::run(FillWorker& worker) {

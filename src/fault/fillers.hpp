@@ -24,10 +24,20 @@ class Fillers {
   void prefetch(PagedRegion& region, const ReadAhead& plan, PrefetchState* completion) noexcept;
   /// What a stream wants: pages ahead of the reader, and those that he has left to go before others. Safe in signal
   /// handlers.
-  void follow(PagedRegion& region, const ReadAhead& plan) noexcept;
+  struct Plan {
+    PagedRegion* region;  ///< Where the page size follows the access, that of large pages.
+    ReadAhead pages;
+  };
+  void follow(const Plan& plan) noexcept;
+  /// To be asked about each page that a fault misses, and each that was read ahead and is touched. Safe in signal
+  /// handlers.
+  static Plan plan_after_miss(PagedRegion& region, std::uint64_t page) noexcept;
+  static Plan plan_after_use(PagedRegion& region, std::uint64_t page) noexcept;
 
  private:
   explicit Fillers(Pager& pager) : pager_(pager) {}
+  static Plan plan_after(PagedRegion& region, std::uint64_t page,
+                         ReadAhead (StreamDetector::*tell)(std::uint64_t) noexcept) noexcept;
   void run(FillWorker& worker);
 
   Pager& pager_;

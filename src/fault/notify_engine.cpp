@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "platform/engine_thread.hpp"
 #include "platform/own_descriptor.hpp"
@@ -113,56 +114,70 @@ void NotifyEngine::handle(const uffd_msg& message, Manager& manager, std::uint64
     return;
   }
   auto* address = reinterpret_cast<std::byte*>(message.arg.pagefault.address);
-  const RegionUse region = index_.find(address);
-  if (!region) {
+  const RegionUse found = index_.find(address);
+  if (!found) {
     return;  // Unmapped since: unregistering has woken the thread.
   }
+  // Twice where pages of another size have come just now; more often only while the choice between sizes ends. Who ends
+  // it may wait for what we have in flight.
+  bool counted = false;
+  while (!handle_in(pager_.serving(*found, address), address, message, manager, now, counted)) {
+    manager.worker.submit();
+    manager.worker.reap(0);
+  }
+}
+
+bool NotifyEngine::handle_in(PagedRegion& region, std::byte* address, const uffd_msg& message, Manager& manager,
+                             std::uint64_t now, bool& counted) {
   const bool protected_page = (message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WP) != 0;
   const bool write = protected_page || (message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WRITE) != 0;
-  const std::uint64_t page = region->page_of(address);
+  const std::uint64_t page = region.page_of(address);
   if (!protected_page && manager.deferred.size() < 2 * most_deferred &&
-      !pager_.admits(*region, page, message.arg.pagefault.feat.ptid)) {
+      !pager_.admits(region, page, message.arg.pagefault.feat.ptid)) {
     manager.deferred.push_back(message);
-    return;
+    return true;
   }
-  if (!protected_page) {
-    pager_.count(*region, write ? Counter::write_faults : Counter::read_faults);
+  if (!protected_page && !std::exchange(counted, true)) {
+    pager_.count(region, write ? Counter::write_faults : Counter::read_faults);
   }
   while (true) {
     PageWord word;
     int error = 0;
-    switch (pager_.resolve(*region, page, write, word, error)) {
+    switch (pager_.resolve(region, page, write, word, error)) {
       case Resolution::done:
-        if (!protected_page && Pager::taken_away(*region, page, address, word)) {
+        if (!protected_page && Pager::taken_away(region, page, address, word)) {
           // The access is to fail. Where the kernel cannot be told so it is tried for ever.
-          region->userfaultfd->poison(region->block_address(address), block_bytes);
+          region.userfaultfd->poison(region.block_address(address), block_bytes);
         }
-        region->userfaultfd->wake(region->page_address(page), region->page_mapped(page));
-        pager_.end_wait_for(*region, page);
+        region.userfaultfd->wake(region.page_address(page), region.page_mapped(page));
+        pager_.end_wait_for(region, page);
         if (word.state() == PageState::unmapped && word.prefetched()) {
-          fillers_.follow(*region, region->streams.used(page));
+          fillers_.follow(Fillers::plan_after_use(region, page));
         }
-        return;
+        return true;
       case Resolution::wait:
         // The message is spent: whoever owns the page wakes the thread when the word changes, and it faults again.
-        if (region->table.announce_waiter(page, word)) {
-          pager_.count(*region, Counter::coalesced_faults);
-          return;
+        if (region.table.announce_waiter(page, word)) {
+          pager_.count(region, Counter::coalesced_faults);
+          return true;
         }
         continue;
       case Resolution::fill:
-        return fill(*region, page, write, manager.worker, now);
+        fill(region, page, write, manager.worker, now);
+        return true;
       case Resolution::failed:
         // The page is poisoned, or could not be placed; the access decides.
-        region->userfaultfd->wake(region->page_address(page), region->page_mapped(page));
-        pager_.end_wait_for(*region, page);
-        return;
+        region.userfaultfd->wake(region.page_address(page), region.page_mapped(page));
+        pager_.end_wait_for(region, page);
+        return true;
+      case Resolution::moved:
+        return false;
     }
   }
 }
 
 void NotifyEngine::fill(PagedRegion& region, std::uint64_t page, bool write, FillWorker& worker, std::uint64_t now) {
-  const ReadAhead ahead = region.streams.missed(page);
+  const Fillers::Plan ahead = Fillers::plan_after_miss(region, page);
   if (!region.reads_may_block() && !worker.full()) {
     region.users.fetch_add(1, std::memory_order_acq_rel);
     worker.start(
@@ -170,7 +185,7 @@ void NotifyEngine::fill(PagedRegion& region, std::uint64_t page, bool write, Fil
   } else {
     fillers_.fill(region, page, write, now);
   }
-  fillers_.follow(region, ahead);
+  fillers_.follow(ahead);
 }
 
 void NotifyEngine::sleep(Manager& manager) {

@@ -46,6 +46,9 @@ class NotifyEngine {
   bool read_all(Manager& manager);
   void retry_deferred(Manager& manager);
   void handle(const uffd_msg& message, Manager& manager, std::uint64_t now);
+  /// False if the address is served in pages of another size by now.
+  bool handle_in(PagedRegion& region, std::byte* address, const uffd_msg& message, Manager& manager, std::uint64_t now,
+                 bool& counted);
   void fill(PagedRegion& region, std::uint64_t page, bool write, FillWorker& worker, std::uint64_t now);
   void sleep(Manager& manager);
 

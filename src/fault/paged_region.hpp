@@ -19,6 +19,7 @@
 
 namespace tiermap {
 
+class PageSizeChoice;
 class Pager;
 class SelfServingEngine;
 
@@ -75,9 +76,11 @@ struct PagedRegion {
   const Userfaultfd* userfaultfd = nullptr;
   FrameArena* arena = nullptr;
   PageTable table;
-  StreamDetector streams;
+  StreamDetector own_streams;
+  StreamDetector* streams = &own_streams;  ///< One for all page sizes of the same bytes.
   WriteHabit write_habit;
   CounterBlock* counters = nullptr;
+  PageSizeChoice* choice = nullptr;  ///< Null where the program chose the page size.
 
   /// Somebody tried to write to this read-only region: it is PROT_READ now, and pages come by copy (see Pager).
   std::atomic<bool> sealed{false};

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "fault/page_size_choice.hpp"
 #include "platform/clock.hpp"
 #include "platform/drop_pages.hpp"
 #include "platform/page_sizes.hpp"
@@ -61,7 +62,16 @@ void Pager::seal(PagedRegion& region) noexcept {
   // the right address, or EFAULT in a system call. Pages can no longer be moved (UFFDIO_MOVE wants writable ranges on
   // both sides), so from here on they are copied in and dropped.
   region.sealed.store(true, std::memory_order_release);
+  if (const PageSizeChoice* const choice = region.choice; choice != nullptr) {
+    for (PagedRegion* const same_bytes : {&choice->small(), &choice->large(), &choice->wide()}) {
+      same_bytes->sealed.store(true, std::memory_order_release);
+    }
+  }
   ::mprotect(region.memory, round_up(region.length.load(), block_bytes), PROT_READ);
+}
+
+PagedRegion& Pager::serving(PagedRegion& region, const std::byte* address) noexcept {
+  return region.choice == nullptr ? region : region.choice->serving(address, has_room());
 }
 
 Resolution Pager::resolve(PagedRegion& region, std::uint64_t page, bool write, PageWord& word, int& error) noexcept {
@@ -82,6 +92,10 @@ Resolution Pager::resolve(PagedRegion& region, std::uint64_t page, bool write, P
           if (page >= region.going_from.load()) {
             settle(region, page, word.with_state(PageState::absent));
             return Resolution::done;
+          }
+          if (region.choice != nullptr && region.choice->excludes(region, page)) {
+            settle(region, page, word.with_state(PageState::absent));
+            return Resolution::moved;
           }
           return Resolution::fill;
         }
@@ -194,7 +208,7 @@ Resolution Pager::rescue(PagedRegion& region, std::uint64_t page, bool write, Pa
   }
   if (word.prefetched()) {
     count(region, Counter::prefetch_used);
-    region.streams.ended(true);
+    region.streams->ended(true);
   }
   count(region, Counter::rescues);
   settle(region, page, word.with_state(state).without(PageWord::probation_bit | PageWord::prefetched_bit));

@@ -42,6 +42,7 @@ enum class Resolution : std::uint8_t {
   wait,    ///< Another thread owns the page; wait for its word to change from the one given.
   fill,    ///< The caller owns the page in state filling, and must finish_fill() or abandon_fill() it.
   failed,  ///< The access is an error (-errno in `error`).
+  moved,   ///< The address is served in pages of another size now: ask serving() again.
 };
 
 /// Where a page is once it is filled.
@@ -61,6 +62,10 @@ class Pager {
   Pager(FramePool& frames, EvictionPolicy& policy, CounterBlock& counters, const PagerSettings& settings);
 
   // --- A fault, or a wish for a page.
+
+  /// Of a region whose page size follows the access, the one that serves an address; of others, the region itself
+  /// (handler).
+  PagedRegion& serving(PagedRegion& region, const std::byte* address) noexcept;
 
   /// Does what needs no I/O (handler). `word` is what the page's word was when the answer is `wait`.
   Resolution resolve(PagedRegion& region, std::uint64_t page, bool write, PageWord& word, int& error) noexcept;
@@ -180,6 +185,8 @@ class Pager {
   std::uint64_t shortage_bytes(bool at_work) const noexcept;
   /// What is at hand when the evictors rest: more if pages are kept unmapped.
   std::uint64_t bytes_at_rest(bool keeping) const noexcept;
+  /// Whether pages can come for a while without others having to go: more is free than the evictors rest at.
+  bool has_room() const noexcept;
   /// Bytes of unmapped clean pages: gone at once when wanted.
   std::uint64_t unmapped_bytes() const noexcept { return unmapped_bytes_.load(std::memory_order_relaxed); }
   /// Gives up the oldest unmapped clean page; its frame is the caller's (handler). no_frame if there is none.

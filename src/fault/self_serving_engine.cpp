@@ -1,5 +1,6 @@
 #include "fault/self_serving_engine.hpp"
 
+#include <sched.h>
 #include <signal.h>
 #include <time.h>
 #include <ucontext.h>
@@ -114,7 +115,20 @@ void SelfServingEngine::detach(const PagedRegion& region) {
   router().index.remove(region);
 }
 
-bool SelfServingEngine::serve(PagedRegion& region, std::byte* address, bool write) noexcept {
+bool SelfServingEngine::serve(PagedRegion& found, std::byte* address, bool write) noexcept {
+  bool counted = false;
+  while (true) {
+    PagedRegion& region = pager_.serving(found, address);
+    const Served served = serve_in(region, address, write, counted);
+    if (served != Served::elsewhere) {
+      return served == Served::yes;
+    }
+    ::sched_yield();
+  }
+}
+
+SelfServingEngine::Served SelfServingEngine::serve_in(PagedRegion& region, std::byte* address, bool write,
+                                                      bool& counted) noexcept {
   const std::uint64_t page = region.page_of(address);
   // Longer each time: many may wait, and who looks takes the processor from whose turn it is.
   constexpr long longest_pause_nanoseconds = 1'600'000;
@@ -123,7 +137,6 @@ bool SelfServingEngine::serve(PagedRegion& region, std::byte* address, bool writ
     ::nanosleep(&pause, nullptr);
     pause.tv_nsec = std::min(2 * pause.tv_nsec, longest_pause_nanoseconds);
   }
-  bool counted = false;
   while (true) {
     PageWord word;
     int error = 0;
@@ -138,18 +151,20 @@ bool SelfServingEngine::serve(PagedRegion& region, std::byte* address, bool writ
       case Resolution::done:
         pager_.end_wait_for(region, page);
         if (word.state() == PageState::unmapped && word.prefetched()) {
-          fillers_.follow(region, region.streams.used(page));
+          fillers_.follow(Fillers::plan_after_use(region, page));
         }
-        return !Pager::taken_away(region, page, address, word);
+        return Pager::taken_away(region, page, address, word) ? Served::no : Served::yes;
       case Resolution::wait:
         pager_.count(region, Counter::coalesced_faults);
         Pager::wait(region, page, word);
         continue;
       case Resolution::fill:
-        return fill(region, page, write);
+        return fill(region, page, write) ? Served::yes : Served::no;
+      case Resolution::moved:
+        return Served::elsewhere;
       case Resolution::failed:
         pager_.end_wait_for(region, page);
-        return false;
+        return Served::no;
     }
   }
 }
@@ -158,7 +173,8 @@ bool SelfServingEngine::serve(PagedRegion& region, std::byte* address, bool writ
 // and waits for the page above.
 bool SelfServingEngine::fill(PagedRegion& region, std::uint64_t page, bool write) noexcept {
   const std::uint64_t started = now_nanoseconds();
-  fillers_.follow(region, region.streams.missed(page));
+  const Fillers::Plan ahead = Fillers::plan_after_miss(region, page);
+  fillers_.follow(ahead);
   if (region.reads_may_block()) {
     fillers_.fill(region, page, write, started);
     return true;

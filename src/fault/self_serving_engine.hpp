@@ -28,6 +28,8 @@ class SelfServingEngine {
   bool serve(PagedRegion& region, std::byte* address, bool write) noexcept;
 
  private:
+  enum class Served : std::uint8_t { yes, no, elsewhere };
+  Served serve_in(PagedRegion& region, std::byte* address, bool write, bool& counted) noexcept;
   bool fill(PagedRegion& region, std::uint64_t page, bool write) noexcept;
 
   Pager& pager_;

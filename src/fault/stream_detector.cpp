@@ -98,6 +98,9 @@ void StreamDetector::read_further(Stream& stream, std::uint64_t page, ReadAhead&
   }
   const std::uint64_t from = ahead > 0 ? stream.frontier : page;
   plan.count = static_cast<std::uint32_t>(static_cast<std::int64_t>(stream.window) - std::max<std::int64_t>(ahead, 0));
+  if (stream.step == 1 && plan.count > aligned_pages_) {
+    plan.count -= static_cast<std::uint32_t>((from + 1 + plan.count) % aligned_pages_);
+  }
   stream.asked_for += plan.count;
   plan.first = from + static_cast<std::uint64_t>(stream.step);
   stream.frontier = from + static_cast<std::uint64_t>(stream.step * static_cast<std::int64_t>(plan.count));

@@ -92,7 +92,7 @@ FrameId Pager::reclaim_unmapped() noexcept {
       count(region, Counter::evictions);
       if (word.prefetched()) {
         count(region, Counter::prefetch_wasted);
-        region.streams.ended(false);
+        region.streams->ended(false);
       }
       return frame;
     }
@@ -262,6 +262,12 @@ std::uint64_t Pager::bytes_at_rest(bool keeping) const noexcept {
   const std::uint64_t small = settings_.small_pages_too || few ? 0 : small_bytes_.load(std::memory_order_relaxed);
   const std::uint64_t large = budget - std::min(small, budget);
   return std::max(least, large / 100 * unmapped_share_percent_.load(std::memory_order_relaxed));
+}
+
+bool Pager::has_room() const noexcept {
+  const std::uint64_t budget = frames_.budget_bytes();
+  constexpr std::uint64_t part = 32;
+  return frames_.available_bytes() > bytes_at_rest(false) + budget / part;
 }
 
 std::uint64_t Pager::shortage_bytes(bool at_work) const noexcept {

@@ -95,7 +95,8 @@ void Engine::check_room(const RegionOptions& options, const ResolvedRegionOption
     AddressRange::reserve_at(options.address, bytes, PROT_NONE, Replacement::none);
   } else {
     // With a word for each page, and what alignment takes.
-    const std::uint64_t page_words = bytes / resolved.page_size_bytes * sizeof(std::uint64_t);
+    const std::uint64_t least_page = resolved.page_size_follows_access ? kernel_page_bytes : resolved.page_size_bytes;
+    const std::uint64_t page_words = bytes / least_page * sizeof(std::uint64_t);
     AddressRange::reserve(bytes + page_words + huge_page_bytes, kernel_page_bytes, PROT_NONE);
   }
 }

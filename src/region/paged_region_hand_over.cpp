@@ -25,7 +25,7 @@ int PagedRegionImplementation::hold_pages(Pages pages, std::vector<std::uint64_t
   const std::lock_guard locked(write_mutex_);
   int error = 0;
   const auto hold_one = [&](std::uint64_t page) {
-    error = error == 0 ? hold_page_locked(page) : error;
+    error = error == 0 ? hold_page_locked(region_, page) : error;
     if (error == 0) {
       held.push_back(page);
       drop_pages(region_.page_address(page), region_.page_mapped(page));
@@ -63,6 +63,7 @@ void PagedRegionImplementation::update_pages(Pages pages, const std::function<vo
 }
 
 void PagedRegionImplementation::update(ByteRange range, const std::function<void()>& change) {
+  use_large_pages();
   const Pages pages = pages_of(range);
   write_back(range);
   update_pages(pages, change);
@@ -75,7 +76,8 @@ bool PagedRegionImplementation::hand_over(const std::function<bool()>& replace) 
   if (engine_->self_serving_.has_value()) {
     throw Error(ENOTSUP, "a region that serves itself cannot be handed over: use fault mode notify");
   }
-  const Pages all{0, region_.page_count()};
+  use_large_pages();
+  const Pages all = all_pages(region_);
   write_back(ByteRange{0, size()});
   // From here on no fault is answered: what is absent stays so, and what is clean stays protected.
   leave_index();
@@ -85,7 +87,7 @@ bool PagedRegionImplementation::hand_over(const std::function<bool()>& replace) 
     enter_index();
     region_.userfaultfd->wake(region_.memory, round_up(size(), block_bytes));
   };
-  if (const int error = region_.writable ? write_back(all) : 0; error != 0) {
+  if (const int error = region_.writable ? write_back(region_, all) : 0; error != 0) {
     go_on();
     refuse_write_back(error);
   }

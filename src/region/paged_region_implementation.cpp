@@ -40,10 +40,16 @@ PagedRegionImplementation::PagedRegionImplementation(std::shared_ptr<Userfaultfd
   region_.store_is_direct = gives_extents(*region_.store, options.offset, options.length);
   region_.reads_in_signal_handler = region_.store->reads_in_signal_handler();
   reserve(options);
+  // Under manual flushing what is dirty cannot be taken out when one page size is wanted after all.
+  if (resolved.page_size_follows_access && engine_->chooses_page_sizes() && !options.manual_flush) {
+    add_sizes();
+  }
   engine_->attach(*this);
   try {
     if (engine_->recorder_ != nullptr) {
-      engine_->recorder_->begin_region(region_.id, region_.page_bytes, options.length, region_.store->name());
+      for_each_size([&](const PagedRegion& region) {
+        engine_->recorder_->begin_region(region.id, region.page_bytes, options.length, region.store->name());
+      });
     }
     open_range(0, options.length);
     published_ = engine_->publication_.add_region(region_.store->name(), options.length, region_.page_bytes);
@@ -53,9 +59,16 @@ PagedRegionImplementation::PagedRegionImplementation(std::shared_ptr<Userfaultfd
     region_.counters = published_ != nullptr ? &published_->counters : own_counters_.get();
     // A window that fills much of the budget would push out what the program uses now.
     const std::uint64_t most_ahead = std::min(resolved.read_ahead_bytes, engine_->budget_bytes() / 8);
-    region_.streams.configure(static_cast<std::uint32_t>(most_ahead / region_.page_bytes));
-    region_.streams.advise(options.advice);
+    region_.streams->configure(
+        static_cast<std::uint32_t>(most_ahead / region_.page_bytes),
+        choice_ == nullptr ? 1 : static_cast<std::uint32_t>(wide_->page_bytes / region_.page_bytes));
+    region_.streams->advise(options.advice);
     write_back_ = std::make_unique<WriteBack>(engine_->pager_, 64);
+    if (choice_ != nullptr) {
+      small_->counters = wide_->counters = region_.counters;
+      choice_->advise(options.advice);
+      region_.choice = small_->choice = wide_->choice = choice_.get();
+    }
     if (region_.writable) {
       engine_->pager_.writable_regions.fetch_add(1);
     }
@@ -119,34 +132,49 @@ void PagedRegionImplementation::open_range(std::uint64_t from, std::uint64_t to)
   }
 }
 
-PagedRegionImplementation::Pages PagedRegionImplementation::pages_of(ByteRange range) const noexcept {
-  return {range.offset >> region_.page_shift,
-          (range.offset + range.bytes + region_.page_bytes - 1) >> region_.page_shift};
+PagedRegionImplementation::Pages PagedRegionImplementation::pages_of(const PagedRegion& region,
+                                                                     ByteRange range) noexcept {
+  const std::uint64_t end = (range.offset + range.bytes + region.page_bytes - 1) >> region.page_shift;
+  // The small pages end where they did before the region grew: there are none any more then.
+  return {range.offset >> region.page_shift, std::min(end, region.table.capacity())};
 }
 
 std::shared_ptr<PrefetchState> PagedRegionImplementation::prefetch(std::span<const ByteRange> ranges) {
   // More than memory can hold would evict its own beginning. Copying takes a second frame for each page under way.
   const std::uint64_t quarters = engine_->move_ ? 3 : 2;
-  std::uint64_t room = engine_->budget_bytes() / 4 * quarters / FramePool::cost(region_.page_bytes);
-  constexpr std::uint64_t bytes_a_request = 4 << 20;  // Small enough that several fillers share the work.
-  const std::uint64_t pages_a_request = std::max<std::uint64_t>(1, bytes_a_request / region_.page_bytes);
+  std::uint64_t room = engine_->budget_bytes() / 4 * quarters;
   std::uint64_t total = 0;
-  std::vector<Pages> wanted;
+  struct Wanted {
+    PagedRegion* region;
+    Pages pages;
+  };
+  std::vector<Wanted> wanted;
   for (const ByteRange& range : ranges) {
-    Pages pages = pages_of(range);
-    pages.end = std::min(pages.end, pages.first + std::min<std::uint64_t>(room, std::uint64_t{1} << 30));
-    if (range.bytes == 0 || pages.first == pages.end) {
+    if (range.bytes == 0) {
       continue;
     }
-    room -= pages.end - pages.first;
-    total += pages.end - pages.first;
-    wanted.push_back(pages);
+    PagedRegion& region = prefetched_in(range);
+    const std::uint64_t cost = FramePool::cost(region.page_bytes);
+    Pages pages = pages_of(region, range);
+    pages.end = std::min(pages.end, pages.first + std::min<std::uint64_t>(room / cost, std::uint64_t{1} << 30));
+    room -= (pages.end - pages.first) * cost;
+    const auto want = [&](PagedRegion& part, std::uint64_t first, std::uint64_t count) {
+      total += count;
+      wanted.push_back({&part, {first, first + count}});
+    };
+    if (&region == &region_ && choice_ != nullptr && choice_->has_wide_pages(engine_->budget_bytes())) {
+      choice_->split(pages.first, pages.end - pages.first, want);
+    } else {
+      want(region, pages.first, pages.end - pages.first);
+    }
   }
   auto state = PrefetchState::make(static_cast<std::uint32_t>(total));
-  for (const Pages& pages : wanted) {
-    for (std::uint64_t first = pages.first; first < pages.end; first += pages_a_request) {
-      const auto count = static_cast<std::uint32_t>(std::min(pages_a_request, pages.end - first));
-      engine_->fillers_.prefetch(region_, {first, 1, count}, state.get());
+  for (const Wanted& piece : wanted) {
+    constexpr std::uint64_t bytes_a_request = 4 << 20;  // Small enough that several fillers share the work.
+    const std::uint64_t pages_a_request = std::max<std::uint64_t>(1, bytes_a_request / piece.region->page_bytes);
+    for (std::uint64_t first = piece.pages.first; first < piece.pages.end; first += pages_a_request) {
+      const auto count = static_cast<std::uint32_t>(std::min(pages_a_request, piece.pages.end - first));
+      engine_->fillers_.prefetch(*piece.region, {first, 1, count}, state.get());
     }
   }
   return state;
@@ -171,6 +199,9 @@ bool PagedRegionImplementation::make_resident(std::uint64_t page, bool pinned) {
         continue;
       case Resolution::wait:
         region_.table.wait(page, word);
+        continue;
+      case Resolution::moved:  // By one who lets go of it again: there are large pages only.
+        ::sched_yield();
         continue;
       case Resolution::fill:
         engine_->fillers_.fill(region_, page, false, 0);
@@ -210,6 +241,7 @@ bool PagedRegionImplementation::remove_pin(std::uint64_t page) noexcept {
 }
 
 void PagedRegionImplementation::pin(ByteRange range) {
+  use_large_pages();
   const Pages pages = pages_of(range);
   std::uint64_t new_pages = 0;
   for (std::uint64_t page = pages.first; page < pages.end; ++page) {
@@ -246,28 +278,36 @@ void PagedRegionImplementation::unpin(ByteRange range) {
 }
 
 void PagedRegionImplementation::advise(Advice advice, ByteRange range) {
-  const Pages pages = pages_of(range);
   switch (advice) {
     case Advice::normal:
     case Advice::sequential:
     case Advice::random:
-      region_.streams.advise(advice);
+      region_.streams->advise(advice);
+      if (choice_ != nullptr) {
+        choice_->advise(advice);
+      }
       return;
     case Advice::will_need:
       prefetch({&range, 1});
       return;
     case Advice::dont_need:
       if (!region_.manual_flush) {
-        write_back(pages);
+        write_back_sizes(range);
       }
-      region_.table.for_each_used(pages.first, pages.end,
-                                  [&](std::uint64_t page) { engine_->pager_.discard(region_, page, true); });
-      give_back_page_tables(pages);
+      for_each_size([&](PagedRegion& region) {
+        const Pages pages = pages_of(region, range);
+        region.table.for_each_used(pages.first, pages.end,
+                                   [&](std::uint64_t page) { engine_->pager_.discard(region, page, true); });
+      });
+      give_back_page_tables(pages_of(range));
       return;
     case Advice::cold:
     case Advice::hot:
-      region_.table.for_each_used(pages.first, pages.end, [&](std::uint64_t page) {
-        engine_->pager_.advise(region_, page, advice == Advice::hot ? Hotness::hot : Hotness::cold);
+      for_each_size([&](PagedRegion& region) {
+        const Pages pages = pages_of(region, range);
+        region.table.for_each_used(pages.first, pages.end, [&](std::uint64_t page) {
+          engine_->pager_.advise(region, page, advice == Advice::hot ? Hotness::hot : Hotness::cold);
+        });
       });
       return;
   }
@@ -286,13 +326,22 @@ void PagedRegionImplementation::give_back_page_tables(Pages pages) noexcept {
   for (std::uint64_t table = round_up(start + (pages.first << region_.page_shift), huge_page_bytes);
        table + huge_page_bytes <= end; table += huge_page_bytes) {
     const std::uint64_t first = (table - start) >> region_.page_shift;
-    if (!region_.table.used_nearby(first)) {
+    bool used = false;
+    for_each_size([&](const PagedRegion& region) {
+      const std::uint64_t page = region.page_of(region_.page_address(first));
+      used = used || (page < region.table.capacity() && region.table.used_nearby(page));
+    });
+    if (!used) {
       continue;
     }
     std::uint64_t held = 0;
     for (; held < pages_a_table; ++held) {
       const PageWord word = region_.table.load(first + held);
       if (word.state() != PageState::absent || !engine_->pager_.hold(region_, first + held, word)) {
+        break;
+      }
+      if (choice_ != nullptr && choice_->excludes(region_, first + held)) {
+        engine_->pager_.let_go(region_, first + held);
         break;
       }
     }
@@ -305,13 +354,23 @@ void PagedRegionImplementation::give_back_page_tables(Pages pages) noexcept {
   }
 }
 
-int PagedRegionImplementation::write_back(Pages pages) {
+int PagedRegionImplementation::write_back(PagedRegion& region, Pages pages) {
   const std::lock_guard held(write_mutex_);
-  return write_back_range(engine_->pager_, region_, pages.first, pages.end, *write_back_);
+  return write_back_range(engine_->pager_, region, pages.first, pages.end, *write_back_);
+}
+
+// A page that comes in the other size meanwhile has what was written before from the store.
+int PagedRegionImplementation::write_back_sizes(ByteRange range) {
+  int first_error = 0;
+  for_each_size([&](PagedRegion& region) {
+    const int error = write_back(region, pages_of(region, range));
+    first_error = first_error == 0 ? error : first_error;
+  });
+  return first_error;
 }
 
 void PagedRegionImplementation::sync(ByteRange range) {
-  int error = region_.writable ? write_back(pages_of(range)) : 0;
+  int error = region_.writable ? write_back_sizes(range) : 0;
   if (error == 0 && region_.writable) {
     try {
       error = region_.store->flush();
@@ -325,7 +384,7 @@ void PagedRegionImplementation::sync(ByteRange range) {
 }
 
 void PagedRegionImplementation::write_back(ByteRange range) {
-  const int error = region_.writable ? write_back(pages_of(range)) : 0;
+  const int error = region_.writable ? write_back_sizes(range) : 0;
   if (error != 0) {
     refuse_write_back(error);
   }
@@ -338,33 +397,41 @@ void PagedRegionImplementation::refuse_write_back(int error) const {
 
 void PagedRegionImplementation::flush(ByteRange range) {
   if (region_.writable) {
-    const Pages pages = pages_of(range);
-    engine_->evictors_.flush(region_, pages.first, pages.end);
+    for_each_size([&](PagedRegion& region) {
+      const Pages pages = pages_of(region, range);
+      engine_->evictors_.flush(region, pages.first, pages.end);
+    });
   }
 }
 
 void PagedRegionImplementation::discard(ByteRange range) {
-  const Pages pages = pages_of(range);
-  region_.table.for_each_used(pages.first, pages.end, [&](std::uint64_t page) {
-    engine_->pager_.discard(region_, page, false);
-    if (region_.table.load(page).pins() > 0) {
-      make_resident(page, false);
-    }
+  for_each_size([&](PagedRegion& region) {
+    const Pages pages = pages_of(region, range);
+    region.table.for_each_used(pages.first, pages.end, [&](std::uint64_t page) {
+      if (const ByteRange whole{page << region.page_shift, region.page_length(page)};
+          whole.offset < range.offset || whole.offset + whole.bytes > range.offset + range.bytes) {
+        return take_out(region, {page, page + 1});  // A wide page, of which not all is to be dropped.
+      }
+      engine_->pager_.discard(region, page, false);
+      if (region.table.load(page).pins() > 0) {  // Then there is one size.
+        make_resident(page, false);
+      }
+    });
   });
 }
 
 // Waits until no background work is under way for the region; `closing` keeps new work away.
 void PagedRegionImplementation::quiesce() noexcept {
-  engine_->evictors_.wait_for_flushes(region_);
-  region_.closing.store(true, std::memory_order_release);
-  region_.wait_for_users();
+  for_each_size([&](const PagedRegion& region) { engine_->evictors_.wait_for_flushes(region); });
+  for_each_size([](PagedRegion& region) { region.closing.store(true, std::memory_order_release); });
+  for_each_size([](PagedRegion& region) { region.wait_for_users(); });
 }
 
 void PagedRegionImplementation::unmap() {
   if (taken_down_) {
     return;
   }
-  int error = writes_at_end() ? write_back(Pages{0, region_.page_count()}) : 0;
+  int error = writes_at_end() ? write_back_sizes({0, size()}) : 0;
   if (error == 0 && region_.writable) {
     try {
       error = region_.store->settle();
@@ -385,7 +452,7 @@ void PagedRegionImplementation::abandon() noexcept {
   }
   if (writes_at_end()) {
     try {
-      write_back(Pages{0, region_.page_count()});
+      write_back_sizes({0, size()});
     } catch (...) {  // Out of memory for the list of pages: what is dirty is lost, as documented.
     }
   }
@@ -399,21 +466,22 @@ void PagedRegionImplementation::take_down() noexcept {
   leave_index();
   quiesce();
   engine_->pinned_bytes_.fetch_sub(region_.pinned_bytes.exchange(0));
-  const std::uint64_t pages = region_.page_count();
-  engine_->pager_.retire_pages(region_, 0, pages);
+  for_each_size([&](PagedRegion& region) { engine_->pager_.retire_pages(region, 0, region.page_count()); });
   // Wakes threads whose faults nobody will answer any more; what they find then raises SIGSEGV.
   forbid(0, round_up(size(), block_bytes));
   memory_ = AddressRange();
-  engine_->pager_.release_retired(region_, 0, pages);
+  for_each_size([&](PagedRegion& region) { engine_->pager_.release_retired(region, 0, region.page_count()); });
   leave_engine();
 }
 
 void PagedRegionImplementation::leave_engine() noexcept {
   // Threads that evicted pages until we took the last of them out may still be about to say so.
-  region_.wait_for_users();
-  if (engine_->recorder_ != nullptr) {
-    engine_->recorder_->record({TraceKind::region_end, false, region_.id, 0});
-  }
+  for_each_size([&](PagedRegion& region) {
+    region.wait_for_users();
+    if (engine_->recorder_ != nullptr) {
+      engine_->recorder_->record({TraceKind::region_end, false, region.id, 0});
+    }
+  });
   if (region_.writable) {
     engine_->pager_.writable_regions.fetch_sub(1);
   }

@@ -8,6 +8,7 @@
 
 #include "config/resolve.hpp"
 #include "fault/evictors.hpp"
+#include "fault/page_size_choice.hpp"
 #include "fault/paged_region.hpp"
 #include "observe/publication.hpp"
 #include "platform/address_range.hpp"
@@ -26,6 +27,9 @@ class PagedRegionImplementation final : public RegionImplementation {
   std::byte* data() const noexcept override { return region_.memory; }
   std::uint64_t size() const noexcept override { return region_.length.load(std::memory_order_relaxed); }
   std::uint64_t page_size_bytes() const noexcept override { return region_.page_bytes; }
+  std::uint64_t least_page_bytes() const noexcept override {
+    return small_ != nullptr ? small_->page_bytes : region_.page_bytes;
+  }
   std::shared_ptr<PrefetchState> prefetch(std::span<const ByteRange> ranges) override;
   void pin(ByteRange range) override;
   void unpin(ByteRange range) override;
@@ -48,10 +52,27 @@ class PagedRegionImplementation final : public RegionImplementation {
     std::uint64_t first;
     std::uint64_t end;
   };
-  Pages pages_of(ByteRange range) const noexcept;
+  Pages pages_of(ByteRange range) const noexcept { return pages_of(region_, range); }
+  static Pages pages_of(const PagedRegion& region, ByteRange range) noexcept;
+  static Pages all_pages(const PagedRegion& region) noexcept { return {0, region.page_count()}; }
+  /// Calls visit(region) for the region, and for those of the same bytes in pages of other sizes.
+  template <typename Visit>
+  void for_each_size(Visit&& visit) {
+    visit(region_);
+    if (choice_ != nullptr) {
+      visit(*small_);
+      visit(*wide_);
+    }
+  }
+  PagedRegion& prefetched_in(ByteRange range) noexcept;
+  std::unique_ptr<PagedRegion> in_pages_of(std::uint64_t page_bytes, std::uint64_t length);
+  void add_sizes();
+  void use_large_pages();
   void reserve(const RegionOptions& options);
   void open_range(std::uint64_t from, std::uint64_t to);
-  int write_back(Pages pages);
+  int write_back(PagedRegion& region, Pages pages);
+  int write_back_sizes(ByteRange range);
+  void quiesce(PagedRegion& region) noexcept;
   void give_back_page_tables(Pages pages) noexcept;
   [[noreturn]] void refuse_write_back(int error) const;
   void enter_index();
@@ -62,8 +83,10 @@ class PagedRegionImplementation final : public RegionImplementation {
   void grow(std::uint64_t length);
   void shrink(std::uint64_t length);
   int hold_page(std::uint64_t page);
-  int hold_page_locked(std::uint64_t page);
+  int hold_page_locked(PagedRegion& region, std::uint64_t page);
   int hold_pages(Pages pages, std::vector<std::uint64_t>& held);
+  void take_out(PagedRegion& region, Pages pages);
+  void take_out_other_sizes();
   void update_pages(Pages pages, const std::function<void()>& change);
   void let_go(std::uint64_t page);
   void close_range(std::uint64_t first, std::uint64_t keep_bytes);
@@ -79,6 +102,11 @@ class PagedRegionImplementation final : public RegionImplementation {
 
   std::shared_ptr<UserfaultfdEngine> engine_;
   PagedRegion region_;
+  /// Where the page size follows the access: the same bytes in small pages and in wide ones, and what decides.
+  std::unique_ptr<PagedRegion> small_;
+  std::unique_ptr<PagedRegion> wide_;
+  std::unique_ptr<PageSizeChoice> choice_;
+  std::atomic<bool> all_large_{false};  ///< The choice has ended, and no page of another size is left.
   AddressRange memory_;
   const bool private_copy_;
   std::uint64_t reserved_bytes_ = 0;

@@ -17,41 +17,41 @@ namespace tiermap {
 // being written until it is let go, so nothing can be lost in between. Returns 0 or a negative errno value.
 int PagedRegionImplementation::hold_page(std::uint64_t page) {
   const std::lock_guard held(write_mutex_);
-  return hold_page_locked(page);
+  return hold_page_locked(region_, page);
 }
 
 // Called with write_mutex_ held.
-int PagedRegionImplementation::hold_page_locked(std::uint64_t page) {
+int PagedRegionImplementation::hold_page_locked(PagedRegion& region, std::uint64_t page) {
   Pager& pager = engine_->pager_;
   while (true) {
-    PageWord word = region_.table.load(page);
+    PageWord word = region.table.load(page);
     if (word.owned()) {
-      region_.table.wait(page, word);
+      region.table.wait(page, word);
       continue;
     }
     // Under manual flushing a page that only may have changed is looked at by hold(), and one that has is not ours to
     // write.
-    if (!pager.wants_cleaning(word) || (region_.manual_flush && word.state() == PageState::clean)) {
-      if (pager.hold(region_, page, word)) {
+    if (!pager.wants_cleaning(word) || (region.manual_flush && word.state() == PageState::clean)) {
+      if (pager.hold(region, page, word)) {
         return 0;
       }
       continue;
     }
-    if (region_.manual_flush) {
+    if (region.manual_flush) {
       return -EBUSY;
     }
-    if (!pager.begin_cleaning(region_, page, word)) {
+    if (!pager.begin_cleaning(region, page, word)) {
       continue;
     }
     int result = 0;
     bool taken = false;
-    write_back_->add(region_, page, word.frame());
-    write_back_->run([&](PagedRegion& region, std::uint64_t written, int error) {
+    write_back_->add(region, page, word.frame());
+    write_back_->run([&](PagedRegion& written_to, std::uint64_t written, int error) {
       result = error;
       if (error != 0) {
-        pager.finish_cleaning(region, written, error);
+        pager.finish_cleaning(written_to, written, error);
       } else {
-        taken = pager.hold_cleaned(region, written);
+        taken = pager.hold_cleaned(written_to, written);
       }
     });
     if (taken || result != 0) {
@@ -97,6 +97,7 @@ void PagedRegionImplementation::resize(std::uint64_t length) {
     throw OptionError(region_.store->name() + " has " + std::to_string(region_.store->size_bytes()) +
                       " bytes and cannot grow: choose a smaller length");
   }
+  use_large_pages();
   length > size() ? grow(length) : shrink(length);
 }
 
@@ -137,7 +138,7 @@ void PagedRegionImplementation::shrink(std::uint64_t length) {
   const std::uint64_t cut = length >> region_.page_shift;  // The page that stays in part, if the cut is inside one.
   const bool inside = (length & (region_.page_bytes - 1)) != 0;
   const Pages going{inside ? cut + 1 : cut, region_.page_count()};
-  int error = region_.manual_flush ? 0 : write_back(going);
+  int error = region_.manual_flush ? 0 : write_back(region_, going);
   if (error == 0) {
     // Faults on what stays may go on; only prefetches could still want a page of what goes.
     region_.going_from.store(going.first);

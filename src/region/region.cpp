@@ -23,7 +23,7 @@ RegionImplementation& mapped(const std::shared_ptr<RegionImplementation>& implem
 }
 
 // Rounded out to whole pages, the last one as short as the region's end makes it.
-ByteRange checked(const RegionImplementation& region, ByteRange range) {
+ByteRange checked(const RegionImplementation& region, ByteRange range, std::uint64_t page_bytes) {
   const std::uint64_t size = region.size();
   if (range.offset > size || range.bytes > size - range.offset) {
     throw OptionError("range of " + std::to_string(range.bytes) + " bytes at " + std::to_string(range.offset) +
@@ -33,10 +33,13 @@ ByteRange checked(const RegionImplementation& region, ByteRange range) {
   if (range.bytes == 0) {
     return {range.offset, 0};
   }
-  const std::uint64_t mask = region.page_size_bytes() - 1;
+  const std::uint64_t mask = page_bytes - 1;
   const std::uint64_t first = range.offset & ~mask;
   const std::uint64_t end = (range.offset + range.bytes + mask) & ~mask;
   return {first, (end < size ? end : size) - first};
+}
+ByteRange checked(const RegionImplementation& region, ByteRange range) {
+  return checked(region, range, region.page_size_bytes());
 }
 
 }  // namespace
@@ -91,7 +94,7 @@ Prefetch Region::prefetch(std::span<const ByteRange> ranges) {
   std::vector<ByteRange> pages;
   pages.reserve(ranges.size());
   for (const ByteRange& range : ranges) {
-    pages.push_back(checked(region, range));
+    pages.push_back(checked(region, range, region.least_page_bytes()));
   }
   const SignalsBlocked quiet;
   return RegionImplementation::make_prefetch(region.prefetch(pages));

@@ -24,6 +24,8 @@ class RegionImplementation {
   virtual std::byte* data() const noexcept = 0;
   virtual std::uint64_t size() const noexcept = 0;
   virtual std::uint64_t page_size_bytes() const noexcept = 0;
+  /// What may be read for an access. Ranges to prefetch are rounded to that.
+  virtual std::uint64_t least_page_bytes() const noexcept { return page_size_bytes(); }
   virtual std::shared_ptr<PrefetchState> prefetch(std::span<const ByteRange> ranges) = 0;
   virtual void pin(ByteRange range) = 0;
   virtual void unpin(ByteRange range) = 0;

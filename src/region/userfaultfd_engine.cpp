@@ -217,6 +217,16 @@ void UserfaultfdEngine::attach(PagedRegionImplementation& region) {
   inner.userfaultfd = &userfaultfds_[inner.shard];
   inner.arena = &arena_for(inner.page_bytes, inner.shard);
   inner.traffic = traffic_of(inner.store);
+  for (PagedRegion* const same_bytes : {region.small_.get(), region.wide_.get()}) {
+    if (same_bytes != nullptr) {
+      same_bytes->id = next_region_id_++;
+      same_bytes->pager = &pager_;
+      same_bytes->shard = inner.shard;
+      same_bytes->userfaultfd = inner.userfaultfd;
+      same_bytes->arena = &arena_for(same_bytes->page_bytes, same_bytes->shard);
+      same_bytes->traffic = inner.traffic;
+    }
+  }
   regions_.push_back(&region);
 }
 

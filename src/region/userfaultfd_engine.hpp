@@ -42,6 +42,8 @@ class UserfaultfdEngine final : public Engine {
 
   static constexpr std::uint64_t least_frames = 4;  ///< One instruction can touch two pages with each of two operands.
 
+  /// Whether small pages are cheap enough for regions whose page size follows the access.
+  bool chooses_page_sizes() const noexcept { return move_ && options_.placement == Placement::automatic; }
   std::uint64_t minimum_for(std::uint64_t page_bytes, bool copies) const noexcept;
   /// Room in the budget for pages that a pin() at work is about to pin.
   class PinPromise {

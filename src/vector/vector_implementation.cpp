@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "config/resolve.hpp"
 #include "config/size.hpp"
 #include "store/file_open.hpp"
 #include "store/file_store.hpp"
@@ -168,6 +169,7 @@ void VectorImplementation::map(const VectorOptions& options) {
   region.length = capacity_bytes_;
   region.advice = options.advice;
   region.page_size_bytes = options.page_size_bytes;
+  region.page_size_bytes = resolve(region).page_size_bytes;  // One that transactions can plan by.
   region.read_ahead_bytes = options.read_ahead_bytes;
   Cache& cache = options.cache != nullptr ? *options.cache : *own_cache_;
   std::shared_ptr<Store> store = growing_ ? std::shared_ptr<Store>(growing_) : store_;

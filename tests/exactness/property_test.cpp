@@ -56,10 +56,11 @@ std::uint64_t base_seed() {
 class Tested {
  public:
   Tested(const Case& tested, std::uint64_t page_bytes, std::uint64_t seed)
-      : page_bytes_(page_bytes),
+      : chosen_page_bytes_(page_bytes),
+        page_bytes_(page_bytes == 0 ? default_page_bytes : page_bytes),
         manual_flush_(tested.manual_flush),
         kernel_(tested.engine.mode == FaultMode::kernel),
-        store_words_(std::max<std::uint64_t>(128 << 10, page_bytes * 6 / 8) + 771),
+        store_words_(std::max<std::uint64_t>(128 << 10, page_bytes_ * 6 / 8) + 771),
         store_(tested.store, store_words_, seed),
         reference_(store_words_ * (store_.growable() ? 2 : 1)) {
     for (std::uint64_t word = 0; word < reference_.size(); ++word) {
@@ -83,7 +84,9 @@ class Tested {
     options.reserve_bytes = (reference_.size() - offset_words_) * 8;
     options.manual_flush = manual_flush_;
     options.advice = static_cast<Advice>(random() % 3);
-    options.page_size_bytes = page_bytes_;
+    if (chosen_page_bytes_ != 0) {
+      options.page_size_bytes = chosen_page_bytes_;
+    }
     options.read_ahead_bytes = random() % 2 == 0 ? 0 : page_bytes_ * 8;
     region_ = cache.map(store_.open(), options);
   }
@@ -171,6 +174,9 @@ class Tested {
   }
 
  private:
+  static constexpr std::uint64_t default_page_bytes = 64 << 10;
+
+  const std::uint64_t chosen_page_bytes_;  ///< 0: none.
   const std::uint64_t page_bytes_;
   const bool manual_flush_;
   const bool kernel_;
@@ -379,11 +385,9 @@ TEST_P(Property, EveryWordIsWhatWasLastStored) {
 
 std::vector<Case> cases() {
   const std::vector<std::string> policies = {"fifo", "lru", "hot-fifo", "segmented-fifo", "small-main", "cyclic"};
-  const std::vector<std::vector<std::uint64_t>> page_mixes = {{4 << 10, 16 << 10, 64 << 10},
-                                                              {4 << 10, 256 << 10},
-                                                              {64 << 10, 8 << 20},
-                                                              {4 << 10, 2 << 20},
-                                                              {16 << 10, 4 << 20}};
+  const std::vector<std::vector<std::uint64_t>> page_mixes = {{4 << 10, 16 << 10, 64 << 10}, {4 << 10, 256 << 10},
+                                                              {64 << 10, 8 << 20},           {4 << 10, 2 << 20},
+                                                              {16 << 10, 4 << 20},           {64 << 10, 0}};
   const std::vector<FaultMode> modes = {FaultMode::notify, FaultMode::self_serving};
   const std::vector<Placement> placements = {Placement::move, Placement::copy, Placement::automatic};
   std::vector<Case> result;
@@ -403,7 +407,7 @@ std::string case_name(const testing::TestParamInfo<Case>& information) {
   const Case& tested = information.param;
   std::string name = std::to_string(information.index) + "_" + kind_name(tested.store) + "_" + tested.policy;
   name += "_" + engine_name(tested.engine);
-  name += "_" + std::to_string(tested.page_sizes.back() >> 10) + "K";
+  name += "_" + (tested.page_sizes.back() == 0 ? "no" : std::to_string(tested.page_sizes.back() >> 10) + "K");
   name += tested.budget == Budget::least ? "_least" : tested.budget == Budget::quarter ? "_quarter" : "_plenty";
   name += tested.manual_flush ? "_manual" : "";
   std::replace(name.begin(), name.end(), '-', '_');

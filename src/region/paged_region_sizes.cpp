@@ -1,0 +1,97 @@
+// A region whose page size follows the access: the same bytes in pages of other sizes, and how that ends.
+#include <bit>
+
+#include "platform/drop_pages.hpp"
+#include "platform/page_sizes.hpp"
+#include "region/paged_region_implementation.hpp"
+#include "region/userfaultfd_engine.hpp"
+
+namespace tiermap {
+
+// The same bytes in pages of another size. Streams are followed in large pages alone.
+std::unique_ptr<PagedRegion> PagedRegionImplementation::in_pages_of(std::uint64_t page_bytes, std::uint64_t length) {
+  auto made = std::make_unique<PagedRegion>();
+  made->store = region_.store;
+  made->store_offset = region_.store_offset;
+  made->length.store(length);
+  made->page_bytes = page_bytes;
+  made->page_shift = static_cast<unsigned>(std::countr_zero(page_bytes));
+  made->writable = region_.writable;
+  made->store_is_direct = region_.store_is_direct;
+  made->reads_in_signal_handler = region_.reads_in_signal_handler;
+  made->memory = region_.memory;
+  made->table = PageTable(made->page_count());
+  made->streams = region_.streams;
+  return made;
+}
+
+void PagedRegionImplementation::add_sizes() {
+  const std::uint64_t length = region_.length.load();
+  small_ = in_pages_of(PageSizeChoice::small_page_bytes, length);
+  wide_ = in_pages_of(PageSizeChoice::wide_page_bytes,
+                      length / PageSizeChoice::wide_page_bytes * PageSizeChoice::wide_page_bytes);
+  choice_ = std::make_unique<PageSizeChoice>(region_, *small_, *wide_);
+}
+
+// Where the page size follows the access, what is wanted of one large page comes in small ones if those serve it.
+PagedRegion& PagedRegionImplementation::prefetched_in(ByteRange range) noexcept {
+  const std::uint64_t page = range.offset >> region_.page_shift;
+  const bool within_one = (range.offset + range.bytes - 1) >> region_.page_shift == page;
+  const bool small = choice_ != nullptr && within_one && !choice_->ended() &&
+                     region_.table.load(page).state() == PageState::absent &&
+                     (!choice_->prefers_large(page, engine_->pager_.has_room()) || choice_->count_small(page) > 0);
+  return small ? *small_ : region_;
+}
+
+// Takes pages out, written back: all are held before one is let go.
+void PagedRegionImplementation::take_out(PagedRegion& region, Pages pages) {
+  int error = 0;
+  {
+    const std::lock_guard locked(write_mutex_);
+    std::uint64_t held = pages.first;
+    while (held < pages.end && (error = hold_page_locked(region, held)) == 0) {
+      ++held;
+    }
+    while (held-- > pages.first) {
+      drop_pages(region.page_address(held), region.page_mapped(held));
+      engine_->pager_.free_held(region, held);
+      engine_->pager_.let_go(region, held);
+    }
+  }
+  if (error != 0) {
+    refuse_write_back(error);
+  }
+}
+
+// Ends the choice between page sizes: pins, changes of the length and of what lies below want one.
+void PagedRegionImplementation::use_large_pages() {
+  if (choice_ == nullptr || all_large_) {
+    return;
+  }
+  choice_->end();
+  if (region_.writable) {
+    write_back(ByteRange{0, size()});
+  }
+  take_out_other_sizes();
+  choice_->close();
+  take_out_other_sizes();
+  all_large_ = true;
+}
+
+void PagedRegionImplementation::take_out_other_sizes() {
+  // A small page that came while its neighbours were taken out is seen by the next look.
+  for (bool any = true; any;) {
+    any = false;
+    wide_->table.for_each_used(0, wide_->page_count(), [&](std::uint64_t page) {
+      any = true;
+      take_out(*wide_, {page, page + 1});
+    });
+    small_->table.for_each_used(0, small_->page_count(), [&](std::uint64_t page) {
+      any = true;
+      const std::uint64_t large_page = choice_->large_page_of(*small_, page);
+      take_out(*small_, pages_of(*small_, {large_page << region_.page_shift, region_.page_length(large_page)}));
+    });
+  }
+}
+
+}  // namespace tiermap
