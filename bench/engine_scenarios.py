@@ -3,14 +3,14 @@ from cases import ADVICE, Case, Scenario, have, overhead
 from measurement import GIB, MIB, option_bytes
 
 
-def _data_file(bench):
+def data_file(bench):
     path = bench.scratch / "shared-data"
     bench.make(path, "bench-random_read", "--generate", "--file", path, "--bytes", option_bytes(bench.data_bytes))
     return path
 
 
 def random_reads(bench):
-    path = _data_file(bench)
+    path = data_file(bench)
     limit = bench.limit
     seconds = bench.choose(1, 3, 4)
     # Until memory is full: by one thread and 4 KiB at a time that takes longest.
@@ -49,7 +49,7 @@ def _fio(bench, path, block_bytes, threads):
 
 
 def sequential_reads(bench):
-    path = _data_file(bench)
+    path = data_file(bench)
 
     def case(series, system, *options, budget=bench.limit - overhead(bench.data_bytes)):
         return Case(series, system, [bench.program("bench-sequential_read"), "--system", system, "--file", path,

@@ -26,7 +26,7 @@ LIST_BYTES = 140
 SELF_SERVING = ("--fault-mode", "self-serving")
 
 
-def _graph(bench, scale):
+def graph_file(bench, scale):
     graph = bench.scratch / f"shared-graph-{scale}"
     size = bench.make(graph, BFS, "--scale", scale, "--edge-factor", 32, "--graph", graph, "--build-only", "--budget",
                       "1GiB", "--json")
@@ -37,7 +37,7 @@ def _scale(bench):
     return bench.points(20, 21, 22)
 
 
-def _search(bench, graph, size, scale, *options, limit, threads=None, **more):
+def search(bench, graph, size, scale, *options, limit, threads=None, **more):
     """Cases of one point: `limit` bytes for pages of the graph, and what the search keeps for each vertex beside."""
     return bench.compare(BFS, "--graph", graph, "--threads", threads or bench.cores, "--roots", bench.choose(1, 4, 4),
                          *options, limit=limit // MIB * MIB, data_bytes=size,
@@ -47,7 +47,7 @@ def _search(bench, graph, size, scale, *options, limit, threads=None, **more):
 
 def page_sizes(bench):
     scale = _scale(bench)
-    graph, size = _graph(bench, scale)
+    graph, size = graph_file(bench, scale)
     every = (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, 512 * KIB, MIB, 2 * MIB, 4 * MIB)
     sizes = bench.points((256 * KIB, MIB), (64 * KIB, 256 * KIB, MIB, 2 * MIB), every)
     cases = []
@@ -56,11 +56,11 @@ def page_sizes(bench):
             ways = (("tiermap", ("--page-size", option_bytes(page))),
                     ("tiermap self-serving, turning", ("--page-size", option_bytes(page), *SELF_SERVING, "--scan",
                                                        "alternate")))
-            cases += _search(bench, graph, size, scale, limit=limit, panel=panel, x=page, tiermap=ways, mmap=())
-        cases += _search(bench, graph, size, scale, limit=limit, panel=panel, tiermap=())
+            cases += search(bench, graph, size, scale, limit=limit, panel=panel, x=page, tiermap=ways, mmap=())
+        cases += search(bench, graph, size, scale, limit=limit, panel=panel, tiermap=())
     # Room for the copy that plain memory is, and a search before the timed ones, so that all find it warm.
     ways = tuple((f"tiermap, {page} pages", ("--page-size", page)) for page in ("64KiB", "2MiB"))
-    return cases + _search(bench, graph, size, scale, "--warm", limit=2 * size + 512 * MIB, panel="all fits",
+    return cases + search(bench, graph, size, scale, "--warm", limit=2 * size + 512 * MIB, panel="all fits",
                            tiermap=ways, mmap=MMAP_WAYS[1:2], memory=True)
 
 
@@ -70,35 +70,35 @@ OUR_WAY = (("tiermap self-serving, 1MiB pages, turning",
 
 def threads(bench):
     scale = _scale(bench)
-    graph, size = _graph(bench, scale)
+    graph, size = graph_file(bench, scale)
     cases = []
     for count in bench.threads:
-        cases += _search(bench, graph, size, scale, limit=size // 4, threads=count, x=count, tiermap=OUR_WAY)
+        cases += search(bench, graph, size, scale, limit=size // 4, threads=count, x=count, tiermap=OUR_WAY)
     return cases
 
 
 def memory_shares(bench):
     scale = _scale(bench)
-    graph, size = _graph(bench, scale)
+    graph, size = graph_file(bench, scale)
     cases = []
     for percent in bench.points((25, 50), (12.5, 25, 50, 100), (12.5, 25, 40, 50, 60, 80, 100)):
         limit = int(size * percent / 100) + overhead(size)
-        cases += _search(bench, graph, size, scale, limit=limit, x=percent, tiermap=OUR_WAY)
+        cases += search(bench, graph, size, scale, limit=limit, x=percent, tiermap=OUR_WAY)
     return cases
 
 
 def scales(bench):
     cases = []
     for scale in bench.choose((19, 20), (19, 20, 21), (20, 21, 22, 23)):
-        graph, size = _graph(bench, scale)
-        cases += _search(bench, graph, size, scale, limit=size // 2, x=scale, tiermap=OUR_WAY)
+        graph, size = graph_file(bench, scale)
+        cases += search(bench, graph, size, scale, limit=size // 2, x=scale, tiermap=OUR_WAY)
     return cases
 
 
 def _asynchronous(bench, options, sweeps_memory):
     """The traversal with visitor queues over threads, or over shares of memory."""
     scale = _scale(bench)
-    graph, size = _graph(bench, scale)
+    graph, size = graph_file(bench, scale)
     points = [(count, count, size // 4) for count in bench.threads]
     if sweeps_memory:
         shares = bench.points((12.5, 25), (6.25, 12.5, 25), (6.25, 9.4, 12.5, 18.75, 25, 50))
@@ -128,15 +128,15 @@ def ingest_page_sizes(bench):
     stores = (("tiermap, one file", ()), ("tiermap, 32 files", ("--segments", 32)),
               ("tiermap, 1024 files", ("--segments", 1024)))
     # mmap maps plain files only. It comes first, as it takes least time.
-    cases = _ingest(bench, scale, size, 4 * bench.cores, tiermap=())
+    cases = ingest(bench, scale, size, 4 * bench.cores, tiermap=())
     for page in sizes:
         ways = tuple((series, ("--page-size", option_bytes(page), *SELF_SERVING, *options))
                      for series, options in stores)
-        cases += _ingest(bench, scale, size, 4 * bench.cores, x=page, tiermap=ways, mmap=())
+        cases += ingest(bench, scale, size, 4 * bench.cores, x=page, tiermap=ways, mmap=())
     return cases
 
 
-def _ingest(bench, scale, size, count, **more):
+def ingest(bench, scale, size, count, **more):
     # Each thread has a piece of edges, and the same edges in groups. Counting edges before, and comparing lists after,
     # take memory that mmap would use for pages in between.
     beside = count * (MIB + MIB // 8) + max((EDGE_COUNT_BYTES << scale) - overhead(size), 0)
@@ -150,7 +150,7 @@ def ingest_threads(bench):
     way = (("tiermap self-serving, 4KiB pages", ("--page-size", "4KiB", *SELF_SERVING)),)
     cases = []
     for count in bench.threads:
-        cases += _ingest(bench, scale, LIST_BYTES << scale, count, x=count, tiermap=way)
+        cases += ingest(bench, scale, LIST_BYTES << scale, count, x=count, tiermap=way)
     return cases
 
 

@@ -58,7 +58,7 @@ def _kmer_bytes(bench):
     return bench.data_bytes // bench.choose(2, 1, 1)
 
 
-def _kmer_input(bench, error_rate):
+def kmer_input(bench, error_rate):
     """A folder of genomes, and of reads with so many errors: the genomes are the same for all rates."""
     folder = bench.scratch / f"shared-genomes-{error_rate}"
     bench.make(folder, KMER, "--generate", folder, "--bytes", option_bytes(_kmer_bytes(bench)), "--read-count",
@@ -66,8 +66,8 @@ def _kmer_input(bench, error_rate):
     return folder
 
 
-def _kmer_database(bench, index):
-    folder = _kmer_input(bench, 0.01)
+def kmer_database(bench, index):
+    folder = kmer_input(bench, 0.01)
     database = bench.scratch / f"shared-kmers-{index}"
     size = bench.make(database, KMER, "--database", database, "--build-only", "--index", index, "--genomes",
                       folder / "genomes.fasta", "--taxonomy", folder / "taxonomy.tsv", "--sequence-taxa",
@@ -77,8 +77,8 @@ def _kmer_database(bench, index):
 
 
 def _kmer(bench, index, error_rate, work, threads, **more):
-    database, size = _kmer_database(bench, index)
-    reads = _kmer_input(bench, error_rate) / "reads.fastq"
+    database, size = kmer_database(bench, index)
+    reads = kmer_input(bench, error_rate) / "reads.fastq"
     options = ("--lookups", bench.choose(20000, 500000, 5000000)) if work == "lookup" else ()
     return bench.compare(KMER, "--database", database, "--reads", reads, "--work", work, *options, "--page-size",
                          "4KiB", "--threads", threads, limit=max(size // 4, 48 * MIB), data_bytes=size,

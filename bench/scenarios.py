@@ -7,9 +7,10 @@ import lookup_scenarios
 import service_scenarios
 import simulation_scenarios
 import sort_scenarios
+import untuned_scenarios
 import vector_scenarios
 
 SCENARIOS = {scenario.name: scenario for part in
              (engine_scenarios, sort_scenarios, graph_scenarios, lookup_scenarios, service_scenarios,
-              door_scenarios, heap_scenarios, vector_scenarios, simulation_scenarios)
+              door_scenarios, heap_scenarios, vector_scenarios, simulation_scenarios, untuned_scenarios)
              for scenario in part.SCENARIOS}

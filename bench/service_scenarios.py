@@ -15,7 +15,7 @@ IN_FLIGHT_BYTES = 40 * MIB
 EXECUTORS_BYTES = 24 * MIB
 
 
-def _ycsb(bench, workload, threads, **more):
+def ycsb(bench, workload, threads, **more):
     size = bench.data_bytes // bench.choose(2, 1, 1)
     # A scan needs the ordered index. A log that the kernel has is nearer to N-Store's, in memory that persists, than
     # one that waits for the disk.
@@ -32,14 +32,14 @@ def _databases(bench, workload, threads, **more):
     return [dataclasses.replace(case, series=system, system=system, for_peers=False,
                                 command=[*case.command[:1], "--system", system, *case.command[3:]])
             for system in ("rocksdb", "lmdb")
-            for case in _ycsb(bench, workload, threads, tiermap=(("", ()),), mmap=(), **more)]
+            for case in ycsb(bench, workload, threads, tiermap=(("", ()),), mmap=(), **more)]
 
 
 def ycsb_threads(bench):
     cases = []
     for workload in WORKLOADS[:1 if bench.brief else 6]:
         for threads in bench.threads if workload == "A" else bench.threads[-1:]:
-            cases += _ycsb(bench, workload, threads, panel=workload)
+            cases += ycsb(bench, workload, threads, panel=workload)
             cases += _databases(bench, workload, threads, panel=workload)
     return cases
 
@@ -50,8 +50,8 @@ def ycsb_page_sizes(bench):
     cases = []
     for size in sizes:
         ways = tuple((series, ("--page-size", option_bytes(size), *options)) for series, options in SELF_SERVING)
-        cases += _ycsb(bench, "A", 32, x=size, tiermap=ways, mmap=())
-    return cases + _ycsb(bench, "A", 32, x=None, tiermap=())
+        cases += ycsb(bench, "A", 32, x=size, tiermap=ways, mmap=())
+    return cases + ycsb(bench, "A", 32, x=None, tiermap=())
 
 
 def median_page_sizes(bench):

@@ -14,7 +14,7 @@ def _bytes(bench):
     return bench.data_bytes // bench.choose(2, 1, 1)
 
 
-def _cases(bench, threads, **more):
+def sort(bench, threads, **more):
     size = _bytes(bench)
     return bench.compare(PROGRAM, "--bytes", option_bytes(size), "--threads", threads, limit=max(size // 4, 48 * MIB),
                          data_bytes=size, **{"mmap": bench.mmap_with_hints, **more})
@@ -25,21 +25,21 @@ def page_sizes(bench):
                          (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 2 * MIB, 4 * MIB, 8 * MIB))
     cases = []
     for size, way in pages(sizes):
-        cases += _cases(bench, bench.cores, x=size, tiermap=(way,), mmap=())
-    return cases + _cases(bench, bench.cores, tiermap=())
+        cases += sort(bench, bench.cores, x=size, tiermap=(way,), mmap=())
+    return cases + sort(bench, bench.cores, tiermap=())
 
 
 def threads(bench):
     page = bench.choose("1MiB", "2MiB", "2MiB")
     cases = []
     for count in bench.threads:
-        cases += _cases(bench, count, x=count, tiermap=((f"tiermap, {page} pages", ("--page-size", page)),))
+        cases += sort(bench, count, x=count, tiermap=((f"tiermap, {page} pages", ("--page-size", page)),))
     return cases
 
 
 def read_ahead(bench):
     """The same on a disk whose read-ahead is what most disks have: mmap depends on it more than on anything else."""
-    cases = _cases(bench, bench.cores, tiermap=(("tiermap, 1MiB pages", ("--page-size", "1MiB")),))
+    cases = sort(bench, bench.cores, tiermap=(("tiermap, 1MiB pages", ("--page-size", "1MiB")),))
     if bench.dry:
         return cases
     if read_ahead_kib(bench.scratch) == 128:
@@ -63,8 +63,8 @@ def sparse(bench):
     cases = []
     for size in sizes:
         ways = tuple((series, ("--page-size", option_bytes(size), *options)) for series, options in stores)
-        cases += _cases(bench, bench.cores, x=size, tiermap=ways, mmap=())
-    return cases + _cases(bench, bench.cores, tiermap=())
+        cases += sort(bench, bench.cores, x=size, tiermap=ways, mmap=())
+    return cases + sort(bench, bench.cores, tiermap=())
 
 
 def optimisations(bench):
@@ -75,10 +75,10 @@ def optimisations(bench):
                 ("tiermap, oldest page goes first", {"TIERMAP_POLICY": "fifo"}))
     for count in bench.choose((bench.cores,), bench.threads, bench.threads):
         for series, environment in variants:
-            cases += [dataclasses.replace(case, environment=environment, for_peers=False) for case in _cases(
+            cases += [dataclasses.replace(case, environment=environment, for_peers=False) for case in sort(
                 bench, count, x=count, tiermap=((series, ("--page-size", "1MiB")),), mmap=())]
         if bench.detail != "quick":
-            cases += _cases(bench, count, x=count, tiermap=())
+            cases += sort(bench, count, x=count, tiermap=())
     return cases
 
 
