@@ -1,0 +1,30 @@
+# libcurl's headers, and the name of the library that goes with them. It is not linked: src/store/s3/library.cpp loads it when the
+# first s3: URL is opened, so that no program needs it that opens none.
+if(TIERMAP_S3)
+  find_path(TIERMAP_CURL_HEADERS curl/curl.h)
+  find_library(TIERMAP_CURL_SHARED_LIBRARY NAMES curl curl-gnutls)
+  if(TIERMAP_CURL_HEADERS AND TIERMAP_CURL_SHARED_LIBRARY)
+    # libcurl.so -> libcurl.so.4.8.0, which programs know as libcurl.so.4.
+    file(REAL_PATH ${TIERMAP_CURL_SHARED_LIBRARY} library)
+    cmake_path(GET library FILENAME library)
+    string(REGEX MATCH "^lib.*\\.so\\.[0-9]+" TIERMAP_CURL_SONAME ${library})
+  endif()
+  if(NOT TIERMAP_CURL_SONAME)
+    message(STATUS "No stores in S3: libcurl4-openssl-dev is not installed")
+  endif()
+endif()
+
+# Of a library's sources, and of the library that is made of them.
+function(tiermap_filter_s3 sources)
+  if(NOT TIERMAP_CURL_SONAME)
+    list(FILTER ${sources} EXCLUDE REGEX "/src/store/s3/")
+    set(${sources} ${${sources}} PARENT_SCOPE)
+  endif()
+endfunction()
+function(tiermap_use_s3 target)
+  if(TIERMAP_CURL_SONAME)
+    target_include_directories(${target} SYSTEM PRIVATE ${TIERMAP_CURL_HEADERS})
+    target_compile_definitions(${target} PRIVATE TIERMAP_CURL_LIBRARY="${TIERMAP_CURL_SONAME}")
+    target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
+  endif()
+endfunction()
