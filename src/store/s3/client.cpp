@@ -120,6 +120,9 @@ S3Failure S3Client::read(const S3Version& version, std::span<char> buffer, std::
   if (failure.error_number != 0) {
     return failure;
   }
+  if (response.status == 200) {
+    return {ENOTSUP, false, false, "the server ignores which range is asked for: use another one"};
+  }
   const std::optional<S3Range> range = parse_s3_range(response.content_range);
   if (response.status != 206 || !range || range->first != offset || range->last != offset + buffer.size() - 1) {
     return refuse_answer("the server answers status " + std::to_string(response.status) + " and range '" +

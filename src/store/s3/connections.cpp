@@ -20,6 +20,23 @@ constexpr std::size_t most_body_bytes = 64 << 10;
 constexpr std::size_t most_idle = 64;
 constexpr const char* hash_of_nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
+/// The server holds what arrives against it.
+std::string hash_of(const CurlFunctions& curl, std::span<const char> body) {
+  if (body.empty()) {
+    return hash_of_nothing;
+  }
+  if (curl.SHA256 == nullptr) {
+    return "UNSIGNED-PAYLOAD";
+  }
+  unsigned char hash[32];
+  curl.SHA256(reinterpret_cast<const unsigned char*>(body.data()), body.size(), hash);
+  std::string text;
+  for (const unsigned char byte : hash) {
+    text += {"0123456789abcdef"[byte >> 4U], "0123456789abcdef"[byte & 15U]};
+  }
+  return text;
+}
+
 /// An answer on its way.
 struct Transfer {
   const S3Request& request;
@@ -212,22 +229,20 @@ S3Response S3Connections::send(const S3Request& request) {
     handle.set(CURLOPT_AWS_SIGV4, signing_.c_str());
     handle.set(CURLOPT_USERNAME, settings_.access_key.c_str());
     handle.set(CURLOPT_PASSWORD, settings_.secret_key.c_str());
-    // Of a body libcurl works it out, and the server holds what arrived against it.
-    if (request.body.empty()) {
-      handle.add_header(std::string("x-amz-content-sha256: ") + hash_of_nothing);
-    }
+    handle.add_header("x-amz-content-sha256: " + hash_of(curl_, request.body));
     if (!settings_.session_token.empty()) {
       handle.add_header("x-amz-security-token: " + settings_.session_token);
     }
   }
   const CURLcode code = handle.perform();
-  // Of an answer that says no the rest is not missed.
-  if (code != CURLE_OK && (response.status < 300 || code != CURLE_WRITE_ERROR)) {
+  // Where only its beginning is of interest the rest is not missed.
+  if (code != CURLE_OK && (code != CURLE_WRITE_ERROR || response.status == 206)) {
     const auto [passing, error_number] = kind_of_loss(code);
-    const char* const reason = *why != '\0' ? why : curl_.curl_easy_strerror(code);
-    const bool ignored = code == CURLE_WRITE_ERROR && response.status == 200 && !request.into.empty();
+    const char* const reason = code == CURLE_WRITE_ERROR ? "the answer is longer than what was asked for"
+                               : *why != '\0'            ? why
+                                                         : curl_.curl_easy_strerror(code);
     response = S3Response();
-    response.lost = ignored ? "the server ignores which range is asked for: use another one" : s3_line(reason);
+    response.lost = s3_line(reason);
     response.passing = passing;
     response.lost_error = error_number;
   }

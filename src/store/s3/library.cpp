@@ -49,6 +49,8 @@ const CurlFunctions& load_curl(const std::string& url) {
 #define TIERMAP_CURL_TAKE(name) take_curl_symbol(library, #name, found.name, url);
   TIERMAP_CURL_FUNCTIONS(TIERMAP_CURL_TAKE)
 #undef TIERMAP_CURL_TAKE
+  // In the library itself and in those that it is linked to.
+  found.SHA256 = reinterpret_cast<decltype(found.SHA256)>(::dlsym(library, "SHA256"));
   const curl_version_info_data* const version = found.curl_version_info(CURLVERSION_NOW);
   if (version->version_num < least_version) {
     refuse_curl(url, "version " + std::string(version->version) + " is older than " + least_version_text);

@@ -3,6 +3,7 @@
 
 #include <curl/curl.h>
 
+#include <cstddef>
 #include <string>
 
 namespace tiermap {
@@ -18,6 +19,9 @@ struct CurlFunctions {
 #define TIERMAP_CURL_MEMBER(name) decltype(&::name) name = nullptr;
   TIERMAP_CURL_FUNCTIONS(TIERMAP_CURL_MEMBER)
 #undef TIERMAP_CURL_MEMBER
+  /// OpenSSL's, where libcurl is made on that: it signs, but does not hand out the hash of a body, which S3 wants to see.
+  /// Null elsewhere.
+  unsigned char* (*SHA256)(const unsigned char* data, std::size_t bytes, unsigned char* hash) = nullptr;
 };
 
 /// Loads the library, which stays. Throws StoreError that names `url` and the remedy. Thread-safe.
