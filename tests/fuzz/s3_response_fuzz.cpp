@@ -34,8 +34,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   response.body = rest;
   require_of_s3(response.status >= 0 && response.status < 1000 && response.kept_headers.size() <= 64);
   const tiermap::S3Failure failure = tiermap::explain_s3(response);
-  require_of_s3(failure.text.find_first_of("\r\n") == std::string::npos && failure.text.size() < 1000);
-  require_of_s3(failure.error_number == 0 || response.status == 0 || !failure.text.empty());
+  require_of_s3(failure.text().find_first_of("\r\n") == std::string::npos && failure.text().size() < 1000);
+  require_of_s3(failure.error_number == 0 || response.status == 0 || !(failure.said.empty() || failure.remedy.empty()));
   if (const auto range = tiermap::parse_s3_range(response.content_range)) {
     require_of_s3(range->first <= range->last && range->last < range->total);
   }

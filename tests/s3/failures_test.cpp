@@ -112,8 +112,8 @@ TEST_F(S3FailureTest, AnObjectThatChangesIsNoticed) {
   server_.load("key", content_);  // As it was, to the byte.
   EXPECT_EQ(read(*store), 50'000);
   server_.ask("delete bucket key");
-  EXPECT_EQ(read(*store), -ENOENT);
-  EXPECT_TRUE(said("NoSuchKey")) << said_;
+  EXPECT_EQ(read(*store), -ESTALE);
+  EXPECT_TRUE(said("NoSuchKey (It is NoSuchKey.): it has been removed since it was opened")) << said_;
 }
 
 thread_local sigjmp_buf recovery;

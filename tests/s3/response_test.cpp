@@ -54,12 +54,13 @@ TEST(S3Response, FailuresNameTheReasonAndTheRemedy) {
   EXPECT_EQ(explained(206, "<Code>x").error_number, 0);
   S3Failure failure = explained(403, "<Error><Code>SignatureDoesNotMatch</Code><Message>a\nb</Message></Error>");
   EXPECT_EQ(failure.error_number, EACCES);
-  EXPECT_EQ(failure.text, "SignatureDoesNotMatch (a?b): check the secret key and the region");
+  EXPECT_EQ(failure.text(), "SignatureDoesNotMatch (a?b): check the secret key and the region");
   EXPECT_FALSE(failure.passing);
   failure = explained(301, "<Error><Code>PermanentRedirect</Code></Error>", "eu-west-1");
-  EXPECT_EQ(failure.text, "PermanentRedirect: the bucket is in another region: write region=eu-west-1");
+  EXPECT_EQ(failure.text(), "PermanentRedirect: the bucket is in another region: write region=eu-west-1");
   EXPECT_NE(explained(400, "<Error><Code>AuthorizationHeaderMalformed</Code><Region>r-1</Region></Error>")
-                .text.find("write region=r-1"),
+                .text()
+                .find("write region=r-1"),
             std::string::npos);
   EXPECT_TRUE(explained(503, "<Error><Code>SlowDown</Code></Error>").passing);
   EXPECT_TRUE(explained(400, "<Error><Code>RequestTimeout</Code></Error>").passing);
@@ -67,7 +68,7 @@ TEST(S3Response, FailuresNameTheReasonAndTheRemedy) {
   EXPECT_FALSE(explained(501, "").passing);
   EXPECT_TRUE(explained(409, "").conflict);
   EXPECT_TRUE(explained(200, "<Error><Code>InternalError</Code></Error>").passing);
-  EXPECT_EQ(explained(418, std::string(1000, '\n')).text, "status 418: check endpoint, region and the server");
+  EXPECT_EQ(explained(418, std::string(1000, '\n')).text(), "status 418: check endpoint, region and the server");
 }
 
 std::string drawn(const std::vector<S3Client::Part>& parts) {

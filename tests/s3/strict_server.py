@@ -4,7 +4,7 @@
 Signatures are worked out once more from Amazon's description of version 4, and everything that decides about them has to be
 as it says there; conditions, sizes of parts and hashes of bodies are held to. Prints its port, then takes commands on standard
 input, a line each, and answers each with a line: `load BUCKET KEY FILE`, `save BUCKET KEY FILE`, `delete BUCKET KEY`,
-`fault OPERATION KIND TIMES` (operation `any` or one of those in `counts`), `counts`, `headers BUCKET KEY`, `require TOKEN`.
+`fault OPERATION KIND TIMES` (operation `any` or one of those in `counts`), `calm`, `counts`, `headers BUCKET KEY`, `require TOKEN`.
 The end of its input is its own end.
 """
 import collections
@@ -322,6 +322,8 @@ def obey(command, *words):
             STATE.objects.pop((words[0], words[1]), None)
         elif command == "fault":
             STATE.faults.append([words[0], words[1], int(words[2])])
+        elif command == "calm":
+            STATE.faults.clear()
         elif command == "headers":
             return json.dumps(STATE.objects[words[0], words[1]]["headers"])
         elif command == "require":

@@ -23,6 +23,15 @@ std::string range_text(std::uint64_t first, std::uint64_t bytes) {
   return "bytes=" + std::to_string(first) + "-" + std::to_string(first + bytes - 1);
 }
 
+/// There was one when it was opened.
+S3Failure of_a_known_one(S3Failure failure) {
+  if (failure.error_number == ENOENT) {
+    failure.error_number = ESTALE;
+    failure.remedy = "it has been removed since it was opened: open what is there now";
+  }
+  return failure;
+}
+
 std::string condition_of(const S3Client::Change& change) {
   return change.from.exists() ? "If-Match: " + change.from.etag : "If-None-Match: *";
 }
@@ -37,7 +46,7 @@ std::string encode_query(std::string_view text) {
 }
 
 S3Failure refuse_answer(const std::string& what) {
-  return {EIO, false, false, what + ": check endpoint and proxy"};
+  return {EIO, false, false, what, "check endpoint and proxy"};
 }
 
 std::vector<std::string> headers_of(const S3Client::Change& change) {
@@ -62,14 +71,13 @@ S3Failure S3Client::ask(S3Request request, std::uint64_t moved_bytes, S3Response
     if (failure.error_number == 0 && response.received < request.into.size() && response.status == 206) {
       failure = {EIO, true, false,
                  "the answer ended after " + std::to_string(response.received) + " bytes of " +
-                     std::to_string(request.into.size())};
+                     std::to_string(request.into.size()),
+                 ""};
     }
     if (!failure.passing || attempt == options_.retries) {
       if (failure.passing) {
-        failure.text += ", " + std::to_string(attempt + 1) + (attempt == 0 ? " try" : " tries") +
-                        ": check endpoint and network, or choose more retries";
-      } else if (response.status == 0) {
-        failure.text += ": check the endpoint";
+        failure.said += ", " + std::to_string(attempt + 1) + (attempt == 0 ? " try" : " tries");
+        failure.remedy = "check endpoint and network, or choose more retries";
       }
       return failure;
     }
@@ -104,8 +112,8 @@ S3Failure S3Client::find(S3Version& version) {
                          s3_line(response.content_range) + "' when asked for the first byte");
   }
   if (!response.etag.starts_with('"')) {
-    return {ENOTSUP, false, false,
-            "the server gives it no ETag of its content, by which changes would show: use another one"};
+    return {ENOTSUP, false, false, "the server gives it no ETag of its content, by which changes would show",
+            "use another one"};
   }
   version = {response.etag, empty ? 0 : range->total, response.commit, response.kept_headers};
   return {};
@@ -116,12 +124,12 @@ S3Failure S3Client::read(const S3Version& version, std::span<char> buffer, std::
   request.headers = {"Range: " + range_text(offset, buffer.size()), "If-Match: " + version.etag};
   request.into = buffer;
   S3Response response;
-  const S3Failure failure = ask(request, buffer.size(), response);
+  const S3Failure failure = of_a_known_one(ask(request, buffer.size(), response));
   if (failure.error_number != 0) {
     return failure;
   }
   if (response.status == 200) {
-    return {ENOTSUP, false, false, "the server ignores which range is asked for: use another one"};
+    return {ENOTSUP, false, false, "the server ignores which range is asked for", "use another one"};
   }
   const std::optional<S3Range> range = parse_s3_range(response.content_range);
   if (response.status != 206 || !range || range->first != offset || range->last != offset + buffer.size() - 1) {
@@ -129,9 +137,10 @@ S3Failure S3Client::read(const S3Version& version, std::span<char> buffer, std::
                          s3_line(response.content_range) + "' when asked for " + range_text(offset, buffer.size()));
   }
   if (response.etag != version.etag || range->total != version.bytes) {
-    return {ESTALE, false, false,
-            "it has changed since it was opened (ETag " + s3_line(version.etag) + " is " + s3_line(response.etag) +
-                " now): open it again"};
+    return {
+        ESTALE, false, false,
+        "it has changed since it was opened (ETag " + s3_line(version.etag) + " is " + s3_line(response.etag) + " now)",
+        "open it again"};
   }
   return {};
 }
@@ -149,8 +158,8 @@ S3Failure S3Client::made_of(const Change& change, S3Failure failure, std::string
     made = now;
     return {};
   }
-  if (failure.error_number == ENOENT && change.from.exists()) {  // Of a condition on what is not there any more.
-    failure.error_number = ESTALE;
+  if (change.from.exists()) {
+    failure = of_a_known_one(std::move(failure));
   }
   return failure.error_number != 0 ? failure : refuse_answer("the server says it is written, and it is not");
 }
@@ -197,7 +206,7 @@ S3Failure S3Client::copy_part(const Change& change, const std::string& upload, P
                      "x-amz-copy-source-if-match: " + change.from.etag,
                      "x-amz-copy-source-range: " + range_text(part.offset, part.bytes)};
   S3Response response;
-  S3Failure failure = ask(request, part.bytes, response);
+  S3Failure failure = of_a_known_one(ask(request, part.bytes, response));
   part.etag = s3_element(response.body, "ETag");
   return failure.error_number == 0 && part.etag.empty() ? refuse_answer("the server gives a copied part no ETag")
                                                         : failure;

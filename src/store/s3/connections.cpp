@@ -6,37 +6,20 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <new>
 #include <type_traits>
 #include <utility>
 
 #include "platform/own_descriptor.hpp"
 #include "platform/signals_blocked.hpp"
+#include "store/s3/signing.hpp"
 
 namespace tiermap {
 namespace {
 
 constexpr std::size_t most_body_bytes = 64 << 10;
 constexpr std::size_t most_idle = 64;
-constexpr const char* hash_of_nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-
-/// The server holds what arrives against it.
-std::string hash_of(const CurlFunctions& curl, std::span<const char> body) {
-  if (body.empty()) {
-    return hash_of_nothing;
-  }
-  if (curl.SHA256 == nullptr) {
-    return "UNSIGNED-PAYLOAD";
-  }
-  unsigned char hash[32];
-  curl.SHA256(reinterpret_cast<const unsigned char*>(body.data()), body.size(), hash);
-  std::string text;
-  for (const unsigned char byte : hash) {
-    text += {"0123456789abcdef"[byte >> 4U], "0123456789abcdef"[byte & 15U]};
-  }
-  return text;
-}
-
 /// An answer on its way.
 struct Transfer {
   const S3Request& request;
@@ -102,6 +85,12 @@ std::pair<bool, int> kind_of_loss(CURLcode code) {
   }
 }
 
+/// Between "//" and the next '/'.
+std::string authority_of(const std::string& url) {
+  const std::size_t begin = url.find("//") + 2;
+  return url.substr(begin, url.find('/', begin) - begin);
+}
+
 }  // namespace
 
 /// Of the pool while a request is under way.
@@ -145,7 +134,8 @@ class S3Connections::Handle {
 S3Connections::S3Connections(const CurlFunctions& curl, S3Settings settings, const S3Options& options)
     : curl_(curl),
       settings_(std::move(settings)),
-      signing_("aws:amz:" + settings_.region + ":s3"),
+      host_(authority_of(settings_.object_url)),
+      path_(settings_.object_url.substr(settings_.object_url.find(host_) + host_.size())),
       connect_seconds_(options.connect_seconds),
       process_(::getpid()) {}
 
@@ -215,9 +205,6 @@ S3Response S3Connections::send(const S3Request& request) {
   handle.set(CURLOPT_WRITEFUNCTION, &on_body);
   handle.set(CURLOPT_WRITEDATA, static_cast<void*>(&transfer));
   handle.set(CURLOPT_BUFFERSIZE, 256L << 10);
-  for (const std::string& header : request.headers) {
-    handle.add_header(header);
-  }
   const bool has_body = std::strcmp(request.method, "GET") != 0 && std::strcmp(request.method, "DELETE") != 0;
   if (has_body) {
     handle.set(CURLOPT_POSTFIELDS, request.body.empty() ? "" : request.body.data());
@@ -225,13 +212,13 @@ S3Response S3Connections::send(const S3Request& request) {
     handle.add_header("Expect:");
   }
   handle.set(CURLOPT_CUSTOMREQUEST, request.method);
+  for (const std::string& header : request.headers) {
+    handle.add_header(header);
+  }
   if (!settings_.access_key.empty()) {
-    handle.set(CURLOPT_AWS_SIGV4, signing_.c_str());
-    handle.set(CURLOPT_USERNAME, settings_.access_key.c_str());
-    handle.set(CURLOPT_PASSWORD, settings_.secret_key.c_str());
-    handle.add_header("x-amz-content-sha256: " + hash_of(curl_, request.body));
-    if (!settings_.session_token.empty()) {
-      handle.add_header("x-amz-security-token: " + settings_.session_token);
+    const S3Signed all{request.method, path_, request.query, host_, request.headers, request.body};
+    for (const std::string& header : sign_s3(curl_, settings_, all, std::time(nullptr))) {
+      handle.add_header(header);
     }
   }
   const CURLcode code = handle.perform();

@@ -45,7 +45,8 @@ class S3Connections {
 
   const CurlFunctions& curl_;
   const S3Settings settings_;
-  const std::string signing_;  ///< What libcurl is to sign by.
+  const std::string host_;  ///< And port.
+  const std::string path_;  ///< Encoded.
   const double connect_seconds_;
   std::mutex mutex_;
   std::vector<CURL*> idle_;

@@ -10,9 +10,9 @@
 namespace tiermap {
 namespace {
 
-/// Signs headers as S3 wants them.
-constexpr unsigned least_version = 0x075800;
-constexpr const char* least_version_text = "7.88";
+/// From then on several threads may start it at once, whoever they are.
+constexpr unsigned least_version = 0x075400;
+constexpr const char* least_version_text = "7.84";
 
 constinit std::mutex curl_mutex;
 CurlFunctions curl_functions;        // Filled once, under the mutex.
@@ -27,7 +27,7 @@ template <typename Function>
 void take_curl_symbol(void* library, const char* name, Function& function, const std::string& url) {
   void* const found = ::dlsym(library, name);
   if (found == nullptr) {
-    refuse_curl(url, std::string(TIERMAP_CURL_LIBRARY " has no ") + name);
+    refuse_curl(url, std::string(TIERMAP_CURL_LIBRARY ", made on OpenSSL, has ") + name + ", and this one has not");
   }
   function = reinterpret_cast<Function>(found);
 }
@@ -50,7 +50,7 @@ const CurlFunctions& load_curl(const std::string& url) {
   TIERMAP_CURL_FUNCTIONS(TIERMAP_CURL_TAKE)
 #undef TIERMAP_CURL_TAKE
   // In the library itself and in those that it is linked to.
-  found.SHA256 = reinterpret_cast<decltype(found.SHA256)>(::dlsym(library, "SHA256"));
+  take_curl_symbol(library, "SHA256", found.SHA256, url);
   const curl_version_info_data* const version = found.curl_version_info(CURLVERSION_NOW);
   if (version->version_num < least_version) {
     refuse_curl(url, "version " + std::string(version->version) + " is older than " + least_version_text);

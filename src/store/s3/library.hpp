@@ -19,8 +19,7 @@ struct CurlFunctions {
 #define TIERMAP_CURL_MEMBER(name) decltype(&::name) name = nullptr;
   TIERMAP_CURL_FUNCTIONS(TIERMAP_CURL_MEMBER)
 #undef TIERMAP_CURL_MEMBER
-  /// OpenSSL's, where libcurl is made on that: it signs, but does not hand out the hash of a body, which S3 wants to see.
-  /// Null elsewhere.
+  /// OpenSSL's, which libcurl is made on.
   unsigned char* (*SHA256)(const unsigned char* data, std::size_t bytes, unsigned char* hash) = nullptr;
 };
 

@@ -52,8 +52,8 @@ S3Failure S3ObjectStore::replace(const std::function<S3Failure(S3Version& made)>
 int S3ObjectStore::report(const S3Failure& failure) noexcept {
   try {
     const std::lock_guard lock(reported_mutex_);
-    if (reported_.size() < most_reports && reported_.insert(failure.text).second) {
-      std::fprintf(stderr, "tiermap: store '%s': %s\n", name().c_str(), failure.text.c_str());
+    if (reported_.size() < most_reports && reported_.insert(failure.said).second) {
+      std::fprintf(stderr, "tiermap: store '%s': %s\n", name().c_str(), failure.text().c_str());
     }
   } catch (const std::exception&) {  // Out of memory: the number has to do.
   }

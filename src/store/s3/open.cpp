@@ -18,9 +18,9 @@ std::unique_ptr<Store> open_s3(const StoreUrl& url, OpenMode mode, std::uint64_t
   const S3Failure failure = client->find(version);
   const bool may_create = mode == OpenMode::create || mode == OpenMode::open_or_create;
   // A bucket that is not there is not made.
-  const bool missing = failure.error_number == ENOENT && failure.text.find("NoSuchBucket") == std::string::npos;
+  const bool missing = failure.error_number == ENOENT && failure.said.find("NoSuchBucket") == std::string::npos;
   if (failure.error_number != 0 && !(missing && may_create)) {
-    throw StoreError(failure.error_number, "store '" + url.text + "': " + failure.text);
+    throw StoreError(failure.error_number, "store '" + url.text + "': " + failure.text());
   }
   if (mode == OpenMode::create && version.exists()) {
     throw StoreError(EEXIST, "store '" + url.text + "': the object exists: open it instead, or remove it first");

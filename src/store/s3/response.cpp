@@ -176,7 +176,8 @@ std::string s3_element(std::string_view xml, std::string_view name) {
 
 S3Failure explain_s3(const S3Response& response) {
   if (response.status == 0) {
-    return {response.lost_error != 0 ? response.lost_error : EIO, response.passing, false, response.lost};
+    return {response.lost_error != 0 ? response.lost_error : EIO, response.passing, false, response.lost,
+            "check the endpoint"};
   }
   const std::string code = s3_element(response.body, "Code");
   // A server may begin to answer, and find out later.
@@ -189,15 +190,14 @@ S3Failure explain_s3(const S3Response& response) {
   std::string said = code.empty() ? "status " + std::to_string(response.status) : code;
   said += message.empty() ? "" : " (" + message + ")";
   S3Failure failure{reason.error_number, may_pass(response.status, code),
-                    code == "ConditionalRequestConflict" || response.status == 409, s3_line(said) + ": "};
+                    code == "ConditionalRequestConflict" || response.status == 409, s3_line(said),
+                    std::string(reason.remedy)};
   std::string region = s3_element(response.body, "Region");
   region = region.empty() ? response.region : region;
   if (response.status == 301 || response.status == 307 || code == "AuthorizationHeaderMalformed") {
     failure.error_number = EINVAL;
-    failure.text += region.empty() ? "the bucket is elsewhere: write its region and endpoint into the URL"
-                                   : "the bucket is in another region: write region=" + s3_line(region);
-  } else {
-    failure.text += reason.remedy;
+    failure.remedy = region.empty() ? "the bucket is elsewhere: write its region and endpoint into the URL"
+                                    : "the bucket is in another region: write region=" + s3_line(region);
   }
   return failure;
 }

@@ -43,7 +43,10 @@ struct S3Failure {
   int error_number = 0;   ///< 0: it did.
   bool passing = false;   ///< Another try may get it.
   bool conflict = false;  ///< Somebody else was writing: begin again from the start.
-  std::string text;       ///< One line, with the remedy.
+  std::string said;       ///< In one line.
+  std::string remedy;
+
+  std::string text() const { return said + ": " + remedy; }
 };
 S3Failure explain_s3(const S3Response& response);
 

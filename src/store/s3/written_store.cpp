@@ -133,7 +133,7 @@ int S3WrittenStore::make_object() {
   if (std::find(changed.begin(), changed.end(), true) == changed.end() && !has_to_be_made(bytes)) {
     return 0;
   }
-  S3Failure failure{EIO, false, false, ""};
+  S3Failure failure;
   try {
     for (int beginning = 0; beginning < most_beginnings; ++beginning) {
       failure = make_new_version(bytes, changed);
@@ -142,7 +142,7 @@ int S3WrittenStore::make_object() {
       }
     }
   } catch (const std::bad_alloc&) {
-    failure = {ENOMEM, false, false, "out of memory: choose a smaller part="};
+    failure = {ENOMEM, false, false, "out of memory", "choose a smaller part="};
   }
   if (failure.error_number == 0) {
     return 0;
@@ -214,7 +214,7 @@ S3Failure S3WrittenStore::upload_parts(const S3Client::Change& change, const std
         failure = failure.error_number != 0 ? failure : client_->upload_part(upload, content, part);
       }
     } catch (const std::exception&) {
-      failure = {ENOMEM, false, false, "out of memory: choose a smaller part="};
+      failure = {ENOMEM, false, false, "out of memory", "choose a smaller part="};
     }
     if (failure.error_number != 0) {
       next = parts.size();
@@ -268,7 +268,8 @@ S3Failure S3WrittenStore::fill(std::vector<char>& content, std::uint64_t offset)
       const std::int64_t got =
           overlay_->read(content.data() + (at - offset), std::min(end, behind * block_bytes) - at, at);
       if (got < 0) {
-        return {static_cast<int>(-got), false, false, "what was written cannot be read back from $TMPDIR: flush again"};
+        return {static_cast<int>(-got), false, false, "what was written cannot be read back from $TMPDIR",
+                "flush again"};
       }
       if (got == 0) {
         break;  // It was made shorter meanwhile.
