@@ -43,6 +43,8 @@ step_format() {
 }
 
 step_release() {
+  # Of what cannot be fetched the tests that need it say so.
+  scripts/moto.sh || true
   scripts/build.sh release
   # The quick and telling ones first, so that a mistake shows in seconds.
   run_tests release
@@ -94,10 +96,10 @@ step_tidy() {
 
 # The command, the documents' code and the programs are in the release step alone: under a sanitizer they would take most of
 # the time and show little that the library's own tests do not.
-readonly asan_tests=(store hdf5 tier config observe policy cache fault region vector heap checkpoint peers adapt kernel_mode exactness system_calls
+readonly asan_tests=(store hdf5 s3 tier config observe policy cache fault region vector heap checkpoint peers adapt kernel_mode exactness system_calls
   crash c umap)
 # Where threads meet. Not the programs: to build all of them once more takes longer than this step may.
-readonly tsan_tests=(store tier cache fault region vector heap adapt kernel_mode exactness system_calls)
+readonly tsan_tests=(store s3 tier cache fault region vector heap adapt kernel_mode exactness system_calls)
 
 # Of what sanitizers see nothing that they do not see elsewhere: other page sizes than 4 KiB, 64 KiB and 2 MiB, and the
 # engines that always move or always copy pages, as the automatic ones do with large and with small ones; and the stores

@@ -97,8 +97,8 @@ def map(where: Any, dtype: Any = None, shape: Any = None, mode: str = "r", budge
     Parameters
     ----------
     where : path, URL or object
-        A path; a URL of ``docs/stores.md`` (``file:``, ``npy:``, ``hdf5:``, ``concat:``, ``sparse:``, ``memory:``,
-        ``tiered:``, patterns); or a store written in Python, see ``tiermap.Store``.
+        A path; a URL of ``docs/stores.md`` (``file:``, ``npy:``, ``hdf5:``, ``s3:``, ``concat:``, ``sparse:``,
+        ``memory:``, ``tiered:``, patterns); or a store written in Python, see ``tiermap.Store``.
     dtype : dtype, optional
         Of the elements. A ``.npy`` file and an HDF5 dataset say it themselves; bytes (``uint8``) otherwise.
     shape : int or tuple of int, optional
