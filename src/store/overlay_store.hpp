@@ -1,4 +1,5 @@
-// What a private region reads and writes: the base store as it was, with this region's own changes over it.
+// What a private region reads and writes, or an object in S3 that changes: the base store as it was, with changes of its
+// own over it.
 #pragma once
 
 #include <array>
