@@ -39,9 +39,9 @@ class MotoServer {
     ::close(said[1]);
     said_ = ::fdopen(said[0], "r");
     find_port();
-    const std::string make_bucket = environment() +
-                                    "/bin/python -c 'import urllib.request as r; r.urlopen(r.Request(\"http://127.0.0.1:" +
-                                    port_ + "/bucket\", method=\"PUT\"))'";
+    const std::string make_bucket =
+        environment() + "/bin/python -c 'import urllib.request as r; r.urlopen(r.Request(\"http://127.0.0.1:" + port_ +
+        "/bucket\", method=\"PUT\"))'";
     runs_ = !port_.empty() && std::system(make_bucket.c_str()) == 0;  // NOLINT(cert-env33-c): of a test alone.
   }
   ~MotoServer() {

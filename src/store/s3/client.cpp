@@ -10,7 +10,8 @@ namespace tiermap {
 namespace {
 
 constexpr double longest_pause_seconds = 5;
-constexpr double bytes_a_second = 1 << 20;  ///< At least, of what a request moves.
+constexpr double bytes_a_second = 1 << 20;               ///< At least, of what a request moves.
+constexpr std::uint64_t most_put_together = 1ULL << 30;  ///< Larger objects take the server no longer.
 
 /// Not all at once where many were refused at once.
 void pause(double seconds) {
@@ -227,7 +228,7 @@ S3Failure S3Client::complete_upload(const Change& change, const std::string& upl
   request.headers = {"content-type: application/xml", condition_of(change)};
   request.body = list;
   S3Response response;
-  const S3Failure failure = ask(request, bytes, response);
+  const S3Failure failure = ask(request, std::min(bytes, most_put_together), response);
   return made_of(change, failure, s3_element(response.body, "ETag"), bytes, made);
 }
 

@@ -10,9 +10,9 @@
 namespace tiermap {
 namespace {
 
-/// From then on several threads may start it at once, whoever they are.
-constexpr unsigned least_version = 0x075400;
-constexpr const char* least_version_text = "7.84";
+/// Of the options that are set.
+constexpr unsigned least_version = 0x075500;
+constexpr const char* least_version_text = "7.85";
 
 constinit std::mutex curl_mutex;
 CurlFunctions curl_functions;        // Filled once, under the mutex.

@@ -10,6 +10,8 @@ namespace {
 constexpr std::size_t most_header_bytes = 4096;
 constexpr std::size_t most_kept_headers = 64;
 constexpr std::size_t most_line_bytes = 200;
+constexpr std::string_view kept_names[] = {"content-type",        "content-encoding", "content-language",
+                                           "content-disposition", "cache-control",    "expires"};
 
 std::string small(std::string_view text) {
   std::string lower(text);
@@ -147,8 +149,9 @@ void note_s3_header(std::string_view line, S3Response& response) {
     response.region = value;
   } else if (name == "x-amz-meta-tiermap-commit") {
     response.commit = value;
-  } else if ((name == "content-type" || name.starts_with("x-amz-meta-")) && !value.empty() &&
-             response.kept_headers.size() < most_kept_headers) {
+  } else if ((name.starts_with("x-amz-meta-") ||
+              std::find(std::begin(kept_names), std::end(kept_names), name) != std::end(kept_names)) &&
+             !value.empty() && response.kept_headers.size() < most_kept_headers) {
     response.kept_headers.push_back(name + ": " + value);
   }
 }

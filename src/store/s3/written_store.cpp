@@ -143,6 +143,8 @@ int S3WrittenStore::make_object() {
     }
   } catch (const std::bad_alloc&) {
     failure = {ENOMEM, false, false, "out of memory", "choose a smaller part="};
+  } catch (const std::exception& error) {
+    failure = {EIO, false, false, s3_line(error.what()), "flush again"};
   }
   if (failure.error_number == 0) {
     return 0;
