@@ -249,7 +249,7 @@ S3Failure S3WrittenStore::fill(std::vector<char>& content, std::uint64_t offset)
     ++first_missing;
   }
   const std::uint64_t limit = std::min(end, base_limit_.load(std::memory_order_acquire));
-  std::memset(content.data(), 0, content.size());
+  std::fill(content.begin(), content.end(), char{0});
   if (first_missing < last_block && offset < limit) {
     const S3Failure failure = client_->read(*base_->version(), {content.data(), limit - offset}, offset);
     if (failure.error_number != 0) {
