@@ -1,4 +1,4 @@
-// What goes wrong on the way: what may pass is tried again and passes, what does not is said, and no wrong byte is read.
+// What goes wrong on the way: what may pass is tried again, what does not is said, and no wrong byte is read.
 #include <gtest/gtest.h>
 
 #include <cerrno>

@@ -1,4 +1,4 @@
-// Signatures: Amazon's own example. Those of all other requests are held against what tests/s3/strict_server.py works out.
+// Signatures: Amazon's own example. Those of all other requests tests/s3/strict_server.py works out once more.
 #include "store/s3/signing.hpp"
 
 #include <gtest/gtest.h>

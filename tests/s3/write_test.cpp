@@ -1,5 +1,5 @@
-// What is written becomes an object as a whole or not at all: put or uploaded in parts, under conditions, with answers that
-// get lost, while others write, and while more is being written.
+// What is written becomes an object as a whole or not at all: put or uploaded in parts, under conditions, with answers
+// that get lost, while others write, and while more is being written.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 

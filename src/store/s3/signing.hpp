@@ -1,4 +1,4 @@
-// Amazon's signature, version 4. libcurl has one too, but puts headers in an order of its own where one name begins with
+// Amazon's signature, version 4. libcurl has one too, but puts headers in a wrong order where one name begins with
 // another, as those of a copied part do (7.88), and has written paths in several ways since.
 #pragma once
 
