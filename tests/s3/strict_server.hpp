@@ -5,8 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
@@ -111,10 +114,10 @@ class StrictServer {
 /// Numbers that differ from place to place.
 inline std::string patterned(std::size_t bytes, unsigned seed = 1) {
   std::string text(bytes, '\0');
-  std::uint32_t word = seed * 2654435761U;
-  for (char& byte : text) {
-    word = word * 1664525U + 1013904223U;
-    byte = static_cast<char>(word >> 24U);
+  std::uint64_t word = seed * 2654435761U;
+  for (std::size_t at = 0; at < bytes; at += sizeof word) {
+    word = word * 6364136223846793005U + 1442695040888963407U;
+    std::memcpy(text.data() + at, &word, std::min(sizeof word, bytes - at));
   }
   return text;
 }
