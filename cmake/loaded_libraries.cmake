@@ -1,4 +1,4 @@
-# Libraries of file formats. They are not linked: src/store/*/library.cpp loads one when the first URL of its scheme is opened,
+# Libraries of formats and of S3. They are not linked: src/store/*/library.cpp loads one when the first URL of its scheme is opened,
 # so that no program needs it that opens none. Here their headers are found, and the name of the library that goes with them.
 
 # tiermap_find_loaded_library(FORMAT HEADER SUFFIXES PACKAGE NAME...): sets TIERMAP_FORMAT_HEADERS, TIERMAP_FORMAT_SHARED_LIBRARY
@@ -17,16 +17,17 @@ function(tiermap_find_loaded_library format header suffixes package)
     string(REGEX MATCH "^lib.*\\.so\\.[0-9]+" soname ${library})
   endif()
   if(NOT soname)
-    message(STATUS "No stores in ${format} files: ${package} is not installed")
+    message(STATUS "No ${format} stores: ${package} is not installed")
   endif()
   set(TIERMAP_${format}_SONAME "${soname}" PARENT_SCOPE)
 endfunction()
 tiermap_find_loaded_library(HDF5 hdf5.h hdf5/serial libhdf5-dev hdf5_serial hdf5)
 tiermap_find_loaded_library(FITS fitsio.h cfitsio libcfitsio-dev cfitsio)
+tiermap_find_loaded_library(S3 curl/curl.h "" libcurl4-openssl-dev curl curl-gnutls)
 
 # Of a library's sources, and of the library that is made of them.
 function(tiermap_filter_formats sources)
-  foreach(format HDF5 FITS)
+  foreach(format HDF5 FITS S3)
     if(NOT TIERMAP_${format}_SONAME)
       string(TOLOWER ${format} folder)
       list(FILTER ${sources} EXCLUDE REGEX "/src/store/${folder}/")
@@ -35,7 +36,7 @@ function(tiermap_filter_formats sources)
   set(${sources} ${${sources}} PARENT_SCOPE)
 endfunction()
 function(tiermap_use_formats target)
-  foreach(format HDF5 FITS)
+  foreach(format HDF5 FITS S3)
     if(TIERMAP_${format}_SONAME)
       target_include_directories(${target} SYSTEM PRIVATE ${TIERMAP_${format}_HEADERS})
       target_compile_definitions(${target} PRIVATE TIERMAP_${format}_LIBRARY="${TIERMAP_${format}_SONAME}")

@@ -43,6 +43,8 @@ step_format() {
 }
 
 step_release() {
+  # Of what cannot be fetched the tests that need it say so.
+  scripts/moto.sh || true
   scripts/build.sh release
   # The quick and telling ones first, so that a mistake shows in seconds.
   run_tests release
@@ -94,15 +96,15 @@ step_tidy() {
 
 # The command, the documents' code and the programs are in the release step alone: under a sanitizer they would take most of
 # the time and show little that the library's own tests do not.
-readonly asan_tests=(store hdf5 fits tier config observe policy cache fault region vector heap checkpoint peers adapt kernel_mode exactness system_calls
+readonly asan_tests=(store hdf5 fits s3 tier config observe policy cache fault region vector heap checkpoint peers adapt kernel_mode exactness system_calls
   crash c umap)
 # Where threads meet. Not the programs: to build all of them once more takes longer than this step may.
-readonly tsan_tests=(store tier cache fault region vector heap adapt kernel_mode exactness system_calls)
+readonly tsan_tests=(store s3 tier cache fault region vector heap adapt kernel_mode exactness system_calls)
 
 # Of what sanitizers see nothing that they do not see elsewhere: other page sizes than 4 KiB, 64 KiB and 2 MiB, and the
 # engines that always move or always copy pages, as the automatic ones do with large and with small ones; and the stores
 # once more on another file system or through the page cache.
-readonly not_sanitized='_(16|512|4096|8192)K[_ ]|^(region|system_calls):.*_(move|copy)( |$)|^store:.*_(tmpfs|buffered|small)( |$)'
+readonly not_sanitized='_(16|512|4096|8192)K[_ ]|^(region|system_calls):.*_(move|copy)( |$)|^store:.*_(tmpfs|buffered|small)( |$)|^s3: S3Moto'
 
 # The same of the engine's own tests, which are many; what threads do to each other in these engines ThreadSanitizer sees.
 # And long simulations of policies: the short ones come by the same code.
@@ -113,7 +115,7 @@ readonly of_one_thread='^heap:.*Heap(Kill|Model|PowerLoss|DiskFull|Update|Check|
 
 # Of the engine's own tests ThreadSanitizer sees those that always move; those that copy do so by turns with others anyway.
 # Not pages of 2 MiB, which are much to write and nothing else to threads, nor random work on a store by one thread.
-readonly not_for_threads='^exactness:.*(_copy([_ ]|$)|_2048K_)|^store:.*(random_work|a_resize)|^region:(Sizes/|.*HugePages)|^fault:.*ABatch.*_(copy|automatic)'
+readonly not_for_threads='^exactness:.*(_copy([_ ]|$)|_2048K_)|^store:.*(random_work|a_resize)|^s3: .*(AChangeAreCopied|CutAndGrown|RandomWork|FailuresLeave|AnswersThat|ALargeOne)|^region:(Sizes/|.*HugePages)|^fault:.*ABatch.*_(copy|automatic)'
 
 # run_sanitizer PRESET FOLDER...: builds and runs the tests of these folders.
 run_sanitizer() {

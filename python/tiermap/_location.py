@@ -54,6 +54,9 @@ def source_of(where: Any) -> Any:
                         "read_into(offset, buffer)")
     if _store_url.parse(where) is None:
         return os.path.abspath(where)
+    behind = _store_url.behind_npy(where)
+    if behind is not None:
+        return source_of(behind)
     where = _store_url.made_absolute(where)
     return _store_url.as_file(where) if _store_url.is_npy(where) else where
 
@@ -75,6 +78,9 @@ def is_npy(where: Any, source: Any) -> bool:
     if isinstance(where, (str, bytes)) and _store_url.is_npy(os.fsdecode(where)):
         return True
     path = path_of(source)
+    if path is None and isinstance(source, str):
+        url = _store_url.parse(source)
+        path = url.pieces[0] if url is not None and url.scheme == "s3" else None
     return path is not None and path.endswith(".npy")
 
 

@@ -97,8 +97,8 @@ def map(where: Any, dtype: Any = None, shape: Any = None, mode: str = "r", budge
     Parameters
     ----------
     where : path, URL or object
-        A path; a URL of ``docs/stores.md`` (``file:``, ``npy:``, ``hdf5:``, ``fits:``, ``csv:``, ``concat:``,
-        ``sparse:``, ``memory:``, ``tiered:``, patterns); or a store written in Python, see ``tiermap.Store``.
+        A path; a URL of ``docs/stores.md`` (``file:``, ``npy:``, ``hdf5:``, ``fits:``, ``csv:``, ``s3:``,
+        ``concat:``, ``sparse:``, ``memory:``, ``tiered:``, patterns); or a store written in Python, see ``tiermap.Store``.
     dtype : dtype, optional
         Of the elements. What has a format (``.npy``, HDF5, FITS, CSV) says it itself; bytes (``uint8``) otherwise.
     shape : int or tuple of int, optional

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from typing import List, Optional, Tuple
 from urllib.parse import quote, unquote_to_bytes
 
-SCHEMES = ("concat", "csv", "file", "fits", "hdf5", "memory", "npy", "sparse", "tiered")
+SCHEMES = ("concat", "csv", "file", "fits", "hdf5", "memory", "npy", "s3", "sparse", "tiered")
 SCHEME = re.compile(rf"^({'|'.join(SCHEMES)}):", re.IGNORECASE)
 CODES = re.compile(r"(?:%[0-9a-fA-F]{2})+")
+BEHIND_NPY = re.compile(r"^npy:([a-z][a-z0-9+.-]*://.*)", re.IGNORECASE | re.DOTALL)
 NO_CODE = re.compile(r"%(?![0-9a-fA-F]{2})|%00")
 
 
@@ -30,7 +31,7 @@ class StoreUrl:
     @property
     def is_here(self) -> bool:
         """Whether it names files of this machine, and none of no name."""
-        return self.scheme != "memory" and self.host in ("", "localhost") and all(self.pieces)
+        return self.scheme not in ("memory", "s3") and self.host in ("", "localhost") and all(self.pieces)
 
     @property
     def behind_tiers(self) -> Optional[str]:
@@ -43,6 +44,9 @@ class StoreUrl:
 
     def names(self) -> List[str]:
         """Equal for two spellings of the same pieces."""
+        if self.scheme == "s3":
+            server = sorted(option for option in self.query[1:].split("&") if option.startswith("endpoint="))
+            return [self.host, *(decoded(piece) or piece for piece in self.pieces), *server]
         said = {"tiered": self.behind_tiers or "", "csv": self.query, "fits": self.query}.get(self.scheme)
         return [said] * (said is not None) + [piece if is_pattern(piece) else f"{decoded(path)}{span}"
                 for piece in self.pieces for path, span in [self.path_and_span(piece)]]
@@ -53,7 +57,7 @@ class StoreUrl:
         if self.behind_tiers:
             behind = parse(self.behind_tiers)
             found += [self.behind_tiers] if behind is None else behind.files()
-        for piece in self.pieces:
+        for piece in self.pieces if self.scheme != "s3" else ():
             path, _ = self.path_and_span(piece)
             if self.scheme not in ("csv", "hdf5") and is_pattern(path):
                 found += sorted(glob.glob(pattern_of(path)), key=os.fsencode)
@@ -107,6 +111,12 @@ def is_npy(text: str) -> bool:
     """Whether it is a URL of a file with a .npy header, whatever its name."""
     url = parse(text)
     return url is not None and url.scheme == "npy"
+
+
+def behind_npy(text: str) -> Optional[str]:
+    """The URL that an ``npy:`` URL has behind its colon, as in ``npy:s3://bucket/x.npy``; None where it has a path."""
+    found = BEHIND_NPY.match(text)
+    return None if found is None else found.group(1)
 
 
 def as_file(text: str) -> str:

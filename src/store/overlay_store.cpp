@@ -28,11 +28,11 @@ std::string scratch_directory(const std::string& wanted) {
   return ::access("/var/tmp", W_OK) == 0 ? "/var/tmp" : "/tmp";
 }
 
-DirectFile make_scratch(const std::string& directory) {
+DirectFile make_scratch(const std::string& directory, const std::string& name) {
   FileDescriptor buffered = open_nameless_file(directory);
   if (!buffered.valid()) {
-    throw StoreError(errno, directory + " takes no scratch file for a private region: " + error_text(errno) +
-                                ": set TMPDIR to a directory that can be written");
+    throw StoreError(errno, directory + " takes no scratch file for what is written to " + name + ": " +
+                                error_text(errno) + ": set TMPDIR to a directory that can be written");
   }
   FileDescriptor direct =
       open_direct(AT_FDCWD, "/proc/self/fd/" + std::to_string(buffered.get()), buffered.get(), true);
@@ -51,7 +51,7 @@ OverlayStore::OverlayStore(std::shared_ptr<Store> base, std::uint64_t bytes, con
   if (bytes > largest_file_bytes / 4) {
     throw StoreError(EFBIG, name() + ": " + std::to_string(bytes) + " bytes are too many: choose at most 2EiB");
   }
-  scratch_ = make_scratch(scratch_directory(directory));
+  scratch_ = make_scratch(scratch_directory(directory), base_->name());
   alignment_ = std::max(base_->direct_alignment(), scratch_.read_alignment());
   written_ = LazyArray<std::atomic<std::uint64_t>>(bitmap_words(bytes));
 }

@@ -1,4 +1,5 @@
-// What a private region reads and writes: the base store as it was, with this region's own changes over it.
+// What a private region or a changing object in S3 reads and writes: the base store as it was, with its own changes
+// over it.
 #pragma once
 
 #include <array>

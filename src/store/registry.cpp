@@ -14,6 +14,10 @@
 #include "store/matching_files.hpp"
 #include "store/memory_store.hpp"
 #include "store/npy_header.hpp"
+#include "store/part_store.hpp"
+#ifdef TIERMAP_S3_LIBRARY
+#include "store/s3/open.hpp"
+#endif
 #include "store/sparse_store.hpp"
 #include "tiermap/error.hpp"
 
@@ -82,29 +86,44 @@ std::unique_ptr<Store> open_memory(const StoreUrl& url, OpenMode mode, std::uint
   return std::make_unique<MemoryStore>(bytes, mode != OpenMode::read_only);
 }
 
-NpyHeader read_npy_header(const std::string& path) {
-  const std::unique_ptr<FileStore> file = FileStore::open(path, OpenMode::read_only, 0, FileOptions());
+NpyHeader read_npy_header(Store& file, const std::string& name) {
   const auto first = [&](std::uint64_t bytes) {
     std::string text(bytes, '\0');
-    const std::int64_t got = file->read(text.data(), text.size(), 0);
+    const std::int64_t got = file.read(text.data(), text.size(), 0);
     if (got < 0) {
-      throw_file_error(static_cast<int>(-got), path, "cannot be read");
+      throw_file_error(static_cast<int>(-got), name, "cannot be read");
     }
     text.resize(static_cast<std::size_t>(got));
     return text;
   };
-  return parse_npy_header(first(npy_header_bytes(first(npy_prefix_bytes), path)), path);
+  return parse_npy_header(first(npy_header_bytes(first(npy_prefix_bytes), name)), name);
+}
+
+/// What npy:s3://bucket/array.npy has behind its first colon: a store of its own, with options of its own.
+std::unique_ptr<Store> open_npy_in(std::string_view behind, const StoreUrl& url, OpenMode mode) {
+  std::shared_ptr<Store> file = open_store(behind, mode == OpenMode::open_or_create ? OpenMode::read_write : mode, 0);
+  NpyHeader header = read_npy_header(*file, file->name());
+  if (header.data_offset + header.data_bytes > file->size_bytes()) {
+    throw StoreError(EINVAL, "store '" + url.text + "' has " + std::to_string(file->size_bytes()) +
+                                 " bytes, less than its header says: it was cut, copy or make it again");
+  }
+  return std::make_unique<PartStore>(std::move(file), header.data_offset, header.data_bytes, url.text,
+                                     std::move(header.elements));
 }
 
 std::unique_ptr<Store> open_npy(const StoreUrl& url, OpenMode mode, std::uint64_t) {
+  if (mode == OpenMode::create) {
+    throw StoreError(ENOTSUP, "store '" + url.text + "': .npy files are not made here: make one with numpy.save()");
+  }
+  const std::string_view behind = std::string_view(url.text).substr(url.scheme.size() + 1);
+  if (url.path.find("://") != std::string::npos && !parse_store_url(url.path).scheme.empty()) {
+    return open_npy_in(behind, url, mode);
+  }
   UrlOptions options(url);
   const FileOptions file_options = options.file_options();
   options.finish();
   const std::string path = percent_decode(local_path(url, "npy:///array.npy"), url.text);
-  if (mode == OpenMode::create) {
-    throw StoreError(ENOTSUP, "store '" + url.text + "': .npy files are not made here: make one with numpy.save()");
-  }
-  NpyHeader header = read_npy_header(path);
+  NpyHeader header = read_npy_header(*FileStore::open(path, OpenMode::read_only, 0, FileOptions()), path);
   const std::vector<ConcatStore::Part> parts{{path, header.data_offset, true, header.data_bytes}};
   auto store = std::make_unique<ConcatStore>(parts, mode != OpenMode::read_only, url.text, file_options);
   store->describe_elements(std::move(header.elements));
@@ -125,6 +144,14 @@ std::unique_ptr<Store> open_hdf5(const StoreUrl& url, OpenMode, std::uint64_t) {
 #ifndef TIERMAP_FITS_LIBRARY
 std::unique_ptr<Store> open_fits(const StoreUrl& url, OpenMode, std::uint64_t) {
   refuse_format(url, "FITS", "libcfitsio-dev", "TIERMAP_FITS");
+}
+#endif
+
+#ifndef TIERMAP_S3_LIBRARY
+std::unique_ptr<Store> open_s3(const StoreUrl& url, OpenMode, std::uint64_t) {
+  throw StoreError(ENOTSUP, "store '" + url.text +
+                                "': this Tiermap was built without S3: install libcurl4-openssl-dev and build it with "
+                                "-DTIERMAP_S3=ON");
 }
 #endif
 
@@ -163,6 +190,7 @@ StoreRegistry plain_stores() {
   registry.add("hdf5", open_hdf5);
   registry.add("fits", open_fits);
   registry.add("csv", open_csv);
+  registry.add("s3", open_s3);
   return registry;
 }
 

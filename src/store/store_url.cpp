@@ -241,10 +241,10 @@ std::uint64_t UrlOptions::size(std::string_view name, std::uint64_t missing) {
   return value == nullptr ? missing : parse_url_size(*value, name, url_.text);
 }
 
-std::uint32_t UrlOptions::count(std::string_view name) {
+std::uint32_t UrlOptions::count(std::string_view name, std::uint32_t missing) {
   const std::string* value = take(name);
   if (value == nullptr) {
-    return 0;
+    return missing;
   }
   std::uint32_t number = 0;
   const char* const end = value->data() + value->size();
@@ -253,6 +253,36 @@ std::uint32_t UrlOptions::count(std::string_view name) {
     refuse(url_.text, std::string(name) + " '" + *value + "' is no count: choose 0 (no cap) to 4294967295");
   }
   return number;
+}
+
+double UrlOptions::seconds(std::string_view name, double missing, double most) {
+  const std::string* value = take(name);
+  if (value == nullptr) {
+    return missing;
+  }
+  double number = 0;
+  const char* const end = value->data() + value->size();
+  const auto result = std::from_chars(value->data(), end, number, std::chars_format::fixed);
+  if (result.ec != std::errc() || result.ptr != end || !(number > 0 && number <= most)) {
+    refuse(url_.text, std::string(name) + " '" + *value + "' is no number of seconds: choose more than 0, at most " +
+                          std::to_string(static_cast<unsigned>(most)));
+  }
+  return number;
+}
+
+std::string UrlOptions::choice(std::string_view name, std::initializer_list<std::string_view> choices) {
+  const std::string* value = take(name);
+  if (value == nullptr) {
+    return std::string(*choices.begin());
+  }
+  if (std::find(choices.begin(), choices.end(), *value) == choices.end()) {
+    std::string list;
+    for (const std::string_view choice : choices) {
+      list += (list.empty() ? "" : ", ") + std::string(choice);
+    }
+    refuse(url_.text, std::string(name) + " '" + *value + "' is unknown: choose one of " + list);
+  }
+  return *value;
 }
 
 FileOptions UrlOptions::file_options() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -74,8 +75,12 @@ class UrlOptions {
   std::string text(std::string_view name);
   /// `name` as a size (256MiB), or `missing`.
   std::uint64_t size(std::string_view name, std::uint64_t missing);
-  /// `name` as a count, or 0.
-  std::uint32_t count(std::string_view name);
+  /// `name` as a number of something, or `missing`.
+  std::uint32_t count(std::string_view name, std::uint32_t missing = 0);
+  /// `name` as seconds, of which there may be a part, or `missing`.
+  double seconds(std::string_view name, double missing, double most);
+  /// One of `choices`, of which the first is taken where `name` is missing.
+  std::string choice(std::string_view name, std::initializer_list<std::string_view> choices);
   /// `direct`, `max_reads`, `max_writes`.
   FileOptions file_options();
   void finish() const;

@@ -7,6 +7,9 @@
 #include <span>
 
 #include "apps/program_fixture.hpp"
+#ifdef TIERMAP_HAS_S3
+#include "s3/strict_server.hpp"
+#endif
 
 namespace tiermap::test {
 namespace {
@@ -65,6 +68,21 @@ TEST_F(KMeansTest, TheSameOnEverySystemWithAnyNumberOfThreadsInATenthOfTheMemory
   EXPECT_EQ(clustering(join({points, "--prefetch", "off"}, in_a_tenth)), expected);
   EXPECT_TRUE(left_behind().empty());
 }
+
+#ifdef TIERMAP_HAS_S3
+TEST_F(KMeansTest, TheSameFromAnObjectInS3) {
+  const std::string points = generated();
+  const nlohmann::json expected = clustering({points, "--system", "memory"});
+  StrictServer server;
+  ASSERT_TRUE(server.runs());
+  server.load("points", bytes_of(points));
+  EXPECT_EQ(clustering({server.url("points"), "--budget", "400KiB", "--page-size", "64KiB"}), expected);
+  const Outcome outcome = run(program, {server.url("none")});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.error_lines(), 1U) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("NoSuchKey"), std::string::npos) << outcome.errors;
+}
+#endif
 
 TEST_F(KMeansTest, TheSameFromAnArrayOfNumpy) {
   const std::string points = generated();

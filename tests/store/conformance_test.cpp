@@ -5,6 +5,9 @@
 #include <functional>
 #include <thread>
 
+#ifdef TIERMAP_HAS_S3
+#include "s3/strict_server.hpp"
+#endif
 #include "store/callback_store.hpp"
 #include "store/concat_store.hpp"
 #include "store/faulty_store.hpp"
@@ -93,6 +96,16 @@ std::shared_ptr<Store> make_tiered(const TemporaryDirectory& directory) {
   return make_tiered_store(make_file(directory, true), options);
 }
 
+#ifdef TIERMAP_HAS_S3
+/// With the server that it is on, which is gone after the store.
+std::shared_ptr<Store> make_s3(const TemporaryDirectory&) {
+  auto server = std::make_unique<StrictServer>();
+  std::unique_ptr<Store> made = open_store(server->url("key"), OpenMode::create, store_bytes);
+  Store* const store = made.release();
+  return {store, [server = std::shared_ptr<StrictServer>(std::move(server))](Store* gone) { delete gone; }};
+}
+#endif
+
 const Kind kinds[] = {
     {"file", [](const TemporaryDirectory& directory) { return make_file(directory, true); }},
     {"file_buffered", [](const TemporaryDirectory& directory) { return make_file(directory, false); }},
@@ -108,6 +121,9 @@ const Kind kinds[] = {
     {"overlay", make_overlay},
     {"overlay_tmpfs", make_overlay, "/dev/shm"},
     {"tiered", make_tiered},
+#ifdef TIERMAP_HAS_S3
+    {"s3", make_s3},
+#endif
     {"callback", [](const TemporaryDirectory&) { return make_callback(); }},
 };
 

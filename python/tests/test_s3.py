@@ -1,0 +1,115 @@
+"""Objects in S3 as arrays, on a server of the tests that checks signatures."""
+
+import errno
+import gc
+import pickle
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import tiermap
+from conftest import ROOT, known
+
+
+class Server:
+    """tests/s3/strict_server.py."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.process = subprocess.Popen([shutil.which("python3"), str(ROOT / "tests/s3/strict_server.py")],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.port = self.process.stdout.readline().strip()
+
+    def url(self, key, options="part=5MiB"):
+        return f"s3://bucket/{key}?region=eu-test-1&pause=0.01&endpoint=http://127.0.0.1:{self.port}&{options}"
+
+    def ask(self, *words):
+        print(*words, file=self.process.stdin, flush=True)
+        return self.process.stdout.readline().strip()
+
+    def load(self, key, array, save=np.save):
+        with open(self.folder / "object", "wb") as file:
+            save(file, array)
+        assert self.ask("load", "bucket", key, self.folder / "object") == "ok"
+
+    def saved(self, key):
+        said = self.ask("save", "bucket", key, self.folder / "object")
+        return None if said == "none" else self.folder / "object"
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    for name in ("AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDTIERMAP")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalr/XUtn+FEMI=K7MDENG")
+    running = Server(tmp_path)
+    try:
+        tiermap.map(running.url("none"))
+    except OSError as error:
+        if error.errno == errno.ENOTSUP:
+            pytest.skip(str(error))
+    yield running
+    gc.collect()
+    running.process.stdin.close()
+    running.process.wait()
+
+
+def raw(file, array):
+    file.write(array.tobytes())
+
+
+def test_arrays_of_numpy_and_raw_ones(server):
+    values = known(300_000, np.float32).reshape(-1, 3)
+    server.load("folder/rows.npy", values)
+    server.load("raw", values, raw)
+    server.load("named.otherwise", values)
+    for where in (server.url("folder/rows.npy"), "npy:" + server.url("named.otherwise")):
+        array = tiermap.map(where, budget="1MiB", page_size="64KiB")
+        assert array.dtype == values.dtype and array.shape == values.shape
+        assert np.array_equal(array, values)
+    assert np.array_equal(tiermap.map(server.url("raw"), "f4", (100_000, 3)), values)
+    assert np.array_equal(pickle.loads(pickle.dumps(tiermap.map(server.url("folder/rows.npy")))), values)
+
+
+def test_what_is_written_is_an_object_when_the_array_is_gone(server):
+    values = known(3_000_000, np.int32).reshape(-1, 3)
+    array = tiermap.map(server.url("new.npy"), "int32", values.shape, mode="w", budget="1MiB")
+    array[:] = values
+    assert server.saved("new.npy") is None
+    del array
+    gc.collect()
+    assert np.array_equal(np.load(server.saved("new.npy")), values)
+    array = tiermap.map(server.url("new.npy"), mode="r+", budget="1MiB")
+    array[500_000] = -1
+    array.sync()
+    values[500_000] = -1
+    assert np.array_equal(np.load(server.saved("new.npy")), values)
+    with pytest.raises(FileExistsError):
+        tiermap.map(server.url("new.npy"), "int32", 5, mode="w")
+    del array
+    gc.collect()
+    array = tiermap.map(server.url("new.npy"), "int32", 5, mode="w", overwrite=True)
+    array[:] = 7
+    del array
+    gc.collect()
+    assert np.array_equal(np.load(server.saved("new.npy")), [7] * 5)
+
+
+def test_two_spellings_are_one_mapping_and_two_buckets_are_not(server):
+    server.load("key", known(1000), raw)
+    first = tiermap.map(server.url("key"), "i8", mode="r+")
+    first[0] = 5
+    assert tiermap.map(server.url("k%65y"), "i8", mode="r+")[0] == 5
+    with pytest.raises(FileNotFoundError, match="NoSuchBucket"):
+        tiermap.map(server.url("key").replace("//bucket/", "//other/"), "i8", mode="r+")
+
+
+def test_refusals_say_what_the_server_says(server, monkeypatch):
+    with pytest.raises(FileNotFoundError, match="NoSuchKey"):
+        tiermap.map(server.url("none"))
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+    with pytest.raises(PermissionError, match="check the secret key"):
+        tiermap.map(server.url("none"))

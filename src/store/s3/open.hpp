@@ -1,0 +1,14 @@
+// s3://bucket/key
+#pragma once
+
+#include <memory>
+
+#include "store/store_url.hpp"
+#include "tiermap/store.hpp"
+
+namespace tiermap {
+
+/// Throws StoreError.
+std::unique_ptr<Store> open_s3(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes);
+
+}  // namespace tiermap

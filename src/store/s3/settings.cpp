@@ -1,0 +1,186 @@
+#include "store/s3/settings.hpp"
+
+#include <cerrno>
+#include <cstdlib>
+#include <fstream>
+
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr std::size_t most_profile_bytes = 1 << 20;
+
+[[noreturn]] void refuse_settings(const S3Place& place, int error_number, const std::string& why) {
+  throw StoreError(error_number, "store '" + place.url + "': " + why);
+}
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+/// The first that is not empty.
+std::string first_of(std::initializer_list<std::string> values) {
+  for (const std::string& value : values) {
+    if (!value.empty()) {
+      return value;
+    }
+  }
+  return "";
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r";
+  const std::size_t first = text.find_first_not_of(blanks);
+  return first == std::string_view::npos ? "" : text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+std::string file_beside_home(const char* name_variable, const char* name) {
+  const std::string named = variable(name_variable);
+  return !named.empty() ? named : variable("HOME") + "/.aws/" + name;
+}
+
+S3Profiles read_profiles(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(most_profile_bytes, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return parse_s3_profiles(text);
+}
+
+/// What the two files say of one profile.
+struct Profile {
+  std::string credentials_path = file_beside_home("AWS_SHARED_CREDENTIALS_FILE", "credentials");
+  std::string config_path = file_beside_home("AWS_CONFIG_FILE", "config");
+  std::string name;
+  bool found = false;
+  std::map<std::string, std::string> credentials;
+  std::map<std::string, std::string> config;
+
+  std::string value(const std::string& key) const {
+    for (const auto* values : {&credentials, &config}) {
+      if (const auto place = values->find(key); place != values->end() && !place->second.empty()) {
+        return place->second;
+      }
+    }
+    return "";
+  }
+};
+
+Profile find_profile(const S3Place& place) {
+  Profile profile;
+  const std::string named = first_of({place.options.profile, variable("AWS_PROFILE"), variable("AWS_DEFAULT_PROFILE")});
+  profile.name = named.empty() ? "default" : named;
+  const S3Profiles credentials = read_profiles(profile.credentials_path);
+  const S3Profiles config = read_profiles(profile.config_path);
+  if (const auto found = credentials.find(profile.name); found != credentials.end()) {
+    profile.credentials = found->second;
+    profile.found = true;
+  }
+  for (const std::string& section : {"profile " + profile.name, profile.name}) {
+    if (const auto found = config.find(section); found != config.end() && profile.config.empty()) {
+      profile.config = found->second;
+      profile.found = true;
+    }
+  }
+  if (!named.empty() && !profile.found) {
+    refuse_settings(place, EINVAL,
+                    "profile '" + named + "' is neither in " + profile.credentials_path + " nor in " +
+                        profile.config_path + ": write it there, or choose another one");
+  }
+  return profile;
+}
+
+void find_keys(const S3Place& place, const Profile& profile, S3Settings& settings) {
+  if (place.options.anonymous) {
+    return;
+  }
+  if (place.options.profile.empty() && !variable("AWS_ACCESS_KEY_ID").empty()) {
+    settings.access_key = variable("AWS_ACCESS_KEY_ID");
+    settings.secret_key = variable("AWS_SECRET_ACCESS_KEY");
+    settings.session_token = variable("AWS_SESSION_TOKEN");
+    settings.origin = "AWS_ACCESS_KEY_ID";
+  } else {
+    settings.access_key = profile.value("aws_access_key_id");
+    settings.secret_key = profile.value("aws_secret_access_key");
+    settings.session_token = profile.value("aws_session_token");
+    settings.origin = "profile " + profile.name;
+  }
+  if (settings.access_key.empty() || settings.secret_key.empty()) {
+    refuse_settings(place, EACCES,
+                    "no keys to sign with: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, write both " +
+                        std::string("into ") + profile.credentials_path +
+                        ", or open what anybody may read with anonymous=on");
+  }
+}
+
+/// Scheme and authority: https://host:port.
+std::string checked_endpoint(const S3Place& place, std::string endpoint) {
+  while (endpoint.ends_with('/')) {
+    endpoint.pop_back();
+  }
+  const std::size_t scheme = endpoint.starts_with("http://") ? 7 : endpoint.starts_with("https://") ? 8 : 0;
+  if (scheme == 0 || endpoint.size() == scheme || endpoint.find_first_of("/?#@ ", scheme) != std::string::npos) {
+    refuse_settings(place, EINVAL, "endpoint '" + endpoint + "' is no server: write http://host:port or https://host");
+  }
+  return endpoint;
+}
+
+}  // namespace
+
+S3Profiles parse_s3_profiles(std::string_view text) {
+  S3Profiles profiles;
+  std::map<std::string, std::string>* section = nullptr;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view raw = text.substr(0, end);
+    const std::string_view line = trimmed(raw);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.empty() || line.front() == '#' || line.front() == ';') {
+      continue;
+    }
+    if (line.front() == '[') {
+      section = line.back() == ']' ? &profiles[std::string(trimmed(line.substr(1, line.size() - 2)))] : nullptr;
+      continue;
+    }
+    const std::size_t equals = line.find('=');
+    const bool set_in = raw.front() == ' ' || raw.front() == '\t';
+    if (section != nullptr && !set_in && equals != std::string_view::npos) {
+      (*section)[std::string(trimmed(line.substr(0, equals)))] = trimmed(line.substr(equals + 1));
+    }
+  }
+  return profiles;
+}
+
+S3Settings find_s3_settings(const S3Place& place) {
+  const Profile profile = find_profile(place);
+  S3Settings settings;
+  find_keys(place, profile, settings);
+  settings.region = first_of({place.options.region, variable("AWS_REGION"), variable("AWS_DEFAULT_REGION"),
+                              profile.value("region"), "us-east-1"});
+  for (const char character : settings.region) {
+    // It becomes a part of a name, and of what libcurl takes apart.
+    if (std::string_view("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_").find(character) ==
+        std::string_view::npos) {
+      refuse_settings(place, EINVAL, "region '" + settings.region + "' is none: write one such as eu-west-1");
+    }
+  }
+  const std::string given = first_of({place.options.endpoint, variable("AWS_ENDPOINT_URL_S3"),
+                                      variable("AWS_ENDPOINT_URL"), profile.value("endpoint_url")});
+  const std::string endpoint =
+      checked_endpoint(place, given.empty() ? "https://s3." + settings.region + ".amazonaws.com" : given);
+  // A name with dots fits no certificate, and other servers than Amazon's may not know their own names.
+  const bool automatic = given.empty() && place.bucket.find('.') == std::string::npos;
+  const bool in_host = place.options.addressing == S3Addressing::virtual_host ||
+                       (place.options.addressing == S3Addressing::automatic && automatic);
+  const std::string key = encode_s3_key(place.key);
+  const std::size_t authority = endpoint.find("://") + 3;
+  settings.object_url =
+      in_host ? endpoint.substr(0, authority) + place.bucket + "." + endpoint.substr(authority) + "/" + key
+              : endpoint + "/" + place.bucket + "/" + key;
+  settings.copy_source = "/" + place.bucket + "/" + key;
+  return settings;
+}
+
+}  // namespace tiermap
