@@ -25,6 +25,14 @@ struct Extent {
   bool complete = false;     ///< The file had all these bytes: a page of which it has none any more is an error.
 };
 
+/// A part of a record.
+struct ElementField {
+  std::string name;
+  char kind = 'V';  ///< As numpy has them.
+  std::uint64_t bytes = 0;
+  std::uint64_t offset = 0;  ///< In the record.
+};
+
 /// What a store's format says of its elements.
 struct ElementLayout {
   std::uint64_t bytes = 0;
@@ -35,6 +43,8 @@ struct ElementLayout {
   /// Extents of the array that the elements are, the last index the fastest; empty where the format tells none, or
   /// another order.
   std::vector<std::uint64_t> shape = {};
+  /// Of elements of several fields, where the format tells them.
+  std::vector<ElementField> fields = {};
 };
 
 /// A backing store. The engine calls it from several threads at once, never twice at once for overlapping ranges of

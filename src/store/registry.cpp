@@ -1,11 +1,9 @@
 #include "store/registry.hpp"
 
-#include <glob.h>
-
-#include <algorithm>
 #include <cerrno>
 
 #include "store/concat_store.hpp"
+#include "store/file_pattern.hpp"
 #include "store/file_store.hpp"
 #ifdef TIERMAP_HDF5_LIBRARY
 #include "store/hdf5/open.hpp"
@@ -17,28 +15,6 @@
 
 namespace tiermap {
 namespace {
-
-/// Existing files that a pattern means, by name in byte order, which no locale changes.
-std::vector<std::string> expand(std::string_view encoded, const StoreUrl& url) {
-  const std::string pattern = decode_pattern(encoded, url.text);
-  glob_t matches = {};
-  const int result = ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_ERR, nullptr, &matches);
-  const bool missing = result == GLOB_NOMATCH || (result == GLOB_ABORTED && errno == ENOENT);
-  std::vector<std::string> paths;
-  if (result == 0) {
-    paths.assign(matches.gl_pathv, matches.gl_pathv + matches.gl_pathc);
-  }
-  ::globfree(&matches);
-  if (missing) {
-    throw StoreError(ENOENT, "store '" + url.text + "': no file matches: check the pattern (a star in a name is %2A)");
-  }
-  if (result != 0) {
-    throw StoreError(EACCES,
-                     "store '" + url.text + "': a directory of the pattern cannot be read: check its permissions");
-  }
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
 
 void refuse_creating(const StoreUrl& url, OpenMode mode) {
   if (mode == OpenMode::create) {
@@ -55,7 +31,7 @@ std::unique_ptr<Store> open_concat(const StoreUrl& url, OpenMode mode, std::uint
   std::vector<ConcatStore::Part> parts;
   for (const ConcatPiece& piece : parse_concat_pieces(url)) {
     if (has_wildcard(piece.encoded_path)) {
-      for (std::string& path : expand(piece.encoded_path, url)) {
+      for (std::string& path : matching_files(piece.encoded_path, url)) {
         parts.push_back({std::move(path), piece.offset, piece.has_bytes, piece.bytes});
       }
     } else {
@@ -75,7 +51,7 @@ std::unique_ptr<Store> open_file_url(const StoreUrl& url, OpenMode mode, std::ui
   }
   refuse_creating(url, mode);
   std::vector<ConcatStore::Part> parts;
-  for (std::string& match : expand(path, url)) {
+  for (std::string& match : matching_files(path, url)) {
     parts.push_back({std::move(match), 0, false, 0});
   }
   return std::make_unique<ConcatStore>(std::move(parts), mode != OpenMode::read_only, url.text, file_options);
