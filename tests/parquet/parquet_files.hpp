@@ -25,7 +25,7 @@ inline std::vector<char> coordinates(std::uint64_t rows = point_rows) {
   std::vector<float> values;
   for (std::uint64_t row = 0; row < rows; ++row) {
     const auto number = static_cast<float>(row);
-    values.insert(values.end(), {number, number / 2, -number});
+    values.insert(values.end(), {number, number / 2, 0 - number});
   }
   std::vector<char> bytes(values.size() * sizeof(float));
   std::memcpy(bytes.data(), values.data(), bytes.size());

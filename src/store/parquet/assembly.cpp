@@ -44,6 +44,18 @@ void move_offset(ThriftValue& structure, std::int16_t number, std::int64_t moved
   }
 }
 
+/// What follows on a part that could be written says why.
+void write_all(int descriptor, std::string_view bytes, std::uint64_t offset, const std::string& name) {
+  while (!bytes.empty()) {
+    const std::int64_t put = write_fully(descriptor, bytes.data(), bytes.size(), offset);
+    if (put <= 0) {
+      throw_file_error(put < 0 ? static_cast<int>(-put) : ENOSPC, name, "cannot be written anew");
+    }
+    bytes.remove_prefix(static_cast<std::size_t>(put));
+    offset += static_cast<std::uint64_t>(put);
+  }
+}
+
 }  // namespace
 
 void ParquetSource::require_inside(std::int64_t offset, std::int64_t bytes) const {
@@ -83,12 +95,9 @@ void ParquetSource::copy(std::int64_t offset, std::int64_t bytes, int to, std::u
   }
   while (bytes > 0) {
     const std::string piece = read(offset, std::min<std::int64_t>(bytes, copy_bytes));
-    const std::int64_t put = write_fully(to, piece.data(), piece.size(), to_offset);
-    if (put != static_cast<std::int64_t>(piece.size())) {
-      throw_file_error(put < 0 ? static_cast<int>(-put) : ENOSPC, name_, "cannot be written anew");
-    }
-    offset += put;
-    bytes -= put;
+    write_all(to, piece, to_offset, name_);
+    offset += static_cast<std::int64_t>(piece.size());
+    bytes -= static_cast<std::int64_t>(piece.size());
     to_offset += piece.size();
   }
 }
@@ -112,11 +121,8 @@ ParquetAssembly::ParquetAssembly(int descriptor, std::string name) : descriptor_
 }
 
 void ParquetAssembly::append(std::string_view bytes) {
-  const std::int64_t put = write_fully(descriptor_, bytes.data(), bytes.size(), static_cast<std::uint64_t>(end_));
-  if (put != static_cast<std::int64_t>(bytes.size())) {
-    throw_file_error(put < 0 ? static_cast<int>(-put) : ENOSPC, name_, "cannot be written anew");
-  }
-  end_ += put;
+  write_all(descriptor_, bytes, static_cast<std::uint64_t>(end_), name_);
+  end_ += static_cast<std::int64_t>(bytes.size());
 }
 
 /// Where it is now.
