@@ -85,9 +85,9 @@ std::string encode_column(::parquet::ParquetFileReader& before, std::size_t grou
   const auto group_before = before.RowGroup(static_cast<int>(group));
   const int number = static_cast<int>(column);
   std::string file;
-  const auto writer = ::parquet::ParquetFileWriter::Open(
-      std::make_shared<StringSink>(file), schema_of_one(*before.metadata()->schema()->Column(number)),
-      properties_as(*group_before->metadata()->ColumnChunk(number)));
+  const auto writer = ::parquet::ParquetFileWriter::Open(std::make_shared<StringSink>(file),
+                                                         schema_of_one(*before.metadata()->schema()->Column(number)),
+                                                         properties_as(*group_before->metadata()->ColumnChunk(number)));
   const auto values_before = group_before->Column(number);
   write_values(*writer->AppendRowGroup()->NextColumn(), values_before.get(), described,
                static_cast<std::uint64_t>(group_before->metadata()->num_rows()), from);
@@ -122,8 +122,7 @@ std::string make_file(const std::vector<ParquetColumn>& columns, const std::stri
   const auto schema =
       std::static_pointer_cast<GroupNode>(GroupNode::Make("schema", ::parquet::Repetition::REQUIRED, nodes));
   std::string file;
-  const auto writer =
-      ::parquet::ParquetFileWriter::Open(std::make_shared<StringSink>(file), schema, builder.build());
+  const auto writer = ::parquet::ParquetFileWriter::Open(std::make_shared<StringSink>(file), schema, builder.build());
   auto* const group = writer->AppendRowGroup();
   constexpr std::array<char, 8> zero = {};
   for (int column = 0; column < group->num_columns(); ++column) {

@@ -34,8 +34,8 @@ std::unique_ptr<Store> open_parquet_url(const StoreUrl& url, OpenMode mode, std:
 #else
   static_cast<void>(mode);
   static_cast<void>(create_bytes);
-  throw StoreError(ENOTSUP, "store '" + url.text +
-                                "': this Tiermap was built without Parquet: build it with -DTIERMAP_PARQUET=ON");
+  throw StoreError(
+      ENOTSUP, "store '" + url.text + "': this Tiermap was built without Parquet: build it with -DTIERMAP_PARQUET=ON");
 #endif
 }
 

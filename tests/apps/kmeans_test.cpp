@@ -87,9 +87,9 @@ TEST_F(KMeansTest, TheSameFromHdf5AndParquetInATenthOfTheMemory) {
   const nlohmann::json expected = clustering({points, "--system", "memory"});
   const auto raw = Vector<Point>::open_read_only(points);
   // Row groups of a hundredth, of which there are no more than eight in memory at once.
-  for (const std::string& url : {"hdf5:" + path("points.h5") + ":/points?type=float32&shape=200000,3",
-                                 "parquet:" + path("points.parquet") +
-                                     "?columns=x:float32,y:float32,z:float32&group=24000&compression=zstd"}) {
+  for (const std::string& url :
+       {"hdf5:" + path("points.h5") + ":/points?type=float32&shape=200000,3",
+        "parquet:" + path("points.parquet") + "?columns=x:float32,y:float32,z:float32&group=24000&compression=zstd"}) {
     try {
       auto copy = Vector<Point>::create(url, raw.size());
       std::copy(raw.span().begin(), raw.span().end(), copy.begin());

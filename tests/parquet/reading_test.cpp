@@ -32,7 +32,9 @@ TEST_P(ParquetEncodingTest, IsReadAsItWasWritten) {
 INSTANTIATE_TEST_SUITE_P(Files, ParquetEncodingTest,
                          testing::Values("points.parquet", "indexed.parquet", "plain.parquet", "gzip.parquet",
                                          "required.parquet"),
-                         [](const auto& file) { return std::string(file.param).substr(0, std::strlen(file.param) - 8); });
+                         [](const auto& file) {
+                           return std::string(file.param).substr(0, std::strlen(file.param) - 8);
+                         });
 
 TEST_F(ParquetReadingTest, SaysWhatItsElementsAre) {
   const auto rows = *open_store(copied_url("points.parquet", "columns=x,y,z"), OpenMode::read_only)->element_layout();
@@ -43,8 +45,7 @@ TEST_F(ParquetReadingTest, SaysWhatItsElementsAre) {
   const auto one = *open_store(url("points.parquet", "columns=id"), OpenMode::read_only)->element_layout();
   EXPECT_EQ(one.type, "int64");
   EXPECT_EQ(one.shape, std::vector<std::uint64_t>{point_rows});
-  const auto records =
-      *open_store(url("points.parquet", "columns=flag,id,x"), OpenMode::read_only)->element_layout();
+  const auto records = *open_store(url("points.parquet", "columns=flag,id,x"), OpenMode::read_only)->element_layout();
   EXPECT_EQ(records.kind, '\0');
   EXPECT_EQ(records.bytes, 13U);
   EXPECT_EQ(records.type, "{flag:bool, id:int64, x:float32}");
@@ -121,8 +122,12 @@ TEST_F(ParquetReadingTest, EveryTypeOfAFixedSize) {
   expect_column(column("inside.b"), "float64", same<double>);
   expect_column<std::uint16_t>(column("f2"), "float16", [](std::int64_t row) {
     // Whole numbers up to 2,048, and then even ones, and then multiples of 4 have a place there.
-    const double value = std::nearbyint(static_cast<double>(row) / (row <= 2048 ? 1 : row <= 4096 ? 2 : 4)) *
-                         (row <= 2048 ? 1 : row <= 4096 ? 2 : 4);
+    const double value = std::nearbyint(static_cast<double>(row) / (row <= 2048   ? 1
+                                                                    : row <= 4096 ? 2
+                                                                                  : 4)) *
+                         (row <= 2048   ? 1
+                          : row <= 4096 ? 2
+                                        : 4);
     int exponent = 0;
     const double mantissa = std::frexp(value, &exponent);
     return value == 0 ? std::uint16_t{0}

@@ -128,7 +128,8 @@ TEST_F(ParquetWritingTest, AFileThatWasWrittenToAndNotChangedStaysTheSame) {
 }
 
 TEST_F(ParquetWritingTest, EveryTypeIsWrittenAsItIsRead) {
-  const std::string columns = "i1,i2,i4,i8,u1,u2,u4,u8,f2,f4,f8,high,low,truth,date,stamp,time,fixed,money,inside.a,inside.b";
+  const std::string columns =
+      "i1,i2,i4,i8,u1,u2,u4,u8,f2,f4,f8,high,low,truth,date,stamp,time,fixed,money,inside.a,inside.b";
   const std::string where = copied_url("types.parquet", "columns=" + columns);
   std::vector<char> values;
   {

@@ -28,7 +28,8 @@ inline constexpr std::int16_t index_pages = 1, page_offset = 1;
 /// Bytes of a Parquet file, in memory or behind a descriptor.
 class ParquetSource {
  public:
-  ParquetSource(std::string_view memory, std::string name) : memory_(memory), bytes_(memory.size()), name_(std::move(name)) {}
+  ParquetSource(std::string_view memory, std::string name)
+      : memory_(memory), bytes_(memory.size()), name_(std::move(name)) {}
   ParquetSource(int descriptor, std::uint64_t bytes, std::string name)
       : descriptor_(descriptor), bytes_(bytes), name_(std::move(name)) {}
 

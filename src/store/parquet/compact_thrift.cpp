@@ -42,9 +42,7 @@ class Parser {
   std::size_t done() const { return at_; }
 
  private:
-  [[noreturn]] void refuse() const {
-    throw StoreError(EINVAL, file_ + " has damaged metadata: copy or make it again");
-  }
+  [[noreturn]] void refuse() const { throw StoreError(EINVAL, file_ + " has damaged metadata: copy or make it again"); }
 
   unsigned byte() {
     if (at_ == text_.size()) {

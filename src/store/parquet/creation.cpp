@@ -116,8 +116,7 @@ void create_parquet_file(const ParquetCodec& codec, const std::string& path, con
   if (std::filesystem::exists(path)) {
     throw_file_error(EEXIST, path, "cannot be created");
   }
-  const std::uint64_t record =
-      record_bytes(codec, form, ZeroFile(codec, columns, creation.compression, 1, url), url);
+  const std::uint64_t record = record_bytes(codec, form, ZeroFile(codec, columns, creation.compression, 1, url), url);
   const std::uint64_t rows = rows_to_make(creation, bytes, record, url);
   const std::uint64_t group_rows = std::clamp<std::uint64_t>(creation.group_bytes / record, 1, rows);
   const ZeroFile whole(codec, columns, creation.compression, group_rows, url);

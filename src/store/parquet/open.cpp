@@ -45,7 +45,8 @@ ParquetUrl parse(const StoreUrl& url) {
   parsed.creation = parse_parquet_creation(options, url);
   options.finish();
   if (!parsed.behind.empty() && !(url.path.empty() && url.host.empty())) {
-    refuse_url(url, "it names a file and a store that the file lies in: write parquet:?store=URL, or leave the store out");
+    refuse_url(url,
+               "it names a file and a store that the file lies in: write parquet:?store=URL, or leave the store out");
   }
   return parsed;
 }
@@ -73,8 +74,9 @@ void require_rows(const ParquetUrl& parsed, const ParquetRowsStore& rows, const 
 std::unique_ptr<ParquetRowsStore> open_files(const ParquetCodec& codec, const std::vector<std::string>& paths,
                                              const ParquetUrl& parsed, const StoreUrl& url) {
   if (!allow_open_files(4 * paths.size())) {
-    refuse_url(url, std::to_string(paths.size()) + " files, up to four descriptors each, are more than the limit of " +
-                        std::to_string(open_files_limit()) + " open files: raise it (ulimit -Hn) or join files",
+    refuse_url(url,
+               std::to_string(paths.size()) + " files, up to four descriptors each, are more than the limit of " +
+                   std::to_string(open_files_limit()) + " open files: raise it (ulimit -Hn) or join files",
                EMFILE);
   }
   std::vector<ParquetFile> files;
@@ -90,13 +92,11 @@ std::unique_ptr<ParquetRowsStore> open_files(const ParquetCodec& codec, const st
 std::unique_ptr<Store> open_behind_store(const ParquetUrl& parsed, const StoreUrl& url, OpenMode mode,
                                          const StoreOpener& open_behind) {
   if (mode != OpenMode::read_only) {
-    refuse_url(url, "a Parquet file in another store cannot be replaced, and is not written: open it read-only",
-               EROFS);
+    refuse_url(url, "a Parquet file in another store cannot be replaced, and is not written: open it read-only", EROFS);
   }
   const ParquetCodec& codec = parquet_codec(url.text);
   std::vector<ParquetFile> files;
-  files.push_back(
-      open_rows_of(codec, open_behind(parsed.behind, OpenMode::read_only), parsed.behind, parsed.form));
+  files.push_back(open_rows_of(codec, open_behind(parsed.behind, OpenMode::read_only), parsed.behind, parsed.form));
   auto rows = std::make_unique<ParquetRowsStore>(std::move(files), parsed.decoded_bytes, url.text, parsed.file);
   require_rows(parsed, *rows, url);
   return rows;
@@ -137,9 +137,8 @@ std::unique_ptr<Store> open_parquet(const StoreUrl& url, OpenMode mode, std::uin
     targets.push_back(lock_parquet_file(one));
     real_paths.push_back(targets.back().path);
   }
-  return std::make_unique<ParquetWritableStore>(std::move(targets), [&codec, real_paths, parsed, url] {
-    return open_files(codec, real_paths, parsed, url);
-  });
+  return std::make_unique<ParquetWritableStore>(
+      std::move(targets), [&codec, real_paths, parsed, url] { return open_files(codec, real_paths, parsed, url); });
 }
 
 }  // namespace tiermap

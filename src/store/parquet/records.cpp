@@ -72,8 +72,8 @@ std::string names_of(const std::vector<ParquetColumn>& columns) {
 }
 
 std::size_t find_column(const std::vector<ParquetColumn>& columns, const std::string& name, const std::string& file) {
-  const auto found = std::find_if(columns.begin(), columns.end(),
-                                  [&](const ParquetColumn& column) { return column.name == name; });
+  const auto found =
+      std::find_if(columns.begin(), columns.end(), [&](const ParquetColumn& column) { return column.name == name; });
   if (found == columns.end()) {
     throw StoreError(ENOENT, file + ": column " + name + " is not there: choose among " + names_of(columns));
   }
@@ -108,8 +108,7 @@ void settle_nulls(ParquetField& field, const ParquetForm& form, const ParquetRea
     if (groups[group].nulls[field.number] > 0) {
       throw StoreError(EINVAL, file + ": column " + field.column.name + " has " +
                                    std::to_string(groups[group].nulls[field.number]) + " nulls in row group " +
-                                   std::to_string(group) +
-                                   ": say what they are to be taken for, nulls=0 or nulls=nan");
+                                   std::to_string(group) + ": say what they are to be taken for, nulls=0 or nulls=nan");
     }
   }
 }
@@ -163,8 +162,9 @@ ElementLayout ParquetRecords::layout(std::uint64_t rows) const {
   if (alike) {
     layout.bytes = first.bytes;
     layout.kind = first.kind;
-    layout.type = fields.size() == 1 ? first.type : std::string(first.bytes == 1 ? "|" : "<") + first.kind +
-                                                        std::to_string(first.bytes);
+    layout.type = fields.size() == 1
+                      ? first.type
+                      : std::string(first.bytes == 1 ? "|" : "<") + first.kind + std::to_string(first.bytes);
     layout.shape = {rows};
     if (fields.size() > 1) {
       layout.shape.push_back(fields.size());

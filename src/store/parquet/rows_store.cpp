@@ -69,10 +69,9 @@ ParquetRowsStore::ParquetRowsStore(std::vector<ParquetFile> files, std::uint64_t
     throw StoreError(EINVAL, name_ + ": decoded " + format_size(decoded_bytes) +
                                  " is less than a row group's records: choose at least " + format_size(largest));
   }
-  const std::uint64_t usual =
-      std::max(largest, fewest_groups > most_decoded_bytes / std::max<std::uint64_t>(largest, 1)
-                            ? most_decoded_bytes
-                            : fewest_groups * largest);
+  const std::uint64_t usual = std::max(largest, fewest_groups > most_decoded_bytes / std::max<std::uint64_t>(largest, 1)
+                                                    ? most_decoded_bytes
+                                                    : fewest_groups * largest);
   told_.resize(parts_.size());
   decoded_ = std::make_unique<DecodedGroups>(
       std::move(group_bytes), decoded_bytes != 0 ? decoded_bytes : usual,
@@ -91,8 +90,8 @@ int ParquetRowsStore::decode(std::size_t number, char* records, bool ahead) {
     std::memset(records, 0, part.bytes);
   }
   for (const ParquetField& field : file.records.fields) {
-    const ParquetFailure failure = file.reader->decode(
-        part.group, field.number, {records + field.offset, file.records.bytes, field.null_bytes()});
+    const ParquetFailure failure =
+        file.reader->decode(part.group, field.number, {records + field.offset, file.records.bytes, field.null_bytes()});
     if (failure.empty()) {
       continue;
     }
