@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -81,6 +82,9 @@ class Reader final : public ParquetReader {
 
   ParquetGroup describe(const ::parquet::RowGroupMetaData& group) const {
     ParquetGroup described;
+    if (group.num_columns() != static_cast<int>(columns_.size())) {
+      throw std::runtime_error("a row group has other columns than the file");
+    }
     described.rows = static_cast<std::uint64_t>(std::max<std::int64_t>(group.num_rows(), 0));
     for (int column = 0; column < group.num_columns(); ++column) {
       const auto statistics = columns_[static_cast<std::size_t>(column)].nullable

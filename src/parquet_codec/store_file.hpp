@@ -7,10 +7,9 @@
 #include <arrow/result.h>
 #include <arrow/status.h>
 
-#include <algorithm>
-#include <cstring>
+#include <cstdint>
 #include <memory>
-#include <string>
+#include <system_error>
 #include <utility>
 
 #include "tiermap/store.hpp"
@@ -24,27 +23,38 @@ class StoreFile final : public ::arrow::io::RandomAccessFile {
 
   ::arrow::Result<std::int64_t> GetSize() override { return static_cast<std::int64_t>(store_->size_bytes()); }
 
-  ::arrow::Result<std::int64_t> ReadAt(std::int64_t position, std::int64_t bytes, void* out) override {
+  // All of them: what Arrow does for one that is missing is one call at a time.
+  ::arrow::Result<std::int64_t> ReadAt(std::int64_t position, std::int64_t bytes, bool allow_short_read,
+                                       void* out) override {
     std::int64_t done = 0;
     while (done < bytes) {
       const std::int64_t got = store_->read(static_cast<char*>(out) + done, static_cast<std::size_t>(bytes - done),
                                             static_cast<std::uint64_t>(position + done));
       if (got < 0) {
-        return ::arrow::Status::IOError(std::strerror(static_cast<int>(-got)));
+        return ::arrow::Status::IOError(std::generic_category().message(static_cast<int>(-got)));
       }
       if (got == 0) {
         break;
       }
       done += got;
     }
+    if (done < bytes && !allow_short_read) {
+      return ::arrow::Status::IOError("the file ends at byte ", position + done);
+    }
     return done;
   }
-
-  ::arrow::Result<std::shared_ptr<::arrow::Buffer>> ReadAt(std::int64_t position, std::int64_t bytes) override {
+  ::arrow::Result<std::int64_t> ReadAt(std::int64_t position, std::int64_t bytes, void* out) override {
+    return ReadAt(position, bytes, true, out);
+  }
+  ::arrow::Result<std::shared_ptr<::arrow::Buffer>> ReadAt(std::int64_t position, std::int64_t bytes,
+                                                           bool allow_short_read) override {
     ARROW_ASSIGN_OR_RAISE(auto buffer, ::arrow::AllocateResizableBuffer(bytes, ::arrow::system_memory_pool()));
-    ARROW_ASSIGN_OR_RAISE(const std::int64_t got, ReadAt(position, bytes, buffer->mutable_data()));
+    ARROW_ASSIGN_OR_RAISE(const std::int64_t got, ReadAt(position, bytes, allow_short_read, buffer->mutable_data()));
     ARROW_RETURN_NOT_OK(buffer->Resize(got));
     return std::shared_ptr<::arrow::Buffer>(std::move(buffer));
+  }
+  ::arrow::Result<std::shared_ptr<::arrow::Buffer>> ReadAt(std::int64_t position, std::int64_t bytes) override {
+    return ReadAt(position, bytes, true);
   }
 
   ::arrow::Result<std::int64_t> Read(std::int64_t bytes, void* out) override {

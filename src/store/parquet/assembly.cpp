@@ -13,8 +13,6 @@
 namespace tiermap {
 namespace {
 
-using namespace parquet_field;
-
 constexpr std::string_view magic = "PAR1";
 constexpr std::int64_t tail_bytes = 8;  // The length of the metadata, and the magic word once more.
 constexpr std::uint64_t copy_bytes = 1 << 20;
@@ -33,8 +31,8 @@ ThriftValue& field_of(ThriftValue& structure, std::int16_t number, const std::st
 
 /// Where a chunk's bytes begin: a dictionary lies before the data.
 std::int64_t beginning_of(const ThriftValue& column) {
-  const std::int64_t data = column.integer_at(column_data_page, 0);
-  const std::int64_t dictionary = column.integer_at(column_dictionary_page, 0);
+  const std::int64_t data = column.integer_at(parquet_field::column_data_page, 0);
+  const std::int64_t dictionary = column.integer_at(parquet_field::column_dictionary_page, 0);
   return dictionary > 0 ? std::min(dictionary, data) : data;
 }
 
@@ -133,26 +131,27 @@ std::int64_t ParquetAssembly::copy(const ParquetSource& source, std::int64_t off
 }
 
 void ParquetAssembly::add_chunk(ThriftValue& chunk, const ParquetSource& source, bool with_indexes) {
-  if (chunk.find(chunk_path) != nullptr || chunk.find(chunk_encryption) != nullptr) {
+  if (chunk.find(parquet_field::chunk_path) != nullptr || chunk.find(parquet_field::chunk_encryption) != nullptr) {
     throw StoreError(ENOTSUP, source.name() + " has columns in other files or encrypted: open it read-only");
   }
-  ThriftValue& column = field_of(chunk, chunk_metadata, source.name());
+  ThriftValue& column = field_of(chunk, parquet_field::chunk_metadata, source.name());
   const std::int64_t begin = beginning_of(column);
-  const std::int64_t moved = copy(source, begin, column.integer_at(column_compressed_bytes, -1)) - begin;
-  for (const std::int16_t offset : {column_data_page, column_index_page, column_dictionary_page}) {
+  const std::int64_t moved = copy(source, begin, column.integer_at(parquet_field::column_compressed_bytes, -1)) - begin;
+  for (const std::int16_t offset :
+       {parquet_field::column_data_page, parquet_field::column_index_page, parquet_field::column_dictionary_page}) {
     move_offset(column, offset, moved);
   }
-  move_offset(chunk, chunk_offset, moved);
+  move_offset(chunk, parquet_field::chunk_offset, moved);
   if (!with_indexes) {
-    for (const std::int16_t index :
-         {chunk_offset_index, chunk_offset_index_bytes, chunk_column_index, chunk_column_index_bytes}) {
+    for (const std::int16_t index : {parquet_field::chunk_offset_index, parquet_field::chunk_offset_index_bytes,
+                                     parquet_field::chunk_column_index, parquet_field::chunk_column_index_bytes}) {
       chunk.remove(index);
     }
   }
   // A filter that does not say how long it is, as of old, cannot be copied: it only ever saves work.
-  if (!with_indexes || column.find(column_bloom_bytes) == nullptr) {
-    column.remove(column_bloom);
-    column.remove(column_bloom_bytes);
+  if (!with_indexes || column.find(parquet_field::column_bloom_bytes) == nullptr) {
+    column.remove(parquet_field::column_bloom);
+    column.remove(parquet_field::column_bloom_bytes);
   }
   moved_.emplace_back(with_indexes, moved);
 }
@@ -161,47 +160,50 @@ void ParquetAssembly::finish_group(ThriftValue& group) const {
   std::int64_t bytes = 0;
   std::int64_t compressed = 0;
   std::int64_t begin = 0;
-  for (ThriftValue& chunk : field_of(group, group_chunks, name_).items) {
-    const ThriftValue& column = field_of(chunk, chunk_metadata, name_);
+  for (ThriftValue& chunk : field_of(group, parquet_field::group_chunks, name_).items) {
+    const ThriftValue& column = field_of(chunk, parquet_field::chunk_metadata, name_);
     begin = begin == 0 ? beginning_of(column) : begin;
-    bytes += column.integer_at(column_uncompressed_bytes, 0);
-    compressed += column.integer_at(column_compressed_bytes, 0);
+    bytes += column.integer_at(parquet_field::column_uncompressed_bytes, 0);
+    compressed += column.integer_at(parquet_field::column_compressed_bytes, 0);
   }
-  group.set_integer(group_bytes, bytes);
-  if (group.find(group_compressed_bytes) != nullptr) {
-    group.set_integer(group_compressed_bytes, compressed);
+  group.set_integer(parquet_field::group_bytes, bytes);
+  if (group.find(parquet_field::group_compressed_bytes) != nullptr) {
+    group.set_integer(parquet_field::group_compressed_bytes, compressed);
   }
-  if (group.find(group_offset) != nullptr) {
-    group.set_integer(group_offset, begin);
+  if (group.find(parquet_field::group_offset) != nullptr) {
+    group.set_integer(parquet_field::group_offset, begin);
   }
 }
 
 /// Of a chunk's pages one index has only values, the other one says where they are.
 void ParquetAssembly::add_indexes(ThriftValue& chunk, const ParquetSource& source, std::int64_t moved) {
-  if (const std::int64_t at = chunk.integer_at(chunk_column_index, 0); at > 0) {
-    chunk.set_integer(chunk_column_index, copy(source, at, chunk.integer_at(chunk_column_index_bytes, -1)));
+  if (const std::int64_t at = chunk.integer_at(parquet_field::chunk_column_index, 0); at > 0) {
+    chunk.set_integer(parquet_field::chunk_column_index,
+                      copy(source, at, chunk.integer_at(parquet_field::chunk_column_index_bytes, -1)));
   }
-  if (const std::int64_t at = chunk.integer_at(chunk_offset_index, 0); at > 0) {
+  if (const std::int64_t at = chunk.integer_at(parquet_field::chunk_offset_index, 0); at > 0) {
     ThriftValue index =
-        parse_thrift(source.read(at, chunk.integer_at(chunk_offset_index_bytes, -1)), source.name()).first;
-    for (ThriftValue& page : field_of(index, index_pages, source.name()).items) {
-      move_offset(page, page_offset, moved);
+        parse_thrift(source.read(at, chunk.integer_at(parquet_field::chunk_offset_index_bytes, -1)), source.name())
+            .first;
+    for (ThriftValue& page : field_of(index, parquet_field::index_pages, source.name()).items) {
+      move_offset(page, parquet_field::page_offset, moved);
     }
     const std::string text = format_thrift(index);
-    chunk.set_integer(chunk_offset_index, end_);
-    chunk.set_integer(chunk_offset_index_bytes, static_cast<std::int64_t>(text.size()));
+    chunk.set_integer(parquet_field::chunk_offset_index, end_);
+    chunk.set_integer(parquet_field::chunk_offset_index_bytes, static_cast<std::int64_t>(text.size()));
     append(text);
   }
-  ThriftValue& column = field_of(chunk, chunk_metadata, source.name());
-  if (const std::int64_t at = column.integer_at(column_bloom, 0); at > 0) {
-    column.set_integer(column_bloom, copy(source, at, column.integer_at(column_bloom_bytes, -1)));
+  ThriftValue& column = field_of(chunk, parquet_field::chunk_metadata, source.name());
+  if (const std::int64_t at = column.integer_at(parquet_field::column_bloom, 0); at > 0) {
+    column.set_integer(parquet_field::column_bloom,
+                       copy(source, at, column.integer_at(parquet_field::column_bloom_bytes, -1)));
   }
 }
 
 void ParquetAssembly::finish(ThriftValue& metadata, const ParquetSource& source) {
   auto moved = moved_.begin();
-  for (ThriftValue& group : field_of(metadata, file_groups, name_).items) {
-    for (ThriftValue& chunk : field_of(group, group_chunks, name_).items) {
+  for (ThriftValue& group : field_of(metadata, parquet_field::file_groups, name_).items) {
+    for (ThriftValue& chunk : field_of(group, parquet_field::group_chunks, name_).items) {
       if (moved->first) {
         add_indexes(chunk, source, moved->second);
       }

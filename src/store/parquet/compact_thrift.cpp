@@ -14,6 +14,10 @@ bool is_integer(ThriftType type) {
   return type == ThriftType::int16 || type == ThriftType::int32 || type == ThriftType::int64;
 }
 
+bool is_truth(ThriftType type) {
+  return type == ThriftType::yes || type == ThriftType::no;
+}
+
 class Parser {
  public:
   Parser(std::string_view text, const std::string& file) : text_(text), file_(file) {}
@@ -92,7 +96,7 @@ class Parser {
       value.bytes = take(unsigned_integer());
     } else if (type == ThriftType::list || type == ThriftType::set) {
       items_of(value, nesting);
-    } else if (type != ThriftType::yes && type != ThriftType::no) {
+    } else if (!is_truth(type)) {
       refuse();  // Maps, which Parquet's metadata have none of.
     }
     return value;
@@ -107,9 +111,12 @@ class Parser {
     }
     list.items.reserve(count);
     for (std::uint64_t item = 0; item < count; ++item) {
-      // In a list a boolean has a byte of its own.
-      const bool truth = list.item_type == ThriftType::yes || list.item_type == ThriftType::no;
-      list.items.push_back(value_of(truth ? static_cast<ThriftType>(byte()) : list.item_type, nesting + 1));
+      if (is_truth(list.item_type)) {  // In a list it has a byte of its own.
+        list.items.emplace_back();
+        list.items.back().type = byte() == 1 ? ThriftType::yes : ThriftType::no;
+      } else {
+        list.items.push_back(value_of(list.item_type, nesting + 1));
+      }
     }
   }
 
@@ -175,7 +182,7 @@ class Formatter {
       unsigned_integer(count);
     }
     for (const ThriftValue& item : value.items) {
-      if (item.type == ThriftType::yes || item.type == ThriftType::no) {
+      if (is_truth(item.type)) {
         byte(static_cast<unsigned>(item.type));
       }
       content(item);
@@ -201,10 +208,11 @@ std::int64_t ThriftValue::integer_at(std::int16_t number, std::int64_t missing) 
 }
 
 void ThriftValue::set_integer(std::int16_t number, std::int64_t value) {
-  if (ThriftValue* const field = find(number)) {
+  if (ThriftValue* const field = find(number); field != nullptr && is_integer(field->type)) {
     field->integer = value;
     return;
   }
+  remove(number);
   const auto at = std::lower_bound(numbers.begin(), numbers.end(), number) - numbers.begin();
   ThriftValue made;
   made.type = ThriftType::int64;

@@ -16,8 +16,6 @@
 namespace tiermap {
 namespace {
 
-using namespace parquet_field;
-
 constexpr std::uint64_t usual_group_bytes = 4 << 20;
 
 [[noreturn]] void refuse_creation(const StoreUrl& url, const std::string& problem, int error_number = EINVAL) {
@@ -38,12 +36,12 @@ class ZeroFile {
 
   void add_to(ParquetAssembly& assembly, std::vector<ThriftValue>& groups) const {
     const ParquetSource source(bytes_, "new file");
-    ThriftValue group = source.metadata().find(file_groups)->items.at(0);
-    for (ThriftValue& chunk : group.find(group_chunks)->items) {
+    ThriftValue group = source.metadata().find(parquet_field::file_groups)->items.at(0);
+    for (ThriftValue& chunk : group.find(parquet_field::group_chunks)->items) {
       assembly.add_chunk(chunk, source, false);
     }
     assembly.finish_group(group);
-    group.remove(group_ordinal);
+    group.remove(parquet_field::group_ordinal);
     groups.push_back(std::move(group));
   }
 
@@ -118,21 +116,21 @@ void create_parquet_file(const ParquetCodec& codec, const std::string& path, con
   }
   const std::uint64_t record = record_bytes(codec, form, ZeroFile(codec, columns, creation.compression, 1, url), url);
   const std::uint64_t rows = rows_to_make(creation, bytes, record, url);
-  const std::uint64_t group_rows = std::clamp<std::uint64_t>(creation.group_bytes / record, 1, rows);
-  const ZeroFile whole(codec, columns, creation.compression, group_rows, url);
+  const std::uint64_t rows_a_group = std::clamp<std::uint64_t>(creation.group_bytes / record, 1, rows);
+  const ZeroFile whole(codec, columns, creation.compression, rows_a_group, url);
   NewParquetFile file(path);
   ParquetAssembly assembly(file.descriptor(), path);
   const ParquetSource source(whole.bytes(), path);
   ThriftValue metadata = source.metadata();
-  std::vector<ThriftValue>& groups = metadata.find(file_groups)->items;
+  std::vector<ThriftValue>& groups = metadata.find(parquet_field::file_groups)->items;
   groups.clear();
-  for (std::uint64_t row = 0; row + group_rows <= rows; row += group_rows) {
+  for (std::uint64_t row = 0; row + rows_a_group <= rows; row += rows_a_group) {
     whole.add_to(assembly, groups);
   }
-  if (const std::uint64_t rest = rows % group_rows; rest != 0) {
+  if (const std::uint64_t rest = rows % rows_a_group; rest != 0) {
     ZeroFile(codec, columns, creation.compression, rest, url).add_to(assembly, groups);
   }
-  metadata.set_integer(file_rows, static_cast<std::int64_t>(rows));
+  metadata.set_integer(parquet_field::file_rows, static_cast<std::int64_t>(rows));
   assembly.finish(metadata, source);
   file.publish();
 }

@@ -15,8 +15,6 @@
 namespace tiermap {
 namespace {
 
-using namespace parquet_field;
-
 /// Of the values before at once in memory, to be compared.
 constexpr std::uint64_t compared_bytes = 1 << 20;
 
@@ -103,7 +101,7 @@ class Rewriting {
       return;
     }
     metadata_ = source_.metadata();
-    groups_ = metadata_.find(file_groups);
+    groups_ = metadata_.find(parquet_field::file_groups);
     if (groups_ == nullptr || groups_->items.size() != file_.reader->groups().size()) {
       throw StoreError(EINVAL, path_ + " has damaged metadata: copy or make it again");
     }
@@ -112,7 +110,7 @@ class Rewriting {
   }
 
   std::vector<ThriftValue>& chunks_of(std::size_t group) const {
-    ThriftValue* const chunks = groups_->items[group].find(group_chunks);
+    ThriftValue* const chunks = groups_->items[group].find(parquet_field::group_chunks);
     if (chunks == nullptr || chunks->items.size() != file_.reader->columns().size()) {
       throw StoreError(EINVAL, path_ + " has damaged metadata: copy or make it again");
     }
@@ -140,7 +138,7 @@ class Rewriting {
         add_encoded(part.group, *field, chunks[column]);
       }
     }
-    groups_->items[part.group].remove(group_sorting);  // By other values.
+    groups_->items[part.group].remove(parquet_field::group_sorting);  // By other values.
     assembly_->finish_group(groups_->items[part.group]);
     next_ = part.group + 1;
   }
@@ -163,7 +161,8 @@ class Rewriting {
                                 " cannot be encoded (" + failure + "): open it read-only");
     }
     const ParquetSource source(encoded, path_);
-    chunk = source.metadata().find(file_groups)->items.at(0).find(group_chunks)->items.at(0);
+    chunk =
+        source.metadata().find(parquet_field::file_groups)->items.at(0).find(parquet_field::group_chunks)->items.at(0);
     assembly_->add_chunk(chunk, source, false);
   }
 
