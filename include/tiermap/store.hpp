@@ -137,8 +137,9 @@ enum class OpenMode : std::uint8_t {
 /// Opens the store that a URL names: `file:///p` (or a plain path), `sparse:///dir?segment=256MiB&capacity=1TiB`,
 /// `concat:///a,/b` (`/a@offset+length` for a part), globs `file:///d/*.bin` (a read-only or read-write concat in name
 /// order), `npy:///p.npy` (the elements of a .npy file), `hdf5:///f.h5:/group/name` (those of an HDF5 dataset, which
-/// `?type=float32&shape=64,64` makes), `parquet:///f.parquet?columns=x,y` (columns of Parquet files), `memory:1GiB`, `tiered:///tiers.yaml?store=URL` (tiermap/tiers.hpp). Throws
-/// StoreError, which names the URL and the remedy. `create_bytes` is the size of what is created. Thread-safe.
+/// `?type=float32&shape=64,64` makes), `parquet:///f.parquet?columns=x,y` (columns of Parquet files), `memory:1GiB`,
+/// `tiered:///tiers.yaml?store=URL` (tiermap/tiers.hpp). Throws StoreError, which names the URL and the remedy.
+/// `create_bytes` is the size of what is created. Thread-safe.
 std::unique_ptr<Store> open_store(std::string_view url, OpenMode mode, std::uint64_t create_bytes = 0);
 
 }  // namespace tiermap

@@ -43,8 +43,8 @@ struct ThriftValue {
   void remove(std::int16_t number);
 };
 
-/// A structure at the beginning of `text`, and how many bytes it takes. Throws StoreError (EINVAL) that names `file` for
-/// what is none.
+/// A structure at the beginning of `text`, and how many bytes it takes. Throws StoreError (EINVAL) that names `file`
+/// for what is none.
 std::pair<ThriftValue, std::size_t> parse_thrift(std::string_view text, const std::string& file);
 
 std::string format_thrift(const ThriftValue& structure);

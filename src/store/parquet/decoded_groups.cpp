@@ -32,12 +32,14 @@ DecodedGroups::~DecodedGroups() {
     for (std::thread& thread : threads_) {
       thread.detach();  // They are the parent's.
     }
+    static_cast<void>(changed_.release());
+    static_cast<void>(wanted_.release());
     return;
   }
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
-    wanted_.notify_all();
+    wanted_->notify_all();
   }
   for (std::thread& thread : threads_) {
     thread.join();
@@ -103,7 +105,7 @@ int DecodedGroups::decode(std::unique_lock<std::mutex>& lock, std::size_t group,
     used_bytes_ -= group_bytes_[group];
     entries_.erase(group);
   }
-  changed_.notify_all();
+  changed_->notify_all();
   return result;
 }
 
@@ -116,7 +118,7 @@ int DecodedGroups::read(std::size_t group, std::uint64_t offset, char* buffer, s
     const auto found = entries_.find(group);
     if (found == entries_.end()) {
       if (!make_room(group_bytes_[group], false)) {
-        changed_.wait(lock);
+        changed_->wait(lock);
         continue;
       }
       insert(group);
@@ -125,7 +127,7 @@ int DecodedGroups::read(std::size_t group, std::uint64_t offset, char* buffer, s
         return result;
       }
     } else if (!found->second.ready) {
-      changed_.wait(lock);
+      changed_->wait(lock);
     } else {
       break;
     }
@@ -141,7 +143,7 @@ int DecodedGroups::read(std::size_t group, std::uint64_t offset, char* buffer, s
   lock.lock();
   entry.read_bytes += bytes;
   if (--entry.readers == 0) {
-    changed_.notify_all();
+    changed_->notify_all();
   }
   return 0;
 }
@@ -172,14 +174,14 @@ void DecodedGroups::go_ahead(std::size_t group) noexcept {
       }
       return;
     }
-    wanted_.notify_one();
+    wanted_->notify_one();
   }
 }
 
 void DecodedGroups::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    wanted_.wait(lock, [this] { return ending_ || !ahead_.empty(); });
+    wanted_->wait(lock, [this] { return ending_ || !ahead_.empty(); });
     if (ending_) {
       return;
     }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
@@ -63,8 +64,10 @@ class DecodedGroups {
   const unsigned most_threads_;
   const pid_t owner_;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;  ///< A row group is ready, or is not read any more.
-  std::condition_variable wanted_;   ///< There is something ahead, or it is the end.
+  /// A row group is ready, or is not read any more; there is something ahead, or it is the end. Apart, for a child of
+  /// fork() must leave them: to destroy one waits for the parent's threads that wait there.
+  std::unique_ptr<std::condition_variable> changed_ = std::make_unique<std::condition_variable>();
+  std::unique_ptr<std::condition_variable> wanted_ = std::make_unique<std::condition_variable>();
   std::unordered_map<std::size_t, Entry> entries_;
   AddressRange spare_;  ///< Memory of the last one that left: the next takes it over.
   std::uint64_t used_bytes_ = 0;

@@ -33,8 +33,8 @@ struct ParquetPart {
 /// is -EIO to who asked, and said once on standard error.
 class ParquetRowsStore final : public Store {
  public:
-  /// With `decoded_bytes` of decoded row groups; 0: as many as threads are likely to be at work in, up to 64 MiB. Throws
-  /// StoreError for files of different columns, and for a limit that is less than a row group.
+  /// With `decoded_bytes` of decoded row groups; 0: as many as threads are likely to be at work in, up to 64 MiB.
+  /// Throws StoreError for files of different columns, and for a limit that is less than a row group.
   ParquetRowsStore(std::vector<ParquetFile> files, std::uint64_t decoded_bytes, std::string name,
                    const FileOptions& options);
 

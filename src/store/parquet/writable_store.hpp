@@ -32,8 +32,8 @@ ParquetTarget lock_parquet_file(const std::string& path);
 /// or flush() make a new file of it and of the old one, which takes the old one's place in one step: before there was
 /// the old one, as it was, and whoever has that open keeps it. Of many files each is replaced by itself.
 ///
-/// Thread-safe. Reads go on while a new file is made, writes wait. As long as one cannot be made what was written stays,
-/// is read, and is tried again.
+/// Thread-safe. Reads go on while a new file is made, writes wait. As long as one cannot be made what was written
+/// stays, is read, and is tried again.
 class ParquetWritableStore final : public Store {
  public:
   using OpenRows = std::function<std::unique_ptr<ParquetRowsStore>()>;
