@@ -25,6 +25,7 @@ setup: ## Install the Debian packages that are missing (build, test, demo, bench
 
 build: ## Build the library, the programs and the tests into build/release
 	@scripts/setup.sh build test
+	@scripts/setup_pyarrow.sh
 	@scripts/build.sh release
 
 demo: ## Real jobs larger than memory against mmap: a table and build/demo/demo.png; 5 minutes after the build
@@ -34,10 +35,12 @@ demo: ## Real jobs larger than memory against mmap: a table and build/demo/demo.
 
 test: ## Everything that must hold before a change lands: 15 to 40 minutes on 2 cores
 	@scripts/setup.sh build test
+	@scripts/setup_pyarrow.sh
 	@scripts/test.sh all
 
 test-quick: ## The release build and all its tests
 	@scripts/setup.sh build test
+	@scripts/setup_pyarrow.sh
 	@scripts/test.sh format release
 
 test-python: ## The Python package: its wheel, and its tests in fresh environments
@@ -46,10 +49,12 @@ test-python: ## The Python package: its wheel, and its tests in fresh environmen
 
 test-asan: ## Tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@scripts/setup.sh build test
+	@scripts/setup_pyarrow.sh
 	@scripts/test.sh asan
 
 test-tsan: ## Tests under ThreadSanitizer
 	@scripts/setup.sh build test
+	@scripts/setup_pyarrow.sh
 	@scripts/test.sh tsan
 
 fuzz: ## Run every fuzz target for FUZZ_SECONDS (default 60) each
@@ -105,8 +110,10 @@ tidy: ## Run clang-tidy-19 on the library and the programs
 
 install: ## Install under PREFIX (default /usr/local), below DESTDIR if set
 	@scripts/setup.sh build
+	@scripts/setup_pyarrow.sh
 	@scripts/build.sh package
 	@DESTDIR="$(DESTDIR)" cmake --install build/package --prefix "$(PREFIX)"
+	@DESTDIR="$(DESTDIR)" cmake --install build/package --prefix "$(PREFIX)" --component Parquet
 
 package: ## Make a Debian package in build/package
 	@scripts/setup.sh build package

@@ -11,6 +11,9 @@ if(TIERMAP_SANITIZERS)
   # The tests' own code takes a fifth longer to compile with checks that are meant for the library.
   target_compile_options(tiermap_compiler_options INTERFACE
     $<$<BOOL:$<TARGET_PROPERTY:TIERMAP_IS_TEST>>:-fno-sanitize=undefined>)
+  # What is loaded by the library is not linked to it, and cannot know the types of its objects.
+  target_compile_options(tiermap_compiler_options INTERFACE
+    $<$<BOOL:$<TARGET_PROPERTY:TIERMAP_IS_LOADED>>:-fno-sanitize=vptr>)
   target_link_options(tiermap_compiler_options INTERFACE -fsanitize=${TIERMAP_SANITIZERS})
 endif()
 if(TIERMAP_BUILD_FUZZERS)

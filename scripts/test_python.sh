@@ -27,11 +27,13 @@ skip() {
 "$python" -m venv "$work/environment" || { echo "skipped: $python makes no environments (package python3-venv)"; exit 77; }
 install "$work/environment" scikit-build-core nanobind ninja numpy pytest pytest-xdist ||
   skip "pip cannot fetch what the wheel is built with"
+# In its wheel is what parquet: stores are built on.
+install "$work/environment" 'pyarrow==26.0.1' || echo "skipped: pip cannot fetch pyarrow"
 
 # Each for itself: tests of a library that cannot be had are skipped by its name. Fetched while the wheel is compiled.
 fetch_libraries() {
   local library
-  for library in 'dask[array]' joblib scikit-learn pandas pyarrow h5py ctransformers ray; do
+  for library in 'dask[array]' joblib scikit-learn pandas h5py ctransformers ray; do
     install "$work/environment" "$library" || echo "skipped: pip cannot fetch $library"
   done
   "$python" -m venv "$work/environment-numpy-1"

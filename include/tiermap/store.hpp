@@ -25,6 +25,14 @@ struct Extent {
   bool complete = false;     ///< The file had all these bytes: a page of which it has none any more is an error.
 };
 
+/// A part of a record.
+struct ElementField {
+  std::string name;
+  char kind = 'V';  ///< As numpy has them.
+  std::uint64_t bytes = 0;
+  std::uint64_t offset = 0;  ///< In the record.
+};
+
 /// What a store's format says of its elements.
 struct ElementLayout {
   std::uint64_t bytes = 0;
@@ -35,6 +43,8 @@ struct ElementLayout {
   /// Extents of the array that the elements are, the last index the fastest; empty where the format tells none, or
   /// another order.
   std::vector<std::uint64_t> shape = {};
+  /// Of elements of several fields, where the format tells them.
+  std::vector<ElementField> fields = {};
 };
 
 /// A backing store. The engine calls it from several threads at once, never twice at once for overlapping ranges of
@@ -128,9 +138,10 @@ enum class OpenMode : std::uint8_t {
 /// `concat:///a,/b` (`/a@offset+length` for a part), globs `file:///d/*.bin` (a read-only or read-write concat in name
 /// order), `npy:///p.npy` (the elements of a .npy file), `hdf5:///f.h5:/group/name` (those of an HDF5 dataset, which
 /// `?type=float32&shape=64,64` makes), `fits:///f.fits:1` (the pixels of a FITS image, of its first one without `:1`,
-/// or of all files of a pattern), `csv:///f.csv?columns=x,y` (numbers in text, read-only), `s3://bucket/key`,
-/// `memory:1GiB`, `tiered:///tiers.yaml?store=URL` (tiermap/tiers.hpp). Throws StoreError, which names the URL and the
-/// remedy. `create_bytes` is the size of what is created. Thread-safe.
+/// or of all files of a pattern), `csv:///f.csv?columns=x,y` (numbers in text, read-only),
+/// `parquet:///f.parquet?columns=x,y` (columns of Parquet files), `s3://bucket/key`, `memory:1GiB`,
+/// `tiered:///tiers.yaml?store=URL` (tiermap/tiers.hpp). Throws StoreError, which names the URL and the remedy.
+/// `create_bytes` is the size of what is created. Thread-safe.
 std::unique_ptr<Store> open_store(std::string_view url, OpenMode mode, std::uint64_t create_bytes = 0);
 
 }  // namespace tiermap

@@ -62,13 +62,37 @@ void write(const StoreHandle& self, std::uint64_t offset, nb::bytes data) {
   }
 }
 
+/// A type of numpy's; bytes of other kinds are bytes to it.
+std::string dtype_of(char kind, std::uint64_t bytes, bool swapped) {
+  const bool known = std::string_view("biufcS").find(kind) != std::string_view::npos;
+  return (known ? std::string(swapped ? ">" : "<") + kind : std::string("V")) + std::to_string(bytes);
+}
+
+/// As numpy.dtype() takes it.
+nb::dict record_dtype(const ElementLayout& layout) {
+  nb::list names;
+  nb::list formats;
+  nb::list offsets;
+  for (const ElementField& field : layout.fields) {
+    names.append(field.name);
+    formats.append(dtype_of(field.kind, field.bytes, layout.swapped));
+    offsets.append(field.offset);
+  }
+  nb::dict dtype;
+  dtype["names"] = names;
+  dtype["formats"] = formats;
+  dtype["offsets"] = offsets;
+  dtype["itemsize"] = layout.bytes;
+  return dtype;
+}
+
 /// What the store's format says of its elements, in numpy's words: a dtype and a shape.
 nb::object elements(const StoreHandle& self) {
   const std::optional<ElementLayout> layout = self.store->element_layout();
   if (!layout || layout->shape.empty()) return nb::none();
-  const bool known = std::string_view("biufcS").find(layout->kind) != std::string_view::npos;
-  const std::string dtype = known ? std::string(layout->swapped ? ">" : "<") + layout->kind : std::string("V");
-  return nb::make_tuple(dtype + std::to_string(layout->bytes), nb::tuple(nb::cast(layout->shape)));
+  const nb::tuple shape(nb::cast(layout->shape));
+  return layout->fields.empty() ? nb::make_tuple(dtype_of(layout->kind, layout->bytes, layout->swapped), shape)
+                                : nb::make_tuple(record_dtype(*layout), shape);
 }
 
 void resize(const StoreHandle& self, std::uint64_t bytes) {

@@ -150,8 +150,8 @@ def reopens(source: Any) -> bool:
     if not isinstance(source, str):
         return True
     url = _store_url.parse(source)
-    if url is not None and url.behind_tiers:
-        return reopens(url.behind_tiers)
+    if url is not None and url.behind:
+        return reopens(url.behind)
     return not source.lower().startswith("memory:")
 
 

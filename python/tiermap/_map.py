@@ -97,12 +97,13 @@ def map(where: Any, dtype: Any = None, shape: Any = None, mode: str = "r", budge
     Parameters
     ----------
     where : path, URL or object
-        A path; a URL of ``docs/stores.md`` (``file:``, ``npy:``, ``hdf5:``, ``fits:``, ``csv:``, ``s3:``,
-        ``concat:``, ``sparse:``, ``memory:``, ``tiered:``, patterns); or a store written in Python, see ``tiermap.Store``.
+        A path; a URL of ``docs/stores.md`` (``file:``, ``npy:``, ``hdf5:``, ``fits:``, ``csv:``,
+        ``parquet:``, ``s3:``, ``concat:``, ``sparse:``, ``memory:``, ``tiered:``, patterns); or a store
+        written in Python, see ``tiermap.Store``.
     dtype : dtype, optional
-        Of the elements. What has a format (``.npy``, HDF5, FITS, CSV) says it itself; bytes (``uint8``) otherwise.
+        Of the elements. What has a format (``.npy``, HDF5, Parquet, FITS, CSV) says it itself; bytes (``uint8``) otherwise.
     shape : int or tuple of int, optional
-        What has a format (``.npy``, HDF5, FITS, CSV) says it itself; otherwise one dimension with all there is.
+        What has a format (``.npy``, HDF5, Parquet, FITS, CSV) says it itself; otherwise one dimension with all there is.
     mode : str, optional
         ``r`` to read; ``r+`` to read and write what exists; ``w`` or ``w+`` to make it; ``c`` to change a private copy.
     budget : int or str, optional
@@ -117,7 +118,7 @@ def map(where: Any, dtype: Any = None, shape: Any = None, mode: str = "r", budge
         Of raw data.
     format : {'auto', 'npy', 'raw'}, optional
         Whether there is a header. ``auto`` goes by the name: ``.npy`` at its end has one, and so has ``npy:``. What an
-        HDF5 dataset says of its elements is looked at unless it is ``raw``.
+        HDF5 dataset or a Parquet file says of its elements is looked at unless it is ``raw``.
     cache : Cache or False, optional
         The cache to share. False is for reading once, in order: a small cache of its own, out of which what was read
         goes first.

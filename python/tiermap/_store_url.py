@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import List, Optional, Tuple
 from urllib.parse import quote, unquote_to_bytes
 
-SCHEMES = ("concat", "csv", "file", "fits", "hdf5", "memory", "npy", "s3", "sparse", "tiered")
+SCHEMES = ("concat", "csv", "file", "fits", "hdf5", "memory", "npy", "parquet", "s3", "sparse", "tiered")
 SCHEME = re.compile(rf"^({'|'.join(SCHEMES)}):", re.IGNORECASE)
 CODES = re.compile(r"(?:%[0-9a-fA-F]{2})+")
 BEHIND_NPY = re.compile(r"^npy:([a-z][a-z0-9+.-]*://.*)", re.IGNORECASE | re.DOTALL)
@@ -31,13 +31,19 @@ class StoreUrl:
     @property
     def is_here(self) -> bool:
         """Whether it names files of this machine, and none of no name."""
-        return self.scheme not in ("memory", "s3") and self.host in ("", "localhost") and all(self.pieces)
+        named = all(self.pieces) or self.scheme == "parquet" and self.behind is not None
+        return self.scheme not in ("memory", "s3") and self.host in ("", "localhost") and named
 
     @property
-    def behind_tiers(self) -> Optional[str]:
-        """The store that ``tiered:`` puts tiers before."""
-        for option in self.query[1:].split("&") if self.scheme == "tiered" else ():
-            name, _, value = option.partition("=")
+    def options(self) -> List[Tuple[str, str]]:
+        """As they stand there: name and value."""
+        parts = (option.partition("=") for option in self.query[1:].split("&") if option)
+        return [(name, value) for name, _, value in parts]
+
+    @property
+    def behind(self) -> Optional[str]:
+        """The store that ``tiered:`` puts tiers before, and that of ``parquet:`` a file lies in."""
+        for name, value in self.options if self.scheme in ("parquet", "tiered") else ():
             if name == "store":
                 return decoded(value) or value
         return None
@@ -45,19 +51,23 @@ class StoreUrl:
     def names(self) -> List[str]:
         """Equal for two spellings of the same pieces."""
         if self.scheme == "s3":
-            server = sorted(option for option in self.query[1:].split("&") if option.startswith("endpoint="))
+            server = sorted(f"{name}={value}" for name, value in self.options if name == "endpoint")
             return [self.host, *(decoded(piece) or piece for piece in self.pieces), *server]
-        said = {"tiered": self.behind_tiers or "", "csv": self.query, "fits": self.query}.get(self.scheme)
-        return [said] * (said is not None) + [piece if is_pattern(piece) else f"{decoded(path)}{span}"
-                for piece in self.pieces for path, span in [self.path_and_span(piece)]]
+        before: List[str] = []
+        if self.scheme == "tiered":
+            before = [self.behind or ""]
+        elif self.scheme in ("csv", "fits", "parquet"):  # Of other columns the bytes are others.
+            before = [f"{name}={decoded(value)}" for name, value in sorted(self.options)]
+        return before + [piece if is_pattern(piece) else f"{decoded(path)}{span}"
+                         for piece in self.pieces for path, span in [self.path_and_span(piece)]]
 
     def files(self) -> List[str]:
         """The paths of all that it names now."""
         found: List[str] = []
-        if self.behind_tiers:
-            behind = parse(self.behind_tiers)
-            found += [self.behind_tiers] if behind is None else behind.files()
-        for piece in self.pieces if self.scheme != "s3" else ():
+        if self.behind:
+            behind = parse(self.behind)
+            found += [self.behind] if behind is None else behind.files()
+        for piece in filter(None, self.pieces if self.scheme != "s3" else ()):
             path, _ = self.path_and_span(piece)
             if self.scheme not in ("csv", "hdf5") and is_pattern(path):
                 found += sorted(glob.glob(pattern_of(path)), key=os.fsencode)
@@ -133,12 +143,12 @@ def made_absolute(text: str) -> str:
     if url is None or not url.is_here:
         return text
     query = url.query
-    if url.behind_tiers:
-        behind = url.behind_tiers
-        behind = os.path.abspath(behind) if parse(behind) is None else made_absolute(behind)
-        query = f"?store={quote(os.fsencode(behind), safe='/:,*[]@=')}"
+    if url.behind:
+        behind = os.path.abspath(url.behind) if parse(url.behind) is None else made_absolute(url.behind)
+        behind = quote(os.fsencode(behind), safe="/:,*[]@=")
+        query = "?" + "&".join(f"{name}={behind if name == 'store' else value}" for name, value in url.options)
     if query == url.query and all(piece.startswith("/") for piece in url.pieces):
         return text
     here = quote(os.fsencode(os.getcwd())).rstrip("/")
-    pieces = (piece if piece.startswith("/") else f"{here}/{piece}" for piece in url.pieces)
+    pieces = (piece if piece.startswith("/") or not piece else f"{here}/{piece}" for piece in url.pieces)
     return str(StoreUrl(url.scheme, url.host, tuple(pieces), query))

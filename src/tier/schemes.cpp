@@ -4,6 +4,9 @@
 #include <string>
 #include <utility>
 
+#ifdef TIERMAP_HAS_PARQUET
+#include "store/parquet/open.hpp"
+#endif
 #include "tier/tiered_store.hpp"
 #include "tiermap/error.hpp"
 
@@ -24,11 +27,24 @@ std::unique_ptr<Store> open_tiered(const StoreUrl& url, OpenMode mode, std::uint
   return std::make_unique<TieredStore>(open_store(backing, mode, create_bytes), tiering);
 }
 
+std::unique_ptr<Store> open_parquet_url(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes) {
+#ifdef TIERMAP_HAS_PARQUET
+  return open_parquet(url, mode, create_bytes,
+                      [](std::string_view behind, OpenMode how) { return open_store(behind, how); });
+#else
+  static_cast<void>(mode);
+  static_cast<void>(create_bytes);
+  throw StoreError(
+      ENOTSUP, "store '" + url.text + "': this Tiermap was built without Parquet: build it with -DTIERMAP_PARQUET=ON");
+#endif
+}
+
 }  // namespace
 
 StoreRegistry built_in_stores() {
   StoreRegistry registry = plain_stores();
   registry.add("tiered", open_tiered);
+  registry.add("parquet", open_parquet_url);
   return registry;
 }
 

@@ -71,6 +71,11 @@ VectorImplementation::VectorImplementation(VectorStorage::How how, std::string u
   capacity_bytes_ = std::max(options.capacity_bytes, element_bytes_);
   open_store(how, count);
   require_elements(elements);
+  if (fixed_bytes_ % element_bytes_ != 0) {
+    throw StoreError(EINVAL, "vector " + url_ + " has " + std::to_string(fixed_bytes_) + " bytes, no whole number of " +
+                                 "elements of " + std::to_string(element_bytes_) +
+                                 " bytes: open it as a vector of what it holds");
+  }
   try {
     map(options);
   } catch (...) {
@@ -118,11 +123,6 @@ void VectorImplementation::open_store(VectorStorage::How how, std::uint64_t coun
 /// How many elements it has, and whether it can have more.
 void VectorImplementation::measure_store() {
   fixed_bytes_ = store_->size_bytes();
-  if (fixed_bytes_ % element_bytes_ != 0) {
-    throw StoreError(EINVAL, "vector " + url_ + " has " + std::to_string(fixed_bytes_) + " bytes, no whole number of " +
-                                 "elements of " + std::to_string(element_bytes_) +
-                                 " bytes: open it as a vector of what it holds");
-  }
   if (writable_ && store_->growable()) {
     capacity_bytes_ = std::max(capacity_bytes_, fixed_bytes_);
     growing_ = std::make_shared<GrowingStore>(store_, temporary_ ? "temporary vector in " + url_ : store_->name());

@@ -1,5 +1,7 @@
 // tiermap-kmeans from outside: the same clusters, bit for bit, on every system, with any number of threads, from every
 // format and in a tenth of the memory; those that were planted are found; what are no points is refused.
+#include <array>
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -7,6 +9,8 @@
 #include <span>
 
 #include "apps/program_fixture.hpp"
+#include "tiermap/error.hpp"
+#include "tiermap/vector.hpp"
 #ifdef TIERMAP_HAS_S3
 #include "s3/strict_server.hpp"
 #endif
@@ -93,6 +97,30 @@ TEST_F(KMeansTest, TheSameFromAnArrayOfNumpy) {
   const std::string flat = "npy:" + write_npy("<f4", "600000,", bytes_of(points));
   EXPECT_EQ(clustering(join({flat, "--dimensions", "3"}, in_a_tenth)), expected);
   expect_refused(program, {array, "--system", "mmap"}, "choose --system tiermap");
+}
+
+TEST_F(KMeansTest, TheSameFromHdf5AndParquetInATenthOfTheMemory) {
+  using Point = std::array<float, 3>;
+  const std::string points = generated();
+  const nlohmann::json expected = clustering({points, "--system", "memory"});
+  const auto raw = Vector<Point>::open_read_only(points);
+  // Row groups of a hundredth, of which there are no more than eight in memory at once.
+  for (const std::string& url :
+       {"hdf5:" + path("points.h5") + ":/points?type=float32&shape=200000,3",
+        "parquet:" + path("points.parquet") + "?columns=x:float32,y:float32,z:float32&group=24000&compression=zstd"}) {
+    try {
+      auto copy = Vector<Point>::create(url, raw.size());
+      std::copy(raw.span().begin(), raw.span().end(), copy.begin());
+      copy.close();
+    } catch (const StoreError& error) {
+      ASSERT_EQ(error.code().value(), ENOTSUP) << error.what();
+      GTEST_SKIP() << error.what();
+    }
+    for (const char* threads : {"1", "3"}) {
+      EXPECT_EQ(clustering(join({url, "--threads", threads}, in_a_tenth)), expected) << url;
+    }
+    EXPECT_EQ(clustering({url, "--system", "memory"}), expected) << url;
+  }
 }
 
 TEST_F(KMeansTest, FindsWhatWasPlantedAndWhatPlainIterationsFind) {

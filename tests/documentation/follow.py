@@ -19,7 +19,7 @@ WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 
 
 class Reader:
-    def __init__(self, home, build, cmake, compiler):
+    def __init__(self, home, build, cmake, compiler, components):
         self.work = home / "work"
         self.work.mkdir()
         self.compiler = compiler
@@ -29,8 +29,9 @@ class Reader:
         # The Python that follows the page, and has what the pages import.
         self.environment["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
         prefix = home / ".local"
-        subprocess.run([cmake, "--install", build, "--prefix", prefix, "--component", "Development"],
-                       check=True, stdout=subprocess.DEVNULL)
+        for component in components:
+            subprocess.run([cmake, "--install", build, "--prefix", prefix, "--component", component],
+                           check=True, stdout=subprocess.DEVNULL)
         self.library = next(prefix.rglob("tiermap.pc")).parent.parent
         self.environment |= {"PKG_CONFIG_PATH": str(self.library / "pkgconfig"), "LD_LIBRARY_PATH": str(self.library)}
 
@@ -85,8 +86,10 @@ def follow(page, reader):
 
 
 def main(page, build, cmake, compiler):
+    page = pathlib.Path(page)
+    components = ["Development", "Parquet"] if page.stem == "parquet" else ["Development"]
     with tempfile.TemporaryDirectory(prefix="tiermap-reader-", dir=pathlib.Path(build).resolve()) as home:
-        follow(pathlib.Path(page), Reader(pathlib.Path(home), build, cmake, compiler))
+        follow(page, Reader(pathlib.Path(home), build, cmake, compiler, components))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,88 @@
+#include "store/parquet/library.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+#include <vector>
+
+#include "tiermap/error.hpp"
+#include "tiermap/version.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr const char* library_name = "libtiermap_parquet.so";
+constexpr const char* variable_name = "TIERMAP_PARQUET_LIBRARY";
+
+[[noreturn]] void refuse_library(const std::string& url, std::string why) {
+  std::replace(why.begin(), why.end(), '\n', ' ');
+  throw StoreError(ENOTSUP, "store '" + url + "' needs " + library_name + ": " + why +
+                                ": build it where pyarrow 26.0.1 is installed (docs/building.md), or name it by " +
+                                variable_name);
+}
+
+/// Beside the library or program that this code is in, and where it is when those are in bin/ of the same prefix.
+std::vector<std::filesystem::path> places_beside() {
+  Dl_info here = {};
+  if (::dladdr(reinterpret_cast<const void*>(&parquet_codec), &here) == 0 || here.dli_fname == nullptr) {
+    return {};
+  }
+  std::error_code failed;
+  std::filesystem::path folder = std::filesystem::canonical(here.dli_fname, failed).parent_path();
+  if (failed) {
+    // A program without a library of ours, started by a name alone.
+    folder = std::filesystem::read_symlink("/proc/self/exe", failed).parent_path();
+  }
+  return {folder / library_name, folder.parent_path() / "lib" / library_name,
+          folder.parent_path() / TIERMAP_LIBRARY_FOLDER / library_name};
+}
+
+/// The file to load; by its name alone where the system is to look for it.
+std::string library_file() {
+  if (const char* const named = ::secure_getenv(variable_name); named != nullptr && *named != '\0') {
+    return named;
+  }
+  for (const std::filesystem::path& place : places_beside()) {
+    std::error_code failed;
+    if (std::filesystem::exists(place, failed)) {
+      return place;
+    }
+  }
+  return library_name;
+}
+
+const ParquetCodec& load(const std::string& url) {
+  const std::string file = library_file();
+  // Never unloaded: Arrow has handlers for the end of the program.
+  void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (library == nullptr) {
+    refuse_library(url, ::dlerror());
+  }
+  const auto function = reinterpret_cast<ParquetCodecFunction>(::dlsym(library, parquet_codec_symbol));
+  if (function == nullptr) {
+    refuse_library(url, file + " is another library");
+  }
+  const ParquetCodec* const codec = function(TIERMAP_VERSION, parquet_codec_version);
+  if (codec == nullptr) {
+    refuse_library(url, file + " is of another version than this Tiermap, " TIERMAP_VERSION);
+  }
+  return *codec;
+}
+
+}  // namespace
+
+const ParquetCodec& parquet_codec(const std::string& url) {
+  static constinit std::mutex mutex;
+  static constinit const ParquetCodec* loaded = nullptr;
+  const std::lock_guard lock(mutex);
+  if (loaded == nullptr) {
+    loaded = &load(url);
+  }
+  return *loaded;
+}
+
+}  // namespace tiermap

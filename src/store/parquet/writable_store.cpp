@@ -1,0 +1,148 @@
+#include "store/parquet/writable_store.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <mutex>
+#include <utility>
+
+#include "store/parquet/rewriting.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr int lock_attempts = 10;
+
+/// Whether the name is that of this file, as it was when it was last looked at.
+bool bears_name(int descriptor, const std::string& path) {
+  struct stat here = {};
+  struct stat there = {};
+  return ::fstat(descriptor, &here) == 0 && ::stat(path.c_str(), &there) == 0 && here.st_dev == there.st_dev &&
+         here.st_ino == there.st_ino;
+}
+
+std::string directory_of_target(const ParquetTarget& target) {
+  return std::filesystem::path(target.path).parent_path();
+}
+
+}  // namespace
+
+ParquetTarget lock_parquet_file(const std::string& path) {
+  // Its errors are those of all files.
+  OpenedFile opened = open_file(path, true, false);
+  if (!opened.regular) {
+    throw StoreError(EINVAL, path + " is a block device, and cannot be replaced: open it read-only");
+  }
+  const std::string real = std::filesystem::canonical(path);
+  for (int attempt = 0; attempt < lock_attempts; ++attempt) {
+    FileDescriptor file(::open(real.c_str(), O_RDWR | O_CLOEXEC));
+    if (!file.valid()) {
+      throw_file_error(errno, path, "cannot be opened for writing");
+    }
+    if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+      throw StoreError(EBUSY, path + " is being written by another store or program: close that, or open it read-only");
+    }
+    if (bears_name(file.get(), real)) {  // Otherwise whoever had it has just replaced it.
+      return {real, std::move(file), FileDescriptor()};
+    }
+  }
+  throw StoreError(EBUSY, path + " is being replaced all the time: see that one program alone writes it");
+}
+
+ParquetWritableStore::ParquetWritableStore(std::vector<ParquetTarget> targets, OpenRows open_rows)
+    : targets_(std::move(targets)), open_rows_(std::move(open_rows)), owner_(::getpid()) {
+  take_rows();
+  bytes_ = rows_->size_bytes();
+  max_reads_ = rows_->max_reads_in_flight();
+  max_writes_ = rows_->max_writes_in_flight();
+  layout_ = rows_->element_layout();
+  name_ = rows_->name();
+}
+
+ParquetWritableStore::~ParquetWritableStore() {
+  if (const int result = settle(); result != 0 && ::getpid() == owner_) {
+    std::fprintf(stderr, "tiermap: %s: what was written is lost: %s\n", name_.c_str(), error_text(-result).c_str());
+  }
+}
+
+/// The rows as the files have them now, and nothing over them.
+void ParquetWritableStore::take_rows() {
+  std::shared_ptr<ParquetRowsStore> rows = open_rows_();
+  auto changes = std::make_unique<OverlayStore>(rows, rows->size_bytes(), directory_of_target(targets_.front()));
+  const std::lock_guard lock(rows_mutex_);
+  rows_ = std::move(rows);
+  changes_ = std::move(changes);
+  for (ParquetTarget& target : targets_) {
+    if (target.replaced.valid()) {
+      target.file = std::exchange(target.replaced, FileDescriptor());
+    }
+  }
+}
+
+std::int64_t ParquetWritableStore::read(void* buffer, std::size_t bytes, std::uint64_t offset) {
+  if (::getpid() != owner_) {
+    return -EBUSY;
+  }
+  const std::shared_lock lock(rows_mutex_);
+  return changes_->read(buffer, bytes, offset);
+}
+
+std::int64_t ParquetWritableStore::write(const void* buffer, std::size_t bytes, std::uint64_t offset) {
+  if (::getpid() != owner_) {
+    return -EBUSY;
+  }
+  const std::shared_lock lock(writing_);
+  changed_.store(true);
+  return changes_->write(buffer, bytes, offset);
+}
+
+int ParquetWritableStore::settle() {
+  if (::getpid() != owner_) {
+    return -EBUSY;  // It is the parent's.
+  }
+  const std::lock_guard lock(writing_);
+  if (!changed_.load()) {
+    return 0;
+  }
+  try {
+    replace_files();
+    take_rows();
+    changed_.store(false);
+    return 0;
+  } catch (const Error& error) {
+    if (error.what() != std::exchange(told_, error.what())) {
+      std::fprintf(stderr, "tiermap: %s\n", error.what());
+    }
+    return -error.code().value();
+  } catch (const std::exception&) {
+    return -ENOMEM;
+  }
+}
+
+/// Until all of them are replaced, and opened again, the rows stay what they are: those of the files before.
+void ParquetWritableStore::replace_files() {
+  for (std::size_t number = 0; number < targets_.size(); ++number) {
+    ParquetTarget& target = targets_[number];
+    std::optional<NewParquetFile> made =
+        rewrite_parquet_file(*rows_, *changes_, number, target.file.get(), target.path);
+    if (!made) {
+      continue;
+    }
+    const int named = target.replaced.valid() ? target.replaced.get() : target.file.get();
+    if (!bears_name(named, target.path)) {
+      throw StoreError(ESTALE, target.path + " was replaced by another program: open it again");
+    }
+    ::flock(made->descriptor(), LOCK_EX | LOCK_NB);  // Nobody else has it open yet.
+    made->replace(named);
+    target.replaced = made->take();
+  }
+}
+
+}  // namespace tiermap
