@@ -5,6 +5,9 @@
 #include <functional>
 #include <thread>
 
+#ifdef TIERMAP_HAS_UCX
+#include "cluster/served_stores.hpp"
+#endif
 #include "store/callback_store.hpp"
 #include "store/concat_store.hpp"
 #include "store/faulty_store.hpp"
@@ -109,6 +112,14 @@ const Kind kinds[] = {
     {"overlay_tmpfs", make_overlay, "/dev/shm"},
     {"tiered", make_tiered},
     {"callback", [](const TemporaryDirectory&) { return make_callback(); }},
+#ifdef TIERMAP_HAS_UCX
+    {"remote", [](const TemporaryDirectory&) { return make_remote(1, "", store_bytes); }},
+    {"remote_striped",
+     [](const TemporaryDirectory&) { return make_remote(3, "?layout=striped&stripe=12KiB", store_bytes); }},
+    {"remote_striped_twice",
+     [](const TemporaryDirectory&) { return make_remote(3, "?layout=striped&stripe=64KiB&copies=2", store_bytes); }},
+    {"remote_replicated", [](const TemporaryDirectory&) { return make_remote(2, "?layout=replicated", store_bytes); }},
+#endif
 };
 
 class Conformance : public testing::TestWithParam<Kind> {

@@ -9,7 +9,7 @@
 #include "store/reference_check.hpp"
 #include "store/store_url.hpp"
 #include "store/temporary_directory.hpp"
-#include "tier/schemes.hpp"
+#include "cluster/schemes.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {

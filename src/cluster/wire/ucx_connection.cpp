@@ -167,7 +167,10 @@ void UcxConnection::take_request(const Driving& driving, const ArrivedMessage& m
   } else if (worker_->service() == nullptr) {
     request.reply(-ENOSYS);
   } else {
-    worker_->service()->on_request(std::move(request));
+    try {
+      worker_->service()->on_request(std::move(request));
+    } catch (...) {  // UCX, which called us, is no C++: the request answers for itself when it goes.
+    }
   }
 }
 

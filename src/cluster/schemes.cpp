@@ -1,9 +1,12 @@
-#include "tier/schemes.hpp"
+#include "cluster/schemes.hpp"
 
 #include <cerrno>
 #include <string>
 #include <utility>
 
+#ifdef TIERMAP_UCP_LIBRARY
+#include "cluster/remote/open.hpp"
+#endif
 #include "tier/tiered_store.hpp"
 #include "tiermap/error.hpp"
 
@@ -24,11 +27,20 @@ std::unique_ptr<Store> open_tiered(const StoreUrl& url, OpenMode mode, std::uint
   return std::make_unique<TieredStore>(open_store(backing, mode, create_bytes), tiering);
 }
 
+#ifndef TIERMAP_UCP_LIBRARY
+std::unique_ptr<Store> open_remote(const StoreUrl& url, OpenMode, std::uint64_t) {
+  throw StoreError(ENOTSUP, "store '" + url.text +
+                                "': this Tiermap was built without UCX: install libucx-dev and libssl-dev and build it "
+                                "with -DTIERMAP_UCX=ON");
+}
+#endif
+
 }  // namespace
 
 StoreRegistry built_in_stores() {
   StoreRegistry registry = plain_stores();
   registry.add("tiered", open_tiered);
+  registry.add("remote", open_remote);
   return registry;
 }
 
