@@ -78,7 +78,9 @@ TEST(RemoteStoreTest, ARegionOverIt) {
   options.budget_bytes = 4 * mebi;
   {
     Cache cache(options);
-    Region region = cache.map(open_store(url, OpenMode::create, 16 * mebi));
+    RegionOptions writing;
+    writing.access = Access::read_write;
+    Region region = cache.map(open_store(url, OpenMode::create, 16 * mebi), writing);
     auto* const words = reinterpret_cast<std::uint64_t*>(region.data());
     for (std::uint64_t word = 0; word < 2 * mebi; ++word) {
       words[word] = word * 3;
