@@ -40,9 +40,22 @@ Reached reach(Wire& wire, const RemoteTarget& target) {
   return reached;
 }
 
-/// How many servers may be missing so that what is read is what was written last.
-std::size_t may_be_missing(const DataSetLayout& layout) {
+/// How many servers may be out of reach so that what is read is sure to be what was written last.
+std::size_t may_be_unreached(const DataSetLayout& layout) {
   return layout.kind == DataSetLayout::Kind::single ? 0 : layout.copies - 1;
+}
+
+/// How many servers must have the newest version. What is replicated is on each of them as a whole.
+std::size_t must_be_newest(const DataSetLayout& layout, bool writing) {
+  switch (layout.kind) {
+    case DataSetLayout::Kind::replicated:
+      return writing ? layout.copies : 1;
+    case DataSetLayout::Kind::striped:
+      return writing ? layout.servers : layout.servers - layout.copies + 1;
+    case DataSetLayout::Kind::single:
+      break;
+  }
+  return 1;
 }
 
 void check_layout(const DataSetFacts& facts, const RemoteTarget& target, std::size_t index, const std::string& server) {
@@ -77,24 +90,29 @@ std::unique_ptr<Store> attach(std::unique_ptr<Wire> wire, const Reached& reached
     check_layout(parts[index]->facts(), target, index, parts[index]->server());
     newest = std::max(newest, parts[index]->facts().version);
   }
-  std::size_t missing = 0;
+  std::size_t unreached = 0;
+  std::size_t usable = 0;
   const RemoteDataSet* first = nullptr;
   for (auto& part : parts) {
-    if (part != nullptr && part->facts().version != newest && target.layout.kind != DataSetLayout::Kind::single &&
-        target.layout.copies > 1) {
-      failure = StoreError(ESTALE, "server " + quote_value(part->server()) + " has an older copy of data set " +
-                                       quote_value(target.name) + ": drop it there, and copy it anew");
-      part.reset();
+    if (part == nullptr) {
+      ++unreached;
+      continue;
     }
-    missing += part == nullptr ? 1U : 0U;
+    if (part->facts().version != newest && target.layout.kind != DataSetLayout::Kind::single) {
+      failure = StoreError(ESTALE, "server " + quote_value(part->server()) + " has an older version of data set " +
+                                       quote_value(target.name) + ": drop it everywhere, and load it anew");
+      part.reset();
+      continue;
+    }
+    ++usable;
     first = first == nullptr ? part.get() : first;
-    if (part != nullptr && part->facts().identity != first->facts().identity) {
+    if (part->facts().identity != first->facts().identity) {
       throw StoreError(EINVAL, "servers " + quote_value(first->server()) + " and " + quote_value(part->server()) +
                                    " have different data sets called " + quote_value(target.name) +
                                    ": name those that it was created on");
     }
   }
-  if (first == nullptr || missing > may_be_missing(target.layout)) {
+  if (unreached > may_be_unreached(target.layout) || usable < must_be_newest(target.layout, writing)) {
     throw failure.value();
   }
   const std::uint64_t bytes = first->facts().whole_bytes;

@@ -18,9 +18,17 @@ namespace {
 
 constexpr std::size_t most_connections = 1024;
 
-/// UCX's own settings where ours do better, unless the user has said his. TCP: pages and more go in one piece.
-constexpr std::array<std::array<const char*, 3>, 2> settings = {
-    {{"TCP_TX_SEG_SIZE", "UCX_TCP_TX_SEG_SIZE", "128k"}, {"TCP_RX_SEG_SIZE", "UCX_TCP_RX_SEG_SIZE", "128k"}}};
+/// UCX's own settings where ours do better, unless the user has said his.
+struct UcxSetting {
+  const char* name;
+  const char* variable;
+  const char* value;
+};
+constexpr UcxSetting settings[] = {
+    {"TCP_TX_SEG_SIZE", "UCX_TCP_TX_SEG_SIZE", "128k"},  // Pages and more go in one piece.
+    {"TCP_RX_SEG_SIZE", "UCX_TCP_RX_SEG_SIZE", "128k"},
+    {"CM_REUSEADDR", "UCX_CM_REUSEADDR", "y"},  // A server that is started again gets its port.
+};
 
 [[noreturn]] void refuse_ucx(const WireLibraries& libraries, const char* doing, ucs_status_t status) {
   throw StoreError(ENETUNREACH, std::string("UCX cannot ") + doing + " (" + libraries.ucs_status_string(status) +
@@ -51,9 +59,9 @@ void WireWorker::open_context() {
   if (status != UCS_OK) {
     refuse_ucx(libraries_, "read its configuration", status);
   }
-  for (const auto& [name, variable, value] : settings) {
-    if (std::getenv(variable) == nullptr) {  // NOLINT(concurrency-mt-unsafe)
-      libraries_.ucp_config_modify(config, name, value);
+  for (const UcxSetting& setting : settings) {
+    if (std::getenv(setting.variable) == nullptr) {  // NOLINT(concurrency-mt-unsafe)
+      libraries_.ucp_config_modify(config, setting.name, setting.value);
     }
   }
   ucp_params_t parameters{};
