@@ -25,8 +25,8 @@ struct UcxSetting {
   const char* value;
 };
 constexpr UcxSetting settings[] = {
-    {"TCP_TX_SEG_SIZE", "UCX_TCP_TX_SEG_SIZE", "128k"},  // Pages and more go in one piece.
-    {"TCP_RX_SEG_SIZE", "UCX_TCP_RX_SEG_SIZE", "128k"},
+    {"TX_SEG_SIZE", "UCX_TCP_TX_SEG_SIZE", "128k"},  // Pages and more go in one piece.
+    {"RX_SEG_SIZE", "UCX_TCP_RX_SEG_SIZE", "128k"},
     {"CM_REUSEADDR", "UCX_CM_REUSEADDR", "y"},  // A server that is started again gets its port.
 };
 
