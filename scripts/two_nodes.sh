@@ -15,6 +15,12 @@ case ${1:-} in
       ip -n "$node" link set lo up
       ip -n "$node" link set veth0 up
     done
+    # UCX takes no device that is not up yet.
+    for node in "$first" "$second"; do
+      until [[ $(ip netns exec "$node" cat /sys/class/net/veth0/operstate) == up ]]; do
+        sleep 0.05
+      done
+    done
     ;;
   down)
     ip netns delete "$first" || true

@@ -30,7 +30,7 @@ class StoreUrl:
     @property
     def is_here(self) -> bool:
         """Whether it names files of this machine, and none of no name."""
-        return self.scheme != "memory" and self.host in ("", "localhost") and all(self.pieces)
+        return self.scheme not in ("memory", "remote") and self.host in ("", "localhost") and all(self.pieces)
 
     @property
     def behind_tiers(self) -> Optional[str]:
@@ -49,6 +49,8 @@ class StoreUrl:
 
     def files(self) -> List[str]:
         """The paths of all that it names now."""
+        if self.scheme == "remote":
+            return []
         found: List[str] = []
         if self.behind_tiers:
             behind = parse(self.behind_tiers)

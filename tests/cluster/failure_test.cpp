@@ -167,6 +167,24 @@ TEST(FailureTest, AStoppedClientLosesItsHold) {
   client.signal(SIGCONT);
 }
 
+TEST(FailureTest, AForkedChildIsNobodysClient) {
+  const ServerProcess server;
+  auto store = filled(server.url("set"), mebi, 9);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    char byte = 0;
+    const bool failed = store->read(&byte, 1, 0) == -EIO;
+    store.reset();
+    ::_exit(failed ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  std::vector<std::byte> got(mebi);
+  EXPECT_EQ(store->read(got.data(), got.size(), 0), static_cast<std::int64_t>(mebi));
+  EXPECT_TRUE(same_bytes(got, test_body(mebi, 9)));
+}
+
 TEST(FailureTest, APageThatCannotBeReadIsASigbus) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(

@@ -37,6 +37,9 @@ bool WireWorker::as_driver(const std::function<void(const Driving&)>& body) {
     body(Driving());
     return true;
   }
+  if (!is_here()) {
+    return false;
+  }
   bool done = false;
   {
     const std::lock_guard lock(mutex_);
@@ -55,6 +58,9 @@ bool WireWorker::as_driver(const std::function<void(const Driving&)>& body) {
 }
 
 void WireWorker::post(const std::shared_ptr<UcxConnection>& connection, SealedMessage message) {
+  if (!is_here()) {
+    return;
+  }
   {
     const std::lock_guard lock(outbox_lock_);
     outbox_.push_back({connection, std::move(message)});
@@ -210,9 +216,9 @@ bool WireWorker::take_over(const PendingCall& call) noexcept {
 }
 
 void WireWorker::wait_for(PendingCall& call) {
-  if (is_driver()) {
+  if (is_driver() || !is_here()) {
     if (!call.is_done()) {
-      call.reply.status = -EDEADLK;
+      call.reply.status = is_here() ? -EDEADLK : -ECONNRESET;
     }
     return;
   }

@@ -109,6 +109,10 @@ void WireWorker::shut_down() {
   if (stopping_.exchange(true)) {
     return;
   }
+  if (!is_here()) {
+    thread_.detach();
+    return;
+  }
   wake_thread();
   if (thread_.joinable()) {
     thread_.join();

@@ -1,6 +1,8 @@
 // UCX's worker and who drives it: one thread of its own, and whoever waits for a reply.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -56,6 +58,8 @@ class WireWorker : public std::enable_shared_from_this<WireWorker> {
   void wait_for(PendingCall& call);
   /// Runs `body` as the driver: at once if this thread is it. False, and nothing is run, after shut_down().
   bool as_driver(const std::function<void(const Driving&)>& body);
+  /// Not in the child of a fork(), which has none of the threads, and shares the sockets: there everything fails at once.
+  bool is_here() const noexcept { return ::getpid() == process_; }
   bool is_driver() const noexcept { return driver_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
 
   const WireLibraries& libraries() const noexcept { return libraries_; }
@@ -103,6 +107,7 @@ class WireWorker : public std::enable_shared_from_this<WireWorker> {
   const WireLibraries& libraries_;
   const WireOptions options_;
   WireService* const service_;
+  const pid_t process_ = ::getpid();
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   ucp_listener_h listener_ = nullptr;
