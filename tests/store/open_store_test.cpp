@@ -6,10 +6,10 @@
 
 #include <filesystem>
 
+#include "cluster/schemes.hpp"
 #include "store/reference_check.hpp"
 #include "store/store_url.hpp"
 #include "store/temporary_directory.hpp"
-#include "cluster/schemes.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
