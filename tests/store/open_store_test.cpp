@@ -106,7 +106,7 @@ TEST(OpenStore, bad_input_is_one_line_with_value_and_remedy_and_creates_nothing)
       {"/dev/zero", reading, EINVAL, "name a regular file or a block device"},
       {path + "/file", creating, EEXIST, "open it instead"},
       {path + "/none/file", creating, ENOENT, "check the path"},
-      {"ftp://host/x", reading, ENOTSUP, "choose among concat, csv, file, fits, hdf5, memory, npy, sparse"},
+      {"ftp://host/x", reading, ENOTSUP, "choose among concat, csv, file, fits, hdf5, memory, npy, remote, sparse"},
       {"npy://" + encoded + "/file", reading, EINVAL, "write one with numpy.save()"},
       {"run:1.bin", reading, ENOTSUP, "./run:1.bin"},
       {"file://", reading, EINVAL, "no path: write file:///path"},
