@@ -58,7 +58,8 @@ class WireWorker : public std::enable_shared_from_this<WireWorker> {
   void wait_for(PendingCall& call);
   /// Runs `body` as the driver: at once if this thread is it. False, and nothing is run, after shut_down().
   bool as_driver(const std::function<void(const Driving&)>& body);
-  /// Not in the child of a fork(), which has none of the threads, and shares the sockets: there everything fails at once.
+  /// Not in the child of a fork(), which has none of the threads, and shares the sockets: there everything fails at
+  /// once.
   bool is_here() const noexcept { return ::getpid() == process_; }
   bool is_driver() const noexcept { return driver_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
 
