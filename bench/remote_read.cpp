@@ -1,4 +1,5 @@
-// Reads of a data set on a memory server: blocks at random, or one after the other, so many at once. By calls, which one
+// Reads of a data set on a memory server: blocks at random, or one after the other, so many at once. By calls,
+// which one
 // thread has on their way, or through the store, which has a thread for each.
 #include <CLI/CLI.hpp>
 #include <atomic>

@@ -14,7 +14,8 @@
 
 namespace tiermap {
 
-/// Reads and writes go in pieces, many in flight. A server that fails, or does not answer in time, is given up for good:
+/// Reads and writes go in pieces, many in flight. A server that fails, or does not answer in time, is given up for
+/// good:
 /// reads go to another copy, or fail with EIO; writes count on what is left if that are as many copies as asked, after
 /// those have been told that they are newer than the lost one.
 class RemoteStore final : public Store {

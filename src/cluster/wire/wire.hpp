@@ -34,7 +34,8 @@
 //   intact is answered -EBADMSG and not handed on, a reply becomes that.
 // - Before the first request both sides have proved that they know the user's secret, without sending it (proof.hpp);
 //   different versions refuse each other by number. What follows is neither encrypted nor signed: docs/cluster.md.
-// - Bodies have at most WireOptions::largest_body bytes, both ways; a peer that sends more, sends what is no message, or
+// - Bodies have at most WireOptions::largest_body bytes, both ways; a peer that sends more, sends what is no
+// message, or
 //   has more than most_requests_in_flight unanswered is cut off.
 // - Small messages to one peer that wait for the same moment go out as one frame.
 //
