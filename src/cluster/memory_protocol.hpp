@@ -46,7 +46,7 @@ struct DataSetLayout {
 
 struct DataSetFacts {
   std::uint64_t identity = 0;  ///< Drawn when it was made: another data set of the same name has another.
-  std::uint64_t version = 0;   ///< Raised whenever somebody attaches it to write, and by renew.
+  std::uint64_t version = 0;   ///< Raised by renew alone.
   std::uint64_t bytes = 0;     ///< Here.
   std::uint64_t whole_bytes = 0;
   DataSetLayout layout;

@@ -201,6 +201,21 @@ TEST(RemoteStoreTest, StripesWithCopiesOutliveAServer) {
   EXPECT_FALSE(holds(*store, 8));
 }
 
+TEST(RemoteStoreTest, AWriteToOneStripeLeavesNoServerBehind) {
+  const ServedStores served(3);
+  for (const char* const query : {"?layout=striped&stripe=64KiB", "?layout=striped&stripe=64KiB&copies=2"}) {
+    const std::string url = served.url(std::string("few") + std::to_string(std::string(query).size()), query);
+    const char byte = 7;
+    EXPECT_EQ(open_store(url, OpenMode::create, mebi)->write(&byte, 1, 70'000), 1);
+    for (const OpenMode mode : {OpenMode::read_only, OpenMode::read_write}) {
+      ASSERT_EQ(open_refusal(url, mode), "");
+    }
+    char got = 0;
+    EXPECT_EQ(open_store(url, OpenMode::read_only)->read(&got, 1, 70'000), 1);
+    EXPECT_EQ(got, byte);
+  }
+}
+
 TEST(RemoteStoreTest, RightsAreTheOwners) {
   ServerOptions options = test_server_options();
   options.users = {{"ann", {"ann's secret", false}}, {"bob", {"bob's secret", false}}, {"root", {"root's own", true}}};

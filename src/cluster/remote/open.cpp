@@ -98,7 +98,8 @@ std::unique_ptr<Store> attach(std::unique_ptr<Wire> wire, const Reached& reached
       ++unreached;
       continue;
     }
-    if (part->facts().version != newest && target.layout.kind != DataSetLayout::Kind::single) {
+    const bool copied = target.layout.kind == DataSetLayout::Kind::replicated || target.layout.copies > 1;
+    if (part->facts().version != newest && copied) {
       failure = StoreError(ESTALE, "server " + quote_value(part->server()) + " has an older version of data set " +
                                        quote_value(target.name) + ": drop it everywhere, and load it anew");
       part.reset();

@@ -177,6 +177,9 @@ std::int64_t RemoteStore::write(const void* buffer, std::size_t bytes, std::uint
   if (offset >= size) {
     return bytes == 0 ? 0 : -ENOSPC;
   }
+  if (const int result = begin_changes(); result != 0) {
+    return result;
+  }
   const std::uint64_t take = std::min<std::uint64_t>(bytes, size - offset);
   // Only read, whatever its type says.
   std::span<std::byte> left(static_cast<std::byte*>(const_cast<void*>(buffer)), take);
@@ -234,6 +237,18 @@ int RemoteStore::change_all(MemoryRequest kind, std::uint64_t first, std::uint64
   return done >= needed ? 0 : (failure != 0 ? failure : -EIO);
 }
 
+/// Before the first change every server is told of a new version, also those that no write will reach: one that is not
+/// told, because it is away, is then known to be behind.
+int RemoteStore::begin_changes() {
+  if (begun_.load(std::memory_order_acquire) || layout_.kind == DataSetLayout::Kind::single) {
+    return 0;
+  }
+  const std::lock_guard lock(beginning_);
+  const int result = begun_.load() ? 0 : change_all(MemoryRequest::renew, 0, 0);
+  begun_.store(result == 0, std::memory_order_release);
+  return result;
+}
+
 int RemoteStore::flush() {
   return writable_ ? change_all(MemoryRequest::flush, 0, 0) : 0;
 }
@@ -255,10 +270,12 @@ int RemoteStore::resize(std::uint64_t bytes) {
   if (!writable_) {
     return -EROFS;
   }
-  if (const int result = clear_behind(bytes); result != 0) {
+  int result = begin_changes();
+  result = result == 0 ? clear_behind(bytes) : result;
+  if (result != 0) {
     return result;
   }
-  const int result = change_all(MemoryRequest::resize, placement_.local_bytes(bytes), bytes);
+  result = change_all(MemoryRequest::resize, placement_.local_bytes(bytes), bytes);
   if (result == 0) {
     size_.store(bytes, std::memory_order_release);
   }

@@ -49,6 +49,7 @@ class RemoteStore final : public Store {
   int finish_read(const Piece& piece, WireCall& call, std::uint32_t copy);
   int read_elsewhere(const Piece& piece);
   int finish_write(WrittenPiece& piece);
+  int begin_changes();
   int clear_behind(std::uint64_t bytes);
   int change_all(MemoryRequest kind, std::uint64_t first, std::uint64_t second);
   void lose(std::uint32_t server, int error_number);
@@ -62,6 +63,8 @@ class RemoteStore final : public Store {
   const std::string name_;
   std::atomic<std::uint64_t> size_;
   std::mutex losing_;
+  std::mutex beginning_;
+  std::atomic<bool> begun_{false};      ///< The servers have been told that there is a new version.
   std::atomic<std::uint32_t> turn_{0};  ///< Which copy the next read asks first.
 };
 

@@ -50,18 +50,11 @@ class Attachment {
 
   DataSet& set() const noexcept { return *set_; }
   bool writing() const noexcept { return writing_; }
-  /// Before the first change: what is not changed with it is a version behind.
-  void note_change() noexcept {
-    if (!changed_.exchange(true)) {
-      set_->version.fetch_add(1);
-    }
-  }
 
  private:
   Catalog& catalog_;
   const std::shared_ptr<DataSet> set_;
   const bool writing_;
-  std::atomic<bool> changed_{false};
 };
 
 /// Thread-safe. Members throw CatalogRefusal.

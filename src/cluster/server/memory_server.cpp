@@ -154,7 +154,6 @@ void MemoryServer::read(WireRequest& request, Attachment& attachment) {
 
 void MemoryServer::write(WireRequest& request, Attachment& attachment) {
   const std::span<const std::byte> body = request.body();
-  attachment.note_change();
   const std::int64_t put = attachment.set().store->write(body.data(), body.size(), request.words()[1]);
   request.reply(put < 0 ? static_cast<std::int32_t>(put) : 0,
                 {static_cast<std::uint64_t>(std::max<std::int64_t>(put, 0)), 0, 0, 0});
@@ -178,10 +177,8 @@ void MemoryServer::answer(WireRequest& request, const std::shared_ptr<Attachment
       case MemoryRequest::flush:
         return request.reply(attachment->set().store->flush());
       case MemoryRequest::resize:
-        attachment->note_change();
         return request.reply(catalog_.resize(attachment->set(), words[1], words[2]));
       case MemoryRequest::punch:
-        attachment->note_change();
         return request.reply(attachment->set().store->punch(words[1], words[2]));
       case MemoryRequest::renew:
         return request.reply(0, {attachment->set().version.fetch_add(1) + 1, 0, 0, 0});
