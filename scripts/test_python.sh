@@ -53,6 +53,8 @@ tag=${tag#tiermap-*-}
 cmake --build "$work/$tag" --target tiermap_heap_writer >"$work/heap-writer.log" 2>&1 ||
   { cat "$work/heap-writer.log" >&2; exit 1; }
 export TIERMAP_HEAP_WRITER=$work/$tag/bin/tiermap_heap_writer
+# The server that some tests start.
+export TIERMAP_PROGRAM=$PWD/build/release/bin/tiermap
 # A source archive lacks the library's tests and the applications: what is built from it must not want them.
 rm -rf "$work/archive"
 mkdir -p "$work/archive/tiermap"

@@ -16,6 +16,7 @@ CLI::App* add_doctor_command(CLI::App& program);
 CLI::App* add_heap_command(CLI::App& program);
 CLI::App* add_replay_command(CLI::App& program);
 CLI::App* add_run_command(CLI::App& program);
+CLI::App* add_serve_command(CLI::App& program);
 CLI::App* add_top_command(CLI::App& program);
 CLI::App* add_tune_command(CLI::App& program);
 CLI::App* add_version_command(CLI::App& program);

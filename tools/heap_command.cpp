@@ -1,7 +1,6 @@
 // `tiermap heap`: what is in persistent heaps, whether they are sound, copies of them, and room they need not have.
 #include <fmt/format.h>
 
-#include <csignal>
 #include <memory>
 
 #include "commands.hpp"
@@ -11,6 +10,7 @@
 #include "heap/heap_directory.hpp"
 #include "heap/saved_heap.hpp"
 #include "heap_reports/reports.hpp"
+#include "interruption.hpp"
 #include "observe/progress.hpp"
 #include "tiermap/error.hpp"
 #include "tiermap/heap.hpp"
@@ -19,18 +19,6 @@ namespace tiermap {
 namespace {
 
 constexpr int cannot_be_read = 2;
-constexpr int shell_signal_base = 128;
-
-volatile std::sig_atomic_t caught_signal = 0;
-
-/// An interrupted copy is to leave nothing behind.
-void catch_signals() {
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-    if (std::signal(number, SIG_IGN) != SIG_IGN) {
-      std::signal(number, [](int caught) { caught_signal = caught; });
-    }
-  }
-}
 
 struct HeapCommandOptions {
   std::string path;
@@ -45,9 +33,7 @@ class ShownProgress {
   explicit ShownProgress(const char* what) : what_(what), display_(what, 0, ProgressDisplay::Unit::bytes) {}
   HeapProgress callback() {
     return [this](std::uint64_t done, std::uint64_t total) {
-      if (caught_signal != 0) {
-        throw ExitCode{shell_signal_base + caught_signal};
-      }
+      stop_if_interrupted();
       if (total != total_) {
         display_.restart(what_, total);
         total_ = total;

@@ -97,6 +97,9 @@ int run(int argc, char** argv) {
   add_heap_command(program);
   add_replay_command(program);
   add_run_command(program);
+#ifdef TIERMAP_HAS_UCX
+  add_serve_command(program);
+#endif
   add_top_command(program);
   add_tune_command(program);
   add_version_command(program);

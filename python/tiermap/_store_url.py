@@ -32,7 +32,7 @@ class StoreUrl:
     def is_here(self) -> bool:
         """Whether it names files of this machine, and none of no name."""
         named = all(self.pieces) or self.scheme == "parquet" and self.behind is not None
-        return self.scheme not in ("memory", "s3") and self.host in ("", "localhost") and named
+        return self.scheme not in ("memory", "remote", "s3") and self.host in ("", "localhost") and named
 
     @property
     def options(self) -> List[Tuple[str, str]]:
@@ -63,6 +63,8 @@ class StoreUrl:
 
     def files(self) -> List[str]:
         """The paths of all that it names now."""
+        if self.scheme == "remote":
+            return []
         found: List[str] = []
         if self.behind:
             behind = parse(self.behind)

@@ -3,13 +3,13 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "config/size.hpp"
 #include "config/yaml_file.hpp"
+#include "config/yaml_keys.hpp"
 #include "tier/tier_blocks.hpp"
 #include "tiermap/error.hpp"
 
@@ -53,83 +53,7 @@ void refuse_shared_directories(const std::vector<TierOptions>& tiers) {
   }
 }
 
-/// One mapping of the file: each key is asked for once, and finish() refuses those that nobody asked for.
-class TierKeys {
- public:
-  TierKeys(const YAML::Node& map, std::string path, std::string of) : path_(std::move(path)), of_(std::move(of)) {
-    if (!map.IsMap()) {
-      throw OptionError(yaml_position(path_, map.Mark()) + ": " + of_ + " is no mapping: write 'key: value' lines");
-    }
-    for (const auto& entry : map) {
-      const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "";
-      const std::string where = yaml_position(path_, entry.first.Mark());
-      if (!values_.emplace(key, std::make_pair(where, entry.second)).second) {
-        throw OptionError(where + ": " + quote_value(key) + " was set before: remove one of the two");
-      }
-    }
-  }
-
-  bool has(const std::string& key) const { return values_.contains(key); }
-  const YAML::Node& node(const std::string& key) {
-    known_.insert(key);
-    return values_.at(key).second;
-  }
-  std::string text(const std::string& key, const std::string& missing) {
-    known_.insert(key);
-    if (!has(key)) {
-      return missing;
-    }
-    if (!values_.at(key).second.IsScalar()) {
-      refuse(key, "is no single value: write one");
-    }
-    return values_.at(key).second.Scalar();
-  }
-  std::uint64_t size(const std::string& key, std::uint64_t missing) {
-    const std::string value = text(key, "");
-    return has(key) ? parse_size(value, what(key)) : missing;
-  }
-  double number(const std::string& key, double missing) {
-    const std::string value = text(key, "");
-    if (!has(key)) {
-      return missing;
-    }
-    std::size_t end = 0;
-    double number = -1;
-    try {
-      number = std::stod(value, &end);
-    } catch (const std::logic_error&) {  // Said below.
-    }
-    if (end != value.size() || !std::isfinite(number) || number < 0) {
-      refuse(key, quote_value(value) + " is no number from 0 on: write one, such as 1.5");
-    }
-    return number;
-  }
-  [[noreturn]] void refuse(const std::string& key, const std::string& reason) const {
-    throw OptionError(what(key) + " " + reason);
-  }
-  void finish() const {
-    for (const auto& [key, value] : values_) {
-      if (!known_.contains(key)) {
-        std::string list;
-        for (const std::string& name : known_) {
-          list += (list.empty() ? "" : ", ") + name;
-        }
-        throw OptionError(value.first + ": " + of_ + " has the unknown key " + quote_value(key) + ": choose among " +
-                          list);
-      }
-    }
-  }
-
- private:
-  std::string what(const std::string& key) const { return values_.at(key).first + ": " + key + " of " + of_; }
-
-  const std::string path_;
-  const std::string of_;
-  std::map<std::string, std::pair<std::string, YAML::Node>> values_;
-  std::set<std::string> known_;
-};
-
-TierKind kind_of(TierKeys& keys) {
+TierKind kind_of(YamlKeys& keys) {
   const std::string kind = keys.text("kind", "");
   const std::map<std::string, TierKind> kinds = {
       {"memory", TierKind::memory}, {"directory", TierKind::directory}, {"emulated", TierKind::emulated}};
@@ -144,7 +68,7 @@ TierKind kind_of(TierKeys& keys) {
 }
 
 TierOptions read_tier(const YAML::Node& node, const std::string& path, std::size_t number) {
-  TierKeys keys(node, path, "tier " + std::to_string(number));
+  YamlKeys keys(node, path, "tier " + std::to_string(number));
   TierOptions tier;
   tier.name = keys.text("name", "tier " + std::to_string(number));
   tier.kind = kind_of(keys);
@@ -157,18 +81,14 @@ TierOptions read_tier(const YAML::Node& node, const std::string& path, std::size
   return tier;
 }
 
-void read_backing(TierKeys& all, const std::string& path, TieringOptions& options) {
+void read_backing(YamlKeys& all, const std::string& path, TieringOptions& options) {
   if (!all.has("backing")) {
     return;
   }
-  TierKeys keys(all.node("backing"), path, "backing");
+  YamlKeys keys(all.node("backing"), path, "backing");
   options.backing_bytes_per_second = static_cast<double>(keys.size("bandwidth", 0));
   options.backing_latency_microseconds = keys.number("latency_microseconds", 0);
-  const std::string emulated = keys.text("emulated", "false");
-  if (emulated != "true" && emulated != "false") {
-    keys.refuse("emulated", quote_value(emulated) + " is neither: choose true or false");
-  }
-  options.backing_emulated = emulated == "true";
+  options.backing_emulated = keys.flag("emulated", false);
   keys.finish();
 }
 
@@ -233,7 +153,7 @@ TieringOptions parse_tiering_options(const std::string& yaml, const std::string&
   if (!root.IsMap()) {
     throw OptionError(yaml_position(path, root.Mark()) + ": no tiers: " + remedy);
   }
-  TierKeys keys(root, path, "the file");
+  YamlKeys keys(root, path, "the file");
   TieringOptions options;
   options.block_bytes = keys.size("block", options.block_bytes);
   options.score_window_seconds = keys.number("score_window_seconds", options.score_window_seconds);

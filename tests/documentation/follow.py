@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Follows a page of the documentation as a reader would.
 
-follow.py PAGE BUILD CMAKE CXX_COMPILER: installs the built library into an empty home, and goes through the blocks of the
+follow.py PAGE BUILD CMAKE CXX_COMPILER [NEEDS]: installs the built library into an empty home, and goes through the blocks of the
 page in order. A program is saved under the name that the text before it gives ("Save as `sum.cpp`:"), or, where the text
 gives none, built and run at once; YAML is always saved. Shell blocks are run by bash in one session; `make install` is what was done already. A
 block of text is what the program or the commands before it must have printed.
@@ -9,6 +9,7 @@ block of text is what the program or the commands before it must have printed.
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,9 @@ class Reader:
         for component in components:
             subprocess.run([cmake, "--install", build, "--prefix", prefix, "--component", component],
                            check=True, stdout=subprocess.DEVNULL)
+        # What a page runs, as it was built, and where the sources are.
+        self.environment["PATH"] = f"{build}/bin" + os.pathsep + self.environment["PATH"]
+        self.environment["TIERMAP"] = str(pathlib.Path(__file__).resolve().parents[2])
         self.library = next(prefix.rglob("tiermap.pc")).parent.parent
         self.environment |= {"PKG_CONFIG_PATH": str(self.library / "pkgconfig"), "LD_LIBRARY_PATH": str(self.library)}
 
@@ -85,7 +89,16 @@ def follow(page, reader):
     print(f"{page.name}: {blocks} blocks followed")
 
 
-def main(page, build, cmake, compiler):
+def has_namespaces():
+    """Whether this user can make network namespaces, which pages of several nodes do."""
+    made = subprocess.run(["ip", "netns", "add", "tiermap-probe"], capture_output=True, check=False).returncode == 0
+    return made and subprocess.run(["ip", "netns", "delete", "tiermap-probe"], check=False).returncode == 0
+
+
+def main(page, build, cmake, compiler, needs=None):
+    if needs == "namespaces" and (shutil.which("ip") is None or not has_namespaces()):
+        print("network namespaces cannot be made here: root and iproute2 are needed")
+        sys.exit(77)
     page = pathlib.Path(page)
     components = ["Development", "Parquet"] if page.stem == "parquet" else ["Development"]
     with tempfile.TemporaryDirectory(prefix="tiermap-reader-", dir=pathlib.Path(build).resolve()) as home:

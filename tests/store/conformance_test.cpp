@@ -8,6 +8,13 @@
 #ifdef TIERMAP_HAS_S3
 #include "s3/strict_server.hpp"
 #endif
+// UCX is not compiled with ThreadSanitizer, which then sees nothing of what orders its threads.
+#if defined(TIERMAP_HAS_UCX) && !defined(__SANITIZE_THREAD__)
+#define TIERMAP_TEST_REMOTE
+#endif
+#ifdef TIERMAP_TEST_REMOTE
+#include "cluster/served_stores.hpp"
+#endif
 #include "store/callback_store.hpp"
 #include "store/concat_store.hpp"
 #include "store/faulty_store.hpp"
@@ -125,6 +132,14 @@ const Kind kinds[] = {
     {"s3", make_s3},
 #endif
     {"callback", [](const TemporaryDirectory&) { return make_callback(); }},
+#ifdef TIERMAP_TEST_REMOTE
+    {"remote", [](const TemporaryDirectory&) { return make_remote(1, "", store_bytes); }},
+    {"remote_striped",
+     [](const TemporaryDirectory&) { return make_remote(3, "?layout=striped&stripe=12KiB", store_bytes); }},
+    {"remote_striped_twice",
+     [](const TemporaryDirectory&) { return make_remote(3, "?layout=striped&stripe=64KiB&copies=2", store_bytes); }},
+    {"remote_replicated", [](const TemporaryDirectory&) { return make_remote(2, "?layout=replicated", store_bytes); }},
+#endif
 };
 
 class Conformance : public testing::TestWithParam<Kind> {

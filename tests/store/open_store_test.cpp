@@ -6,10 +6,10 @@
 
 #include <filesystem>
 
+#include "cluster/schemes.hpp"
 #include "store/reference_check.hpp"
 #include "store/store_url.hpp"
 #include "store/temporary_directory.hpp"
-#include "tier/schemes.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -107,7 +107,7 @@ TEST(OpenStore, bad_input_is_one_line_with_value_and_remedy_and_creates_nothing)
       {path + "/file", creating, EEXIST, "open it instead"},
       {path + "/none/file", creating, ENOENT, "check the path"},
       {"ftp://host/x", reading, ENOTSUP,
-       "choose among concat, csv, file, fits, hdf5, memory, npy, parquet, s3, sparse"},
+       "choose among concat, csv, file, fits, hdf5, memory, npy, parquet, remote, s3, sparse"},
       {"npy://" + encoded + "/file", reading, EINVAL, "write one with numpy.save()"},
       {"run:1.bin", reading, ENOTSUP, "./run:1.bin"},
       {"file://", reading, EINVAL, "no path: write file:///path"},

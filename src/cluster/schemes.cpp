@@ -1,4 +1,4 @@
-#include "tier/schemes.hpp"
+#include "cluster/schemes.hpp"
 
 #include <cerrno>
 #include <string>
@@ -6,6 +6,9 @@
 
 #ifdef TIERMAP_HAS_PARQUET
 #include "store/parquet/open.hpp"
+#endif
+#ifdef TIERMAP_UCP_LIBRARY
+#include "cluster/remote/open.hpp"
 #endif
 #include "tier/tiered_store.hpp"
 #include "tiermap/error.hpp"
@@ -39,12 +42,21 @@ std::unique_ptr<Store> open_parquet_url(const StoreUrl& url, OpenMode mode, std:
 #endif
 }
 
+#ifndef TIERMAP_UCP_LIBRARY
+std::unique_ptr<Store> open_remote(const StoreUrl& url, OpenMode, std::uint64_t) {
+  throw StoreError(ENOTSUP, "store '" + url.text +
+                                "': this Tiermap was built without UCX: install libucx-dev and libssl-dev and build it "
+                                "with -DTIERMAP_UCX=ON");
+}
+#endif
+
 }  // namespace
 
 StoreRegistry built_in_stores() {
   StoreRegistry registry = plain_stores();
   registry.add("tiered", open_tiered);
   registry.add("parquet", open_parquet_url);
+  registry.add("remote", open_remote);
   return registry;
 }
 

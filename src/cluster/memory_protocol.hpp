@@ -1,0 +1,87 @@
+// What clients and memory servers say to each other, in messages of wire/wire.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tiermap {
+
+/// Requests. A refusal has a negative errno value as status and one line of text as body.
+enum class MemoryRequest : std::uint16_t {
+  list = 1,  ///< Body: a name, or "" for all that the user may read. Reply's body: lines, see DataSetLine.
+  create,    ///< Words: bytes. Body: CreateForm.
+  drop,      ///< Body: name.
+  attach,    ///< Words: 1 to write. Body: name. Reply's words: handle; body: DataSetFacts.
+  detach,    ///< Words: handle.
+  read,      ///< Words: handle, offset, bytes. Reply's body: the bytes, fewer where the data set ends.
+  write,     ///< Words: handle, offset. Body: the bytes. Reply's words: how many.
+  flush,     ///< Words: handle.
+  resize,    ///< Words: handle, bytes here, bytes of the whole.
+  punch,     ///< Words: handle, offset, bytes.
+  renew,  ///< Words: handle. The content is a new version, which copies that missed a write are not. Reply's words: it.
+};
+
+/// How a data set lies on its servers. Each server keeps what it was told, so that nobody opens it as something else.
+struct DataSetLayout {
+  enum class Kind : std::uint32_t { single, striped, replicated };
+  Kind kind = Kind::single;
+  std::uint32_t servers = 1;
+  std::uint32_t index = 0;   ///< Of this server among them.
+  std::uint32_t copies = 1;  ///< Of each byte.
+  std::uint64_t stripe_bytes = 0;
+
+  bool same_but_index(const DataSetLayout& other) const noexcept {
+    return kind == other.kind && servers == other.servers && copies == other.copies &&
+           stripe_bytes == other.stripe_bytes;
+  }
+  /// "striped over 3 servers, 1 copy, stripes of 1MiB".
+  std::string text() const;
+};
+
+struct DataSetFacts {
+  std::uint64_t identity = 0;  ///< Drawn when it was made: another data set of the same name has another.
+  std::uint64_t version = 0;   ///< Raised by renew alone.
+  std::uint64_t bytes = 0;     ///< Here.
+  std::uint64_t whole_bytes = 0;
+  DataSetLayout layout;
+};
+
+std::vector<std::byte> encode(const DataSetFacts& facts);
+std::optional<DataSetFacts> decode_facts(std::span<const std::byte> body);
+
+struct CreateForm {
+  std::string name;
+  std::string place;  ///< "memory", "directory", or "": the first that the server has.
+  std::vector<std::string> readers;
+  std::vector<std::string> writers;
+  std::uint64_t whole_bytes = 0;
+  std::uint64_t identity = 0;  ///< The same on all servers.
+  DataSetLayout layout;
+};
+
+std::vector<std::byte> encode(const CreateForm& form);
+std::optional<CreateForm> decode_form(std::span<const std::byte> body);
+
+/// One data set as list tells of it.
+struct DataSetLine {
+  std::string name;
+  std::uint64_t bytes = 0;
+  std::string owner;
+  std::string place;
+  std::uint64_t readers = 0;  ///< Attached now.
+  std::uint64_t writers = 0;
+  std::string layout;
+};
+std::string encode(const std::vector<DataSetLine>& lines);
+std::vector<DataSetLine> decode_lines(std::string_view text);
+
+/// Names of data sets and users: letters, digits, '.', '_', '-', not with '.' in front, at most 64.
+bool is_plain_name(std::string_view name) noexcept;
+
+}  // namespace tiermap

@@ -1,0 +1,35 @@
+// A memory server, asked for what is not the content of a data set.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cluster/memory_protocol.hpp"
+#include "cluster/wire/wire.hpp"
+
+namespace tiermap {
+
+/// Connected while it lives. Members throw StoreError in the server's words, with its address. Thread-safe.
+class MemoryClient {
+ public:
+  MemoryClient(Wire& wire, const HostAndPort& server, const WireLogin& login);
+
+  std::vector<DataSetLine> list(const std::string& name);
+  void create(const CreateForm& form, std::uint64_t bytes);
+  void drop(const std::string& name);
+  /// Returns the handle.
+  std::uint64_t attach(const std::string& name, bool writing, DataSetFacts& facts);
+
+  WireConnection& connection() const noexcept { return *connection_; }
+  const std::string& server() const noexcept { return server_; }
+
+ private:
+  WireReply ask(WireMessage request);
+
+  const std::string server_;
+  const std::shared_ptr<WireConnection> connection_;
+};
+
+}  // namespace tiermap

@@ -1,0 +1,191 @@
+#include "cluster/remote/open.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <utility>
+
+#include "cluster/remote/remote_store.hpp"
+#include "cluster/wire/proof.hpp"
+#include "config/size.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+std::unique_ptr<Wire> make_wire(const RemoteTarget& target) {
+  WireOptions options;
+  options.timeout = target.timeout;
+  return std::make_unique<Wire>(options);
+}
+
+/// The servers that can be reached, by number; why not, of the last one that could not.
+struct Reached {
+  std::vector<std::shared_ptr<MemoryClient>> clients;
+  std::size_t count = 0;
+  std::optional<StoreError> failure;
+};
+
+Reached reach(Wire& wire, const RemoteTarget& target) {
+  Reached reached;
+  for (const HostAndPort& server : target.servers) {
+    reached.clients.push_back(nullptr);
+    try {
+      reached.clients.back() = std::make_shared<MemoryClient>(wire, server, target.login);
+      ++reached.count;
+    } catch (const StoreError& error) {
+      reached.failure = error;
+    }
+  }
+  return reached;
+}
+
+/// How many servers may be out of reach so that what is read is sure to be what was written last.
+std::size_t may_be_unreached(const DataSetLayout& layout) {
+  return layout.kind == DataSetLayout::Kind::single ? 0 : layout.copies - 1;
+}
+
+/// How many servers must have the newest version. What is replicated is on each of them as a whole.
+std::size_t must_be_newest(const DataSetLayout& layout, bool writing) {
+  switch (layout.kind) {
+    case DataSetLayout::Kind::replicated:
+      return writing ? layout.copies : 1;
+    case DataSetLayout::Kind::striped:
+      return writing ? layout.servers : layout.servers - layout.copies + 1;
+    case DataSetLayout::Kind::single:
+      break;
+  }
+  return 1;
+}
+
+void check_layout(const DataSetFacts& facts, const RemoteTarget& target, std::size_t index, const std::string& server) {
+  if (!facts.layout.same_but_index(target.layout) ||
+      (facts.layout.index != index && target.layout.kind == DataSetLayout::Kind::striped)) {
+    throw StoreError(
+        EINVAL,
+        "server " + quote_value(server) + ": data set " + quote_value(target.name) + " is " + facts.layout.text() +
+            (facts.layout.same_but_index(target.layout) ? ", in another order" : ", and not " + target.layout.text()) +
+            ": name servers and layout as when it was created");
+  }
+}
+
+std::unique_ptr<Store> attach(std::unique_ptr<Wire> wire, const Reached& reached, const RemoteTarget& target,
+                              bool writing, const std::string& url) {
+  std::vector<std::unique_ptr<RemoteDataSet>> parts(target.servers.size());
+  std::optional<StoreError> failure = reached.failure;
+  std::uint64_t newest = 0;
+  for (std::size_t index = 0; index < parts.size(); ++index) {
+    if (reached.clients[index] == nullptr) {
+      continue;
+    }
+    try {
+      parts[index] = std::make_unique<RemoteDataSet>(reached.clients[index], target.name, writing);
+    } catch (const StoreError& error) {
+      if (error.code().value() != ENOENT || target.servers.size() == 1) {
+        throw;
+      }
+      failure = error;
+      continue;
+    }
+    check_layout(parts[index]->facts(), target, index, parts[index]->server());
+    newest = std::max(newest, parts[index]->facts().version);
+  }
+  std::size_t unreached = 0;
+  std::size_t usable = 0;
+  const RemoteDataSet* first = nullptr;
+  for (auto& part : parts) {
+    if (part == nullptr) {
+      ++unreached;
+      continue;
+    }
+    const bool copied = target.layout.kind == DataSetLayout::Kind::replicated || target.layout.copies > 1;
+    if (part->facts().version != newest && copied) {
+      failure = StoreError(ESTALE, "server " + quote_value(part->server()) + " has an older version of data set " +
+                                       quote_value(target.name) + ": drop it everywhere, and load it anew");
+      part.reset();
+      continue;
+    }
+    ++usable;
+    first = first == nullptr ? part.get() : first;
+    if (part->facts().identity != first->facts().identity) {
+      throw StoreError(EINVAL, "servers " + quote_value(first->server()) + " and " + quote_value(part->server()) +
+                                   " have different data sets called " + quote_value(target.name) +
+                                   ": name those that it was created on");
+    }
+  }
+  if (unreached > may_be_unreached(target.layout) || usable < must_be_newest(target.layout, writing)) {
+    throw failure.value();
+  }
+  const std::uint64_t bytes = first->facts().whole_bytes;
+  return std::make_unique<RemoteStore>(std::move(wire), std::move(parts), target.layout, bytes, writing, url);
+}
+
+void create_on(const Reached& reached, const RemoteTarget& target, std::uint64_t bytes) {
+  if (reached.failure.has_value()) {
+    throw *reached.failure;
+  }
+  CreateForm form{target.name, target.place, target.readers, target.writers, bytes, 0, target.layout};
+  const WireNonce nonce = draw_nonce();
+  std::memcpy(&form.identity, nonce.data(), sizeof(form.identity));
+  const std::uint64_t here = Placement(target.layout).local_bytes(bytes);
+  for (std::size_t index = 0; index < reached.clients.size(); ++index) {
+    form.layout.index = static_cast<std::uint32_t>(index);
+    try {
+      reached.clients[index]->create(form, here);
+    } catch (const StoreError&) {
+      while (index-- > 0) {
+        reached.clients[index]->drop(target.name);
+      }
+      throw;
+    }
+  }
+}
+
+bool is_anywhere(const Reached& reached, const std::string& name) {
+  return std::ranges::any_of(reached.clients,
+                             [&](const auto& client) { return client != nullptr && !client->list(name).empty(); });
+}
+
+}  // namespace
+
+std::unique_ptr<Store> open_remote(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes) {
+  const RemoteTarget target = parse_remote_url(url);
+  try {
+    std::unique_ptr<Wire> wire = make_wire(target);
+    const Reached reached = reach(*wire, target);
+    if (reached.count == 0) {
+      throw reached.failure.value();
+    }
+    if (mode == OpenMode::create || (mode == OpenMode::open_or_create && !is_anywhere(reached, target.name))) {
+      create_on(reached, target, create_bytes);
+    }
+    return attach(std::move(wire), reached, target, mode != OpenMode::read_only, url.text);
+  } catch (const StoreError& error) {
+    throw StoreError(error.code().value(), "store '" + url.text + "': " + error.what());
+  }
+}
+
+void create_remote(const RemoteTarget& target, std::uint64_t bytes) {
+  const std::unique_ptr<Wire> wire = make_wire(target);
+  create_on(reach(*wire, target), target, bytes);
+}
+
+void drop_remote(const RemoteTarget& target) {
+  const std::unique_ptr<Wire> wire = make_wire(target);
+  const Reached reached = reach(*wire, target);
+  std::optional<StoreError> failure = reached.failure;
+  for (const auto& client : reached.clients) {
+    try {
+      if (client != nullptr) {
+        client->drop(target.name);
+      }
+    } catch (const StoreError& error) {
+      failure = error;
+    }
+  }
+  if (failure.has_value()) {
+    throw *failure;
+  }
+}
+
+}  // namespace tiermap

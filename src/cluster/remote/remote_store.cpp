@@ -1,0 +1,289 @@
+#include "cluster/remote/remote_store.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <utility>
+
+#include "store/file_open.hpp"
+
+namespace tiermap {
+namespace {
+
+/// Of one read or write of many pieces.
+constexpr std::size_t most_pieces_in_flight = 32;
+
+/// What says that the server itself is not to be counted on, and not that this request cannot be.
+bool server_failed(int status) noexcept {
+  return status == -ECONNRESET || status == -ETIMEDOUT || status == -EBADF || status == -EBADMSG;
+}
+
+}  // namespace
+
+/// A piece on its way to each of its copies.
+struct RemoteStore::WrittenPiece {
+  struct Copy {
+    std::uint32_t server;
+    WireCall call;
+  };
+  std::uint64_t bytes;
+  std::vector<Copy> copies;
+};
+
+RemoteStore::RemoteStore(std::unique_ptr<Wire> wire, std::vector<std::unique_ptr<RemoteDataSet>> parts,
+                         const DataSetLayout& layout, std::uint64_t bytes, bool writable, std::string name)
+    : wire_(std::move(wire)),
+      parts_(std::move(parts)),
+      layout_(layout),
+      placement_(layout),
+      writable_(writable),
+      name_(std::move(name)),
+      size_(bytes) {}
+
+RemoteStore::~RemoteStore() = default;
+
+void RemoteStore::lose(std::uint32_t server, int error_number) {
+  const std::lock_guard lock(losing_);
+  if (parts_[server] == nullptr || !parts_[server]->give_up(error_text(error_number)) || !writable_) {
+    return;
+  }
+  // Before anything is said to be written without it: it must not be taken for up to date when it is back.
+  std::vector<std::pair<std::uint32_t, WireCall>> calls;
+  for (std::uint32_t other = 0; other < parts_.size(); ++other) {
+    if (parts_[other] != nullptr && parts_[other]->usable()) {
+      calls.emplace_back(other, parts_[other]->start_change(MemoryRequest::renew));
+    }
+  }
+  for (auto& [other, call] : calls) {
+    if (call.wait().status != 0) {
+      parts_[other]->give_up("it does not take a new version");
+    }
+  }
+}
+
+RemoteStore::Piece RemoteStore::next_piece(std::uint64_t offset, std::span<std::byte> left) const noexcept {
+  constexpr std::uint64_t most = 256 << 10;
+  return {offset, left.first(placement_.run(offset, std::min<std::uint64_t>(left.size(), most)))};
+}
+
+RemoteDataSet* RemoteStore::readable_part(const Piece& piece, std::uint32_t& copy) const noexcept {
+  for (std::uint32_t tried = 0; tried < placement_.copies(); ++tried, copy = (copy + 1) % placement_.copies()) {
+    RemoteDataSet* const part = parts_[placement_.server(piece.offset, copy)].get();
+    if (part != nullptr && part->usable()) {
+      return part;
+    }
+  }
+  return nullptr;
+}
+
+int RemoteStore::finish_read(const Piece& piece, WireCall& call, std::uint32_t copy) {
+  const WireReply& reply = call.wait();
+  if (reply.status == 0 && reply.body.bytes().size() == piece.bytes.size()) {
+    std::memcpy(piece.bytes.data(), reply.body.bytes().data(), piece.bytes.size());
+    return 0;
+  }
+  if (reply.status != -EBADMSG && server_failed(reply.status)) {
+    lose(placement_.server(piece.offset, copy), -reply.status);
+  }
+  return read_elsewhere(piece);
+}
+
+/// From one copy after the other; from the same one if there is no other, which helps against what was damaged once.
+int RemoteStore::read_elsewhere(const Piece& piece) {
+  std::uint32_t copy = 0;
+  for (std::uint32_t tried = 0; tried < placement_.copies(); ++tried, ++copy) {
+    RemoteDataSet* const part = parts_[placement_.server(piece.offset, copy)].get();
+    if (part == nullptr || !part->usable()) {
+      continue;
+    }
+    WireCall call = part->start_read(placement_.local_offset(piece.offset, copy), piece.bytes.size());
+    const WireReply& reply = call.wait();
+    if (reply.status == 0 && reply.body.bytes().size() == piece.bytes.size()) {
+      std::memcpy(piece.bytes.data(), reply.body.bytes().data(), piece.bytes.size());
+      return 0;
+    }
+    if (server_failed(reply.status)) {
+      lose(placement_.server(piece.offset, copy), -reply.status);
+    }
+  }
+  return -EIO;
+}
+
+std::int64_t RemoteStore::read(void* buffer, std::size_t bytes, std::uint64_t offset) {
+  const std::uint64_t size = size_bytes();
+  if (offset >= size) {
+    return 0;
+  }
+  const std::uint64_t take = std::min<std::uint64_t>(bytes, size - offset);
+  std::span<std::byte> left(static_cast<std::byte*>(buffer), take);
+  struct Asked {
+    Piece piece;
+    std::uint32_t copy;
+    WireCall call;
+  };
+  std::deque<Asked> asked;
+  int result = 0;
+  const auto finish_first = [&] {
+    const int one = finish_read(asked.front().piece, asked.front().call, asked.front().copy);
+    result = result == 0 ? one : result;
+    asked.pop_front();
+  };
+  while (!left.empty() && result == 0) {
+    const Piece piece = next_piece(offset, left);
+    left = left.subspan(piece.bytes.size());
+    offset += piece.bytes.size();
+    std::uint32_t copy = placement_.copies() == 1 ? 0 : turn_.fetch_add(1) % placement_.copies();
+    RemoteDataSet* const part = readable_part(piece, copy);
+    if (part == nullptr) {
+      result = -EIO;
+      break;
+    }
+    asked.push_back({piece, copy, part->start_read(placement_.local_offset(piece.offset, copy), piece.bytes.size())});
+    if (asked.size() >= most_pieces_in_flight) {
+      finish_first();
+    }
+  }
+  while (!asked.empty()) {
+    finish_first();
+  }
+  return result == 0 ? static_cast<std::int64_t>(take) : result;
+}
+
+int RemoteStore::finish_write(WrittenPiece& piece) {
+  std::uint32_t written = 0;
+  int failure = -EIO;
+  for (WrittenPiece::Copy& copy : piece.copies) {
+    const WireReply& reply = copy.call.wait();
+    if (reply.status == 0 && reply.words[0] == piece.bytes) {
+      ++written;
+      continue;
+    }
+    if (reply.status == -ENOSPC || reply.status == -EROFS) {
+      failure = reply.status;
+    }
+    if (server_failed(reply.status) || placement_.copies() > 1) {  // A copy that missed a write is behind.
+      lose(copy.server, reply.status == 0 ? EIO : -reply.status);
+    }
+  }
+  return written >= copies_asked() ? 0 : failure;
+}
+
+std::int64_t RemoteStore::write(const void* buffer, std::size_t bytes, std::uint64_t offset) {
+  if (!writable_) {
+    return -EROFS;
+  }
+  const std::uint64_t size = size_bytes();
+  if (offset >= size) {
+    return bytes == 0 ? 0 : -ENOSPC;
+  }
+  if (const int result = begin_changes(); result != 0) {
+    return result;
+  }
+  const std::uint64_t take = std::min<std::uint64_t>(bytes, size - offset);
+  // Only read, whatever its type says.
+  std::span<std::byte> left(static_cast<std::byte*>(const_cast<void*>(buffer)), take);
+  std::deque<WrittenPiece> sent;
+  int result = 0;
+  const auto finish_first = [&] {
+    const int one = finish_write(sent.front());
+    result = result == 0 ? one : result;
+    sent.pop_front();
+  };
+  while (!left.empty() && result == 0) {
+    const Piece piece = next_piece(offset, left);
+    WrittenPiece written{piece.bytes.size(), {}};
+    for (std::uint32_t copy = 0; copy < placement_.copies(); ++copy) {
+      const std::uint32_t server = placement_.server(piece.offset, copy);
+      if (parts_[server] != nullptr && parts_[server]->usable()) {
+        written.copies.push_back(
+            {server, parts_[server]->start_write(placement_.local_offset(piece.offset, copy), piece.bytes)});
+      }
+    }
+    sent.push_back(std::move(written));
+    left = left.subspan(piece.bytes.size());
+    offset += piece.bytes.size();
+    if (sent.size() >= most_pieces_in_flight) {
+      finish_first();
+    }
+  }
+  while (!sent.empty()) {
+    finish_first();
+  }
+  return result == 0 ? static_cast<std::int64_t>(take) : result;
+}
+
+/// On all servers that are left. Fails if too few are, for some byte.
+int RemoteStore::change_all(MemoryRequest kind, std::uint64_t first, std::uint64_t second) {
+  std::vector<std::pair<std::uint32_t, WireCall>> calls;
+  for (std::uint32_t server = 0; server < parts_.size(); ++server) {
+    if (parts_[server] != nullptr && parts_[server]->usable()) {
+      calls.emplace_back(server, parts_[server]->start_change(kind, first, second));
+    }
+  }
+  int failure = 0;
+  std::size_t done = 0;
+  for (auto& [server, call] : calls) {
+    const int status = call.wait().status;
+    done += status == 0 ? 1U : 0U;
+    if (status != 0) {
+      failure = server_failed(status) ? failure : status;
+      if (server_failed(status) || placement_.copies() > 1) {
+        lose(server, -status);
+      }
+    }
+  }
+  const std::size_t needed = layout_.kind == DataSetLayout::Kind::replicated ? layout_.copies : parts_.size();
+  return done >= needed ? 0 : (failure != 0 ? failure : -EIO);
+}
+
+/// Before the first change every server is told of a new version, also those that no write will reach: one that is not
+/// told, because it is away, is then known to be behind.
+int RemoteStore::begin_changes() {
+  if (begun_.load(std::memory_order_acquire) || layout_.kind == DataSetLayout::Kind::single) {
+    return 0;
+  }
+  const std::lock_guard lock(beginning_);
+  const int result = begun_.load() ? 0 : change_all(MemoryRequest::renew, 0, 0);
+  begun_.store(result == 0, std::memory_order_release);
+  return result;
+}
+
+int RemoteStore::flush() {
+  return writable_ ? change_all(MemoryRequest::flush, 0, 0) : 0;
+}
+
+/// Servers keep whole stripes: what is cut off must not come back from the last of them when the store grows again.
+int RemoteStore::clear_behind(std::uint64_t bytes) {
+  const std::uint64_t end = std::min(size_bytes(), placement_.kept_bytes(bytes));
+  const std::vector<std::byte> zeros(std::min<std::uint64_t>(end > bytes ? end - bytes : 0, 1 << 20));
+  for (std::uint64_t at = bytes; at < end; at += zeros.size()) {
+    const std::int64_t put = write(zeros.data(), std::min<std::uint64_t>(zeros.size(), end - at), at);
+    if (put < 0) {
+      return static_cast<int>(put);
+    }
+  }
+  return 0;
+}
+
+int RemoteStore::resize(std::uint64_t bytes) {
+  if (!writable_) {
+    return -EROFS;
+  }
+  int result = begin_changes();
+  result = result == 0 ? clear_behind(bytes) : result;
+  if (result != 0) {
+    return result;
+  }
+  result = change_all(MemoryRequest::resize, placement_.local_bytes(bytes), bytes);
+  if (result == 0) {
+    size_.store(bytes, std::memory_order_release);
+  }
+  return result;
+}
+
+int RemoteStore::punch(std::uint64_t, std::uint64_t) {
+  return -ENOTSUP;
+}
+
+}  // namespace tiermap

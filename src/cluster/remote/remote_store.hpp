@@ -1,0 +1,71 @@
+// A data set of one or several memory servers, as a store.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cluster/remote/placement.hpp"
+#include "cluster/remote/remote_data_set.hpp"
+#include "tiermap/store.hpp"
+
+namespace tiermap {
+
+/// Reads and writes go in pieces, many in flight. A server that fails, or does not answer in time, is given up for
+/// good:
+/// reads go to another copy, or fail with EIO; writes count on what is left if that are as many copies as asked, after
+/// those have been told that they are newer than the lost one.
+class RemoteStore final : public Store {
+ public:
+  /// `parts` by server; one that is not usable may be null. All of one data set.
+  RemoteStore(std::unique_ptr<Wire> wire, std::vector<std::unique_ptr<RemoteDataSet>> parts,
+              const DataSetLayout& layout, std::uint64_t bytes, bool writable, std::string name);
+  ~RemoteStore() override;
+
+  std::uint64_t size_bytes() const override { return size_.load(std::memory_order_acquire); }
+  bool writable() const override { return writable_; }
+  std::int64_t read(void* buffer, std::size_t bytes, std::uint64_t offset) override;
+  std::int64_t write(const void* buffer, std::size_t bytes, std::uint64_t offset) override;
+  /// On every server that has a copy, as many as were asked for.
+  int flush() override;
+  int resize(std::uint64_t bytes) override;
+  int punch(std::uint64_t offset, std::uint64_t bytes) override;
+  std::uint32_t max_reads_in_flight() const override { return 64; }
+  std::uint32_t max_writes_in_flight() const override { return 64; }
+  std::string name() const override { return name_; }
+
+ private:
+  struct Piece {
+    std::uint64_t offset;
+    std::span<std::byte> bytes;
+  };
+  struct WrittenPiece;
+
+  Piece next_piece(std::uint64_t offset, std::span<std::byte> left) const noexcept;
+  RemoteDataSet* readable_part(const Piece& piece, std::uint32_t& copy) const noexcept;
+  int finish_read(const Piece& piece, WireCall& call, std::uint32_t copy);
+  int read_elsewhere(const Piece& piece);
+  int finish_write(WrittenPiece& piece);
+  int begin_changes();
+  int clear_behind(std::uint64_t bytes);
+  int change_all(MemoryRequest kind, std::uint64_t first, std::uint64_t second);
+  void lose(std::uint32_t server, int error_number);
+  std::uint32_t copies_asked() const noexcept { return layout_.copies; }
+
+  const std::unique_ptr<Wire> wire_;  ///< Ends after the parts.
+  std::vector<std::unique_ptr<RemoteDataSet>> parts_;
+  const DataSetLayout layout_;
+  const Placement placement_;
+  const bool writable_;
+  const std::string name_;
+  std::atomic<std::uint64_t> size_;
+  std::mutex losing_;
+  std::mutex beginning_;
+  std::atomic<bool> begun_{false};      ///< The servers have been told that there is a new version.
+  std::atomic<std::uint32_t> turn_{0};  ///< Which copy the next read asks first.
+};
+
+}  // namespace tiermap

@@ -1,0 +1,259 @@
+#include "cluster/server/catalog.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "cluster/wire/proof.hpp"
+#include "config/size.hpp"
+#include "store/file_open.hpp"
+#include "store/file_store.hpp"
+#include "store/memory_store.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+std::uint64_t draw_identity() {
+  const WireNonce nonce = draw_nonce();
+  std::uint64_t identity = 0;
+  std::memcpy(&identity, nonce.data(), sizeof(identity));
+  return identity;
+}
+
+bool among(const std::vector<std::string>& names, const std::string& user) {
+  return std::ranges::any_of(names, [&](const std::string& name) { return name == "*" || name == user; });
+}
+
+[[noreturn]] void refuse(int error_number, const std::string& name, const std::string& why) {
+  throw CatalogRefusal{-error_number, "data set " + quote_value(name) + " " + why};
+}
+
+}  // namespace
+
+Attachment::~Attachment() {
+  catalog_.release(*set_, writing_);
+}
+
+Catalog::Catalog(const ServerOptions& options) : options_(options) {
+  for (const ServedDataSet& served : options.data_sets) {
+    if (sets_.contains(served.name)) {
+      throw OptionError("data set " + quote_value(served.name) + " is named twice: choose another name for one");
+    }
+    open(served);
+  }
+}
+
+void Catalog::open(const ServedDataSet& served) {
+  const OpenMode mode = served.read_only    ? OpenMode::read_only
+                        : served.bytes != 0 ? OpenMode::open_or_create
+                                            : OpenMode::read_write;
+  auto set = std::make_shared<DataSet>();
+  set->name = served.name;
+  set->place = served.store;
+  set->rights = served.rights;
+  set->identity = draw_identity();
+  try {
+    set->store = open_store(served.store, mode, served.bytes);
+    if (served.tiers.has_value()) {
+      set->store = make_tiered_store(set->store, *served.tiers);
+    }
+  } catch (const StoreError& error) {
+    throw StoreError(error.code().value(), "data set " + quote_value(served.name) + ": " + error.what());
+  }
+  set->whole_bytes = set->store->size_bytes();
+  sets_.emplace(served.name, std::move(set));
+}
+
+bool Catalog::administers(const std::string& user) const {
+  if (options_.users.empty()) {
+    return true;
+  }
+  const auto found = options_.users.find(user);
+  return found != options_.users.end() && found->second.administrator;
+}
+
+bool Catalog::may(const DataSet& set, const std::string& user, bool writing) const {
+  return administers(user) || set.rights.owner == user || among(set.rights.writers, user) ||
+         (!writing && among(set.rights.readers, user));
+}
+
+/// Who may not even read it is told what he would be told if there were none.
+std::shared_ptr<DataSet> Catalog::find(const std::string& user, const std::string& name) const {
+  const auto found = sets_.find(name);
+  if (found == sets_.end() || !may(*found->second, user, false)) {
+    refuse(ENOENT, name,
+           "is not here, or not for " + (user.empty() ? "you" : quote_value(user)) +
+               ": see what `tiermap serve list` shows, or create it");
+  }
+  return found->second;
+}
+
+std::vector<DataSetLine> Catalog::list(const std::string& user, const std::string& name) const {
+  std::vector<DataSetLine> lines;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [key, set] : sets_) {
+    if (may(*set, user, false) && (name.empty() || name == key)) {
+      lines.push_back({key, set->store->size_bytes(), set->rights.owner, set->place, set->readers, set->writers,
+                       set->layout.text()});
+    }
+  }
+  return lines;
+}
+
+std::uint64_t Catalog::room(const std::string& place) const {
+  if (place == "memory") {
+    return options_.memory_bytes - std::min(memory_used_, options_.memory_bytes);
+  }
+  return options_.directory_bytes - std::min(directory_used_, options_.directory_bytes);
+}
+
+std::shared_ptr<Store> Catalog::make_store(const CreateForm& form, std::uint64_t bytes, std::string& place) const {
+  if (place.empty()) {
+    place = options_.memory_bytes != 0 || options_.directory.empty() ? "memory" : "directory";
+  }
+  if (place != "memory" && place != "directory") {
+    refuse(EINVAL, form.name, "cannot be in " + quote_value(place) + ": choose memory or directory");
+  }
+  if (place == "directory" && options_.directory.empty()) {
+    refuse(EINVAL, form.name, "cannot be in a directory: this server's configuration names none");
+  }
+  if (bytes > room(place)) {
+    refuse(ENOSPC, form.name,
+           "of " + format_size(bytes) + " does not fit: " + format_size(room(place)) + " are left in " + place +
+               ": drop others, or give the server more");
+  }
+  try {
+    if (place == "memory") {
+      return std::make_shared<MemoryStore>(bytes);
+    }
+    // Gone with the server, whatever becomes of it.
+    const std::string path = options_.directory + "/tiermap-" + std::to_string(::getpid()) + "-" + form.name;
+    std::shared_ptr<Store> store = FileStore::open(path, OpenMode::create, bytes, FileOptions());
+    ::unlink(path.c_str());
+    return options_.tiers.has_value() ? make_tiered_store(std::move(store), *options_.tiers) : store;
+  } catch (const Error& error) {
+    throw CatalogRefusal{-error.code().value(), error.what()};
+  }
+}
+
+void Catalog::create(const std::string& user, const CreateForm& form, std::uint64_t bytes) {
+  if (!is_plain_name(form.name)) {
+    refuse(EINVAL, form.name, "cannot be called that: write up to 64 letters, digits, '_', '-' and '.'");
+  }
+  if (bytes == 0) {
+    refuse(EINVAL, form.name, "cannot be of 0 bytes: give it a size");
+  }
+  auto set = std::make_shared<DataSet>();
+  set->name = form.name;
+  set->place = form.place;
+  set->rights = {user, form.readers, form.writers};
+  set->layout = form.layout;
+  set->identity = form.identity;
+  set->whole_bytes = form.whole_bytes;
+  set->counted_bytes = bytes;
+  const std::lock_guard lock(mutex_);
+  if (sets_.contains(form.name)) {
+    refuse(EEXIST, form.name, "is there already: choose another name, or drop it");
+  }
+  set->store = make_store(form, bytes, set->place);
+  set->in_memory = set->place == "memory";
+  used(set->place) += bytes;
+  sets_.emplace(form.name, std::move(set));
+}
+
+void Catalog::drop(const std::string& user, const std::string& name) {
+  std::shared_ptr<DataSet> dropped;  // Destroyed without the lock: that may take a while.
+  const std::lock_guard lock(mutex_);
+  const std::shared_ptr<DataSet> set = find(user, name);
+  if (!administers(user) && set->rights.owner != user) {
+    refuse(EACCES, name, "belongs to " + quote_value(set->rights.owner) + ": ask him, or an administrator");
+  }
+  if (set->counted_bytes == 0) {
+    refuse(EPERM, name, "is in the server's configuration: take it out there");
+  }
+  if (set->readers + set->writers != 0) {
+    refuse(EBUSY, name,
+           "is in use by " + std::to_string(set->readers + set->writers) + ": drop it when they have ended");
+  }
+  used(set->place) -= set->counted_bytes;
+  dropped = set;
+  sets_.erase(name);
+}
+
+std::shared_ptr<Attachment> Catalog::attach(const std::string& user, const std::string& peer, const std::string& name,
+                                            bool writing) {
+  const std::lock_guard lock(mutex_);
+  const std::shared_ptr<DataSet> set = find(user, name);
+  if (writing && !may(*set, user, true)) {
+    refuse(EACCES, name, "may only be read by " + quote_value(user) + ": open it read-only");
+  }
+  if (writing && !set->store->writable()) {
+    refuse(EROFS, name, "is read-only on its server: open it read-only");
+  }
+  if (set->writers != 0) {
+    refuse(EBUSY, name, "is being written by " + set->writer + ": wait until that ends");
+  }
+  if (writing && set->readers != 0) {
+    refuse(EBUSY, name,
+           "is being read by " + std::to_string(set->readers) + (set->readers == 1 ? " client" : " clients") +
+               ": one that writes must be alone");
+  }
+  auto attachment = std::make_shared<Attachment>(*this, set, writing);
+  ++(writing ? set->writers : set->readers);
+  if (writing) {
+    set->writer = (user.empty() ? "" : user + " at ") + peer;
+  }
+  return attachment;
+}
+
+void Catalog::release(DataSet& set, bool writing) noexcept {
+  const std::lock_guard lock(mutex_);
+  --(writing ? set.writers : set.readers);
+}
+
+DataSetFacts Catalog::facts(const DataSet& set) const {
+  return {set.identity, set.version.load(), set.store->size_bytes(), set.whole_bytes.load(), set.layout};
+}
+
+int Catalog::resize(DataSet& set, std::uint64_t bytes, std::uint64_t whole_bytes) {
+  const std::lock_guard lock(mutex_);
+  if (set.counted_bytes != 0 && bytes > set.counted_bytes && bytes - set.counted_bytes > room(set.place)) {
+    return -ENOSPC;
+  }
+  const int result = set.store->resize(bytes);
+  if (result == 0) {
+    set.whole_bytes = whole_bytes;
+  }
+  if (result == 0 && set.counted_bytes != 0) {
+    used(set.place) += bytes - set.counted_bytes;
+    set.counted_bytes = bytes;
+  }
+  return result;
+}
+
+std::vector<std::string> Catalog::settle() {
+  std::vector<std::string> failed;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [name, set] : sets_) {
+    if (set->counted_bytes != 0 || !set->store->writable()) {
+      continue;  // It ends with the server, or is as it was.
+    }
+    int result = set->store->settle();
+    result = result == 0 ? set->store->flush() : result;
+    if (result != 0) {
+      failed.push_back("data set " + quote_value(name) + " could not be written to " + set->place + ": " +
+                       error_text(-result));
+    }
+  }
+  return failed;
+}
+
+std::size_t Catalog::size() const {
+  const std::lock_guard lock(mutex_);
+  return sets_.size();
+}
+
+}  // namespace tiermap

@@ -1,0 +1,96 @@
+// The data sets of a memory server: what there is, whose it is, and who is attached to it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cluster/memory_protocol.hpp"
+#include "cluster/server/server_options.hpp"
+#include "tiermap/store.hpp"
+
+namespace tiermap {
+
+/// What a client may be told: a negative errno value and a line.
+struct CatalogRefusal {
+  int status;
+  std::string text;
+};
+
+struct DataSet {
+  std::string name;
+  std::string place;  ///< "memory", "directory", or the URL of a store of the configuration.
+  DataSetRights rights;
+  DataSetLayout layout;
+  std::uint64_t identity = 0;
+  std::atomic<std::uint64_t> version{1};
+  std::atomic<std::uint64_t> whole_bytes{0};
+  std::shared_ptr<Store> store;
+  bool in_memory = false;
+  std::uint64_t counted_bytes = 0;  ///< Of the place's room. Guarded by the catalog, as what follows.
+  std::uint64_t readers = 0;
+  std::uint64_t writers = 0;
+  std::string writer;  ///< Who, for messages.
+};
+
+class Catalog;
+
+/// A client's hold on a data set: it ends with the last who has it, which may be a read that is still under way.
+class Attachment {
+ public:
+  Attachment(Catalog& catalog, std::shared_ptr<DataSet> set, bool writing) noexcept
+      : catalog_(catalog), set_(std::move(set)), writing_(writing) {}
+  ~Attachment();
+  Attachment(const Attachment&) = delete;
+  Attachment& operator=(const Attachment&) = delete;
+
+  DataSet& set() const noexcept { return *set_; }
+  bool writing() const noexcept { return writing_; }
+
+ private:
+  Catalog& catalog_;
+  const std::shared_ptr<DataSet> set_;
+  const bool writing_;
+};
+
+/// Thread-safe. Members throw CatalogRefusal.
+class Catalog {
+ public:
+  /// Opens the data sets of the configuration. Throws StoreError or OptionError, with the data set's name.
+  explicit Catalog(const ServerOptions& options);
+
+  std::vector<DataSetLine> list(const std::string& user, const std::string& name) const;
+  void create(const std::string& user, const CreateForm& form, std::uint64_t bytes);
+  void drop(const std::string& user, const std::string& name);
+  std::shared_ptr<Attachment> attach(const std::string& user, const std::string& peer, const std::string& name,
+                                     bool writing);
+  DataSetFacts facts(const DataSet& set) const;
+  /// Returns 0 or a negative errno value.
+  int resize(DataSet& set, std::uint64_t bytes, std::uint64_t whole_bytes);
+  /// Everything to where it is to last. Returns a line for each data set that could not be.
+  std::vector<std::string> settle();
+  std::size_t size() const;
+
+ private:
+  friend class Attachment;
+  void release(DataSet& set, bool writing) noexcept;
+  bool may(const DataSet& set, const std::string& user, bool writing) const;
+  bool administers(const std::string& user) const;
+  std::shared_ptr<DataSet> find(const std::string& user, const std::string& name) const;
+  void open(const ServedDataSet& served);
+  std::shared_ptr<Store> make_store(const CreateForm& form, std::uint64_t bytes, std::string& place) const;
+  std::uint64_t room(const std::string& place) const;
+  std::uint64_t& used(const std::string& place) { return place == "memory" ? memory_used_ : directory_used_; }
+
+  const ServerOptions& options_;
+  mutable std::mutex mutex_;  ///< Guards what follows.
+  std::map<std::string, std::shared_ptr<DataSet>> sets_;
+  std::uint64_t memory_used_ = 0;
+  std::uint64_t directory_used_ = 0;
+};
+
+}  // namespace tiermap

@@ -1,0 +1,197 @@
+#include "cluster/server/memory_server.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <utility>
+
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+/// What is copied from DRAM at once, by the wire's own thread.
+constexpr std::uint64_t quick_bytes = 256 << 10;
+
+/// What a connection has attached. Used by the wire's handlers alone.
+struct Client {
+  std::uint64_t next_handle = 1;
+  std::map<std::uint64_t, std::shared_ptr<Attachment>> attachments;
+};
+
+Client& client_of(WireConnection& connection) {
+  if (connection.state == nullptr) {
+    connection.state = std::make_shared<Client>();
+  }
+  return *static_cast<Client*>(connection.state.get());
+}
+
+bool names_attachment(MemoryRequest kind) noexcept {
+  return kind >= MemoryRequest::detach && kind <= MemoryRequest::renew;
+}
+
+bool changes(MemoryRequest kind) noexcept {
+  return kind == MemoryRequest::write || kind == MemoryRequest::resize || kind == MemoryRequest::punch ||
+         kind == MemoryRequest::renew;
+}
+
+}  // namespace
+
+MemoryServer::MemoryServer(ServerOptions options)
+    : options_(std::move(options)), catalog_(options_), threads_(std::make_unique<WorkerThreads>(options_.threads)) {
+  WireOptions wire;
+  wire.timeout = options_.timeout;
+  wire.one_sided = options_.one_sided;
+  wire.secret_required = !options_.users.empty();
+  WireService* const service = this;
+  wire_ = std::make_unique<Wire>(wire, service);
+  port_ = wire_->listen(options_.listen);
+}
+
+MemoryServer::~MemoryServer() {
+  wire_.reset();
+  threads_.reset();
+}
+
+std::vector<std::string> MemoryServer::end() {
+  wire_.reset();
+  threads_.reset();
+  return catalog_.settle();
+}
+
+std::optional<std::string> MemoryServer::secret_of(std::string_view user) {
+  const auto found = options_.users.find(std::string(user));
+  return found == options_.users.end() ? std::nullopt : std::optional(found->second.secret);
+}
+
+void MemoryServer::on_closed(const std::shared_ptr<WireConnection>& connection) {
+  // Stores may take long to let go of.
+  threads_->give([state = std::exchange(connection->state, nullptr)]() mutable { state.reset(); });
+}
+
+void MemoryServer::on_request(WireRequest request) {
+  const auto kind = static_cast<MemoryRequest>(request.kind());
+  Client& client = client_of(*request.from());
+  std::shared_ptr<Attachment> attachment;
+  if (names_attachment(kind)) {
+    const auto found = client.attachments.find(request.words()[0]);
+    if (found == client.attachments.end()) {
+      request.refuse(-EBADF, "this data set is not attached: open it again");
+      return;
+    }
+    attachment = found->second;
+    if (changes(kind) && !attachment->writing()) {
+      request.refuse(-EACCES, "this data set is attached read-only: open it to write");
+      return;
+    }
+  }
+  const bool quick = attachment != nullptr && attachment->set().in_memory &&
+                     (kind == MemoryRequest::read    ? request.words()[2] <= quick_bytes
+                      : kind == MemoryRequest::write ? request.body().size() <= quick_bytes
+                                                     : false);
+  if (kind == MemoryRequest::attach) {
+    attach(request);
+  } else if (kind == MemoryRequest::detach) {
+    client.attachments.erase(request.words()[0]);
+    request.reply(0);
+  } else if (quick) {
+    answer(request, attachment);
+  } else {
+    threads_->give([this, shared = std::make_shared<WireRequest>(std::move(request)), attachment] {
+      answer(*shared, attachment);
+    });
+  }
+}
+
+void MemoryServer::attach(WireRequest& request) {
+  try {
+    Client& client = client_of(*request.from());
+    const std::shared_ptr<Attachment> attachment =
+        catalog_.attach(request.from()->user(), request.from()->peer(), request.text(), request.words()[0] != 0);
+    const std::uint64_t handle = client.next_handle++;
+    client.attachments.emplace(handle, attachment);
+    const std::vector<std::byte> facts = encode(catalog_.facts(attachment->set()));
+    WireMessage answer = WireMessage::answer(0, {handle, 0, 0, 0}, facts.size());
+    std::ranges::copy(facts, answer.body().data());
+    request.reply(std::move(answer));
+  } catch (const CatalogRefusal& refusal) {
+    request.refuse(refusal.status, refusal.text);
+  }
+}
+
+void MemoryServer::create(WireRequest& request) {
+  const std::optional<CreateForm> form = decode_form(request.body());
+  if (!form.has_value()) {
+    request.refuse(-EPROTO, "this is no form to create a data set with");
+    return;
+  }
+  catalog_.create(request.from()->user(), *form, request.words()[0]);
+  request.reply(0);
+}
+
+void MemoryServer::list(WireRequest& request) {
+  const std::string text = encode(catalog_.list(request.from()->user(), request.text()));
+  WireMessage answer = WireMessage::answer(0, {}, text.size());
+  std::ranges::copy(std::as_bytes(std::span(text)), answer.body().data());
+  request.reply(std::move(answer));
+}
+
+void MemoryServer::read(WireRequest& request, Attachment& attachment) {
+  const std::uint64_t bytes = request.words()[2];
+  if (bytes > request.from()->largest_body()) {
+    request.refuse(-EMSGSIZE, "more than one message holds: ask for less at once");
+    return;
+  }
+  WireMessage answer = WireMessage::answer(0, {}, bytes);
+  const std::int64_t got = attachment.set().store->read(answer.body().data(), bytes, request.words()[1]);
+  if (got < 0) {
+    request.reply(static_cast<std::int32_t>(got));
+    return;
+  }
+  answer.cut_body(static_cast<std::size_t>(got));
+  request.reply(std::move(answer));
+}
+
+void MemoryServer::write(WireRequest& request, Attachment& attachment) {
+  const std::span<const std::byte> body = request.body();
+  const std::int64_t put = attachment.set().store->write(body.data(), body.size(), request.words()[1]);
+  request.reply(put < 0 ? static_cast<std::int32_t>(put) : 0,
+                {static_cast<std::uint64_t>(std::max<std::int64_t>(put, 0)), 0, 0, 0});
+}
+
+void MemoryServer::answer(WireRequest& request, const std::shared_ptr<Attachment>& attachment) {
+  const WireWords words = request.words();
+  try {
+    switch (static_cast<MemoryRequest>(request.kind())) {
+      case MemoryRequest::list:
+        return list(request);
+      case MemoryRequest::create:
+        return create(request);
+      case MemoryRequest::drop:
+        catalog_.drop(request.from()->user(), request.text());
+        return request.reply(0);
+      case MemoryRequest::read:
+        return read(request, *attachment);
+      case MemoryRequest::write:
+        return write(request, *attachment);
+      case MemoryRequest::flush:
+        return request.reply(attachment->set().store->flush());
+      case MemoryRequest::resize:
+        return request.reply(catalog_.resize(attachment->set(), words[1], words[2]));
+      case MemoryRequest::punch:
+        return request.reply(attachment->set().store->punch(words[1], words[2]));
+      case MemoryRequest::renew:
+        return request.reply(0, {attachment->set().version.fetch_add(1) + 1, 0, 0, 0});
+      case MemoryRequest::attach:
+      case MemoryRequest::detach:
+        break;
+    }
+    request.refuse(-ENOSYS, "this server does not know what was asked for: install the same Tiermap on both");
+  } catch (const CatalogRefusal& refusal) {
+    request.refuse(refusal.status, refusal.text);
+  } catch (const std::exception& error) {
+    request.refuse(-EIO, error.what());
+  }
+}
+
+}  // namespace tiermap

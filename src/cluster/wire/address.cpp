@@ -1,0 +1,88 @@
+#include "cluster/wire/address.hpp"
+
+#include <netdb.h>
+#include <netinet/in.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+
+#include "config/size.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+
+std::string HostAndPort::text() const {
+  return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
+}
+
+HostAndPort parse_host_and_port(std::string_view text, std::string_view what, bool any_port) {
+  const auto refuse = [&](const std::string& why) {
+    throw OptionError(std::string(what) + " " + quote_value(text) + " " + why +
+                      ": write HOST:PORT, such as node7:7070");
+  };
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) {
+    refuse(colon == 0 ? "names no host" : "names no port");
+  }
+  std::string_view host = text.substr(0, colon);
+  if (host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string_view::npos) {
+    refuse("has more than one colon (an IPv6 address stands in brackets)");
+  }
+  const std::string_view digits = text.substr(colon + 1);
+  HostAndPort address{std::string(host), 0};
+  const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), address.port);
+  const bool number = result.ec == std::errc() && result.ptr == digits.data() + digits.size();
+  if (!number || (address.port == 0 && !any_port)) {
+    refuse("has no port from 1 to 65535");
+  }
+  if (address.host.empty()) {
+    refuse("names no host");
+  }
+  return address;
+}
+
+bool SocketAddress::loopback() const noexcept {
+  if (storage.ss_family == AF_INET) {
+    const auto* const ipv4 = reinterpret_cast<const sockaddr_in*>(&storage);
+    return (ntohl(ipv4->sin_addr.s_addr) >> 24) == 127;
+  }
+  const auto* const ipv6 = reinterpret_cast<const sockaddr_in6*>(&storage);
+  return storage.ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&ipv6->sin6_addr);
+}
+
+std::uint16_t SocketAddress::port() const noexcept {
+  return ntohs(storage.ss_family == AF_INET ? reinterpret_cast<const sockaddr_in*>(&storage)->sin_port
+                                            : reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_port);
+}
+
+std::string SocketAddress::text() const {
+  std::array<char, NI_MAXHOST> host{};
+  if (::getnameinfo(get(), bytes, host.data(), host.size(), nullptr, 0, NI_NUMERICHOST) != 0) {
+    return "an unknown address";
+  }
+  return HostAndPort{host.data(), port()}.text();
+}
+
+SocketAddress resolve(const HostAndPort& address) {
+  addrinfo wanted{};
+  wanted.ai_family = AF_UNSPEC;
+  wanted.ai_socktype = SOCK_STREAM;
+  wanted.ai_flags = AI_NUMERICSERV | AI_PASSIVE;
+  addrinfo* found = nullptr;
+  const int result = ::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &wanted, &found);
+  if (result != 0 || found == nullptr) {
+    throw StoreError(EHOSTUNREACH, "host " + quote_value(address.host) + " does not resolve (" +
+                                       ::gai_strerror(result) + "): check the name, or write its address");
+  }
+  SocketAddress resolved;
+  resolved.bytes = found->ai_addrlen;
+  std::memcpy(&resolved.storage, found->ai_addr, found->ai_addrlen);
+  ::freeaddrinfo(found);
+  return resolved;
+}
+
+}  // namespace tiermap

@@ -1,0 +1,286 @@
+#include "cluster/wire/ucx_connection.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <mutex>
+
+#include "config/size.hpp"
+#include "platform/clock.hpp"
+
+namespace tiermap {
+namespace {
+
+std::uint64_t nanoseconds(std::chrono::milliseconds time) noexcept {
+  return static_cast<std::uint64_t>(time.count()) * 1'000'000U;
+}
+
+}  // namespace
+
+UcxConnection::UcxConnection(std::shared_ptr<WireWorker> worker, std::string peer, const WireLogin* login,
+                             bool peer_is_loopback)
+    : worker_(std::move(worker)),
+      peer_(std::move(peer)),
+      initiator_(login != nullptr),
+      peer_is_loopback_(peer_is_loopback),
+      user_(login != nullptr ? login->user : ""),
+      secret_(login != nullptr ? login->secret : ""),
+      opened_(std::make_shared<PendingCall>()),
+      largest_body_(worker_->options().largest_body),
+      last_heard_(now_nanoseconds()),
+      last_sent_(last_heard_),
+      began_(last_heard_),
+      ping_every_(worker_->timeout_nanoseconds() / 4) {}
+
+std::string UcxConnection::failure() const {
+  const std::lock_guard lock(lock_);
+  return failure_;
+}
+
+std::uint64_t UcxConnection::add_pending(const std::shared_ptr<PendingCall>& call) {
+  const std::lock_guard lock(lock_);
+  if (closed_ || pending_.size() >= most_requests_in_flight) {
+    return 0;
+  }
+  pending_.emplace(next_id_, call);
+  return next_id_++;
+}
+
+std::shared_ptr<PendingCall> UcxConnection::take_pending(std::uint64_t id) {
+  const std::lock_guard lock(lock_);
+  const auto found = pending_.find(id);
+  if (found == pending_.end()) {
+    return nullptr;
+  }
+  std::shared_ptr<PendingCall> call = std::move(found->second);
+  pending_.erase(found);
+  return call;
+}
+
+std::shared_ptr<PendingCall> UcxConnection::make_call(std::optional<std::chrono::milliseconds> patience) const {
+  auto call = std::make_shared<PendingCall>();
+  call->worker = worker_;
+  call->deadline = patience.has_value() ? now_nanoseconds() + nanoseconds(*patience) : 0;
+  return call;
+}
+
+void UcxConnection::send_request(const std::shared_ptr<PendingCall>& call, WireMessage request) {
+  if (request.body().size() > largest_body_) {
+    call->fail(EMSGSIZE);
+    return;
+  }
+  const std::uint64_t id = add_pending(call);
+  if (id == 0) {
+    call->fail(open() ? EAGAIN : ECONNRESET);
+    return;
+  }
+  worker_->post(shared_from_this(), std::move(request).seal(id));
+}
+
+WireCall UcxConnection::start(WireMessage request, std::optional<std::chrono::milliseconds> patience) {
+  auto call = make_call(patience);
+  send_request(call, std::move(request));
+  return WireCall(std::move(call));
+}
+
+WireCall UcxConnection::start(WireMessage request) {
+  return start(std::move(request), worker_->options().timeout);
+}
+
+void UcxConnection::start_then(WireMessage request, std::optional<std::chrono::milliseconds> patience,
+                               std::function<void(WireReply)> done) {
+  const auto call = make_call(patience);
+  call->then = std::move(done);
+  send_request(call, std::move(request));
+}
+
+void UcxConnection::answer(std::uint64_t id, WireMessage message) {
+  requests_here_.fetch_sub(1);
+  if (open()) {
+    worker_->post(shared_from_this(), std::move(message).seal(id));
+  }
+}
+
+void UcxConnection::close(const std::string& reason) {
+  worker_->as_driver([&](const Driving& driving) { fail(driving, ECONNRESET, reason); });
+}
+
+void UcxConnection::fail(const Driving& driving, int error_number, const std::string& reason) {
+  std::unordered_map<std::uint64_t, std::shared_ptr<PendingCall>> waiting;
+  {
+    const std::lock_guard lock(lock_);
+    if (closed_) {
+      return;
+    }
+    closed_ = true;
+    failure_ = reason;
+    waiting.swap(pending_);
+  }
+  const bool was_open = open_.exchange(false);
+  stage_ = Stage::closed;
+  for (auto& [key, rkey] : rkeys_) {
+    worker_->libraries().ucp_rkey_destroy(rkey);
+  }
+  rkeys_.clear();
+  worker_->drop(driving, *this);
+  for (const auto& [id, call] : waiting) {
+    call->fail(error_number);
+  }
+  if (was_open && worker_->service() != nullptr) {
+    worker_->service()->on_closed(shared_from_this());
+  } else if (!was_open) {
+    opened_->fail(error_number);
+  }
+  state.reset();
+}
+
+void UcxConnection::arrive(const Driving& driving, const std::shared_ptr<const std::byte[]>& frame, std::size_t bytes) {
+  heard_ = true;
+  last_heard_ = now_nanoseconds();
+  std::span<const std::byte> rest(frame.get(), bytes);
+  while (!rest.empty() && stage_ != Stage::closed && close_at_ == 0) {
+    const std::optional<ArrivedMessage> message = take_message(rest);
+    if (!message.has_value()) {
+      fail(driving, EPROTO, "sent what is no message of Tiermap's");
+      return;
+    }
+    if (message->header.role == MessageHeader::Role::control) {
+      take_control(driving, *message);
+    } else if (stage_ != Stage::open || message->body.size() > largest_body_) {
+      fail(driving, EPROTO,
+           stage_ == Stage::open ? "sent a larger message than was agreed" : "asked before it said who it is");
+    } else if (message->header.role == MessageHeader::Role::request) {
+      take_request(driving, *message, WireBody(frame, message->body));
+    } else {
+      take_reply(*message, WireBody(frame, message->body));
+    }
+  }
+}
+
+void UcxConnection::take_request(const Driving& driving, const ArrivedMessage& message, WireBody body) {
+  if (requests_here_.fetch_add(1) >= most_requests_in_flight) {
+    fail(driving, EPROTO, "sent more than " + std::to_string(most_requests_in_flight) + " requests at once");
+    return;
+  }
+  WireRequest request(shared_from_this(), message.header, std::move(body));
+  if (!message.intact) {
+    request.reply(-EBADMSG);
+  } else if (worker_->service() == nullptr) {
+    request.reply(-ENOSYS);
+  } else {
+    try {
+      worker_->service()->on_request(std::move(request));
+    } catch (...) {  // UCX, which called us, is no C++: the request answers for itself when it goes.
+    }
+  }
+}
+
+void UcxConnection::take_reply(const ArrivedMessage& message, WireBody body) {
+  const std::shared_ptr<PendingCall> call = take_pending(message.header.id);
+  if (call == nullptr) {
+    return;  // Nobody had the patience, or a checksum that does not hold is of the number itself.
+  }
+  if (!message.intact) {
+    call->fail(EBADMSG);
+    return;
+  }
+  call->complete({message.header.status, message.header.words, std::move(body)});
+}
+
+void UcxConnection::tick(const Driving& driving, std::uint64_t now) {
+  const std::uint64_t timeout = worker_->timeout_nanoseconds();
+  const std::string so_long = std::to_string(worker_->options().timeout.count()) + " ms";
+  if (close_at_ != 0 && now > close_at_) {
+    fail(driving, EACCES, "was refused");
+    return;
+  }
+  if (stage_ != Stage::open && now > began_ + timeout) {
+    fail(driving, ETIMEDOUT, "did not answer within " + so_long + ": check that it runs, or wait longer (timeout=)");
+    return;
+  }
+  // What the thread has not looked at for so long is not the peer's silence: it is heard at the next tick.
+  if (stage_ == Stage::open && now > last_heard_ + timeout) {
+    fail(driving, ETIMEDOUT, "said nothing for " + so_long);
+    return;
+  }
+  for (const auto& call : gets_) {
+    if (!call->is_done() && now > call->deadline) {
+      fail(driving, ETIMEDOUT, "did not answer a one-sided read within " + so_long);
+      return;
+    }
+  }
+  std::vector<std::shared_ptr<PendingCall>> late;
+  {
+    const std::lock_guard lock(lock_);
+    for (auto at = pending_.begin(); at != pending_.end();) {
+      const bool is_late = at->second->deadline != 0 && now > at->second->deadline;
+      if (is_late) {
+        late.push_back(std::move(at->second));
+      }
+      at = is_late ? pending_.erase(at) : std::next(at);
+    }
+  }
+  for (const auto& call : late) {
+    call->fail(ETIMEDOUT);
+  }
+  if (stage_ == Stage::open && now > last_sent_ + ping_every_) {
+    last_sent_ = now;
+    post_control(ControlKind::ping, {}, {});
+  }
+}
+
+bool UcxConnection::get_rkey(const RemoteMemory& memory, ucp_rkey_h& rkey) {
+  const auto found = rkeys_.find(memory.key);
+  if (found != rkeys_.end()) {
+    rkey = found->second;
+    return true;
+  }
+  if (worker_->libraries().ucp_ep_rkey_unpack(endpoint, memory.key.data(), &rkey) != UCS_OK) {
+    return false;
+  }
+  rkeys_.emplace(memory.key, rkey);
+  return true;
+}
+
+int UcxConnection::get(const RemoteMemory& memory, std::uint64_t offset, std::span<std::byte> buffer) {
+  if (!worker_->options().one_sided) {
+    return -ENOTSUP;
+  }
+  const auto call = make_call(worker_->options().timeout);
+  // Kept by UCX until it is done with the buffer, which may be after everybody knows that the peer is gone.
+  auto* const held = new std::shared_ptr<PendingCall>(call);
+  const auto end = [&](int status) {
+    call->complete({status, {}, {}});
+    delete held;
+  };
+  const bool asked = worker_->as_driver([&](const Driving&) {
+    ucp_rkey_h rkey = nullptr;
+    if (stage_ != Stage::open || !get_rkey(memory, rkey)) {
+      end(stage_ != Stage::open ? -ECONNRESET : -EINVAL);
+      return;
+    }
+    ucp_request_param_t parameters{};
+    parameters.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+    parameters.user_data = held;
+    parameters.cb.send = [](void* request, ucs_status_t status, void* user) {
+      auto* const whose = static_cast<std::shared_ptr<PendingCall>*>(user);
+      (*whose)->complete({status == UCS_OK ? 0 : -ECONNRESET, {}, {}});
+      delete whose;
+      load_wire_libraries().ucp_request_free(request);
+    };
+    const ucs_status_ptr_t request = worker_->libraries().ucp_get_nbx(endpoint, buffer.data(), buffer.size(),
+                                                                      memory.address + offset, rkey, &parameters);
+    if (!UCS_PTR_IS_PTR(request)) {
+      end(UCS_PTR_STATUS(request) == UCS_OK ? 0 : -ECONNRESET);
+      return;
+    }
+    std::erase_if(gets_, [](const auto& one) { return one->is_done(); });
+    gets_.push_back(call);
+  });
+  if (!asked) {
+    end(-ECONNRESET);
+  }
+  worker_->wait_for(*call);
+  return call->reply.status;
+}
+
+}  // namespace tiermap

@@ -1,0 +1,248 @@
+// Servers and clients that are killed, stopped, or no such thing at all.
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <fstream>
+#include <random>
+#include <thread>
+
+#include "cluster/server_process.hpp"
+#include "cluster/wire_fixture.hpp"
+#include "store/temporary_directory.hpp"
+#include "tiermap/error.hpp"
+#include "tiermap/tiermap.hpp"
+
+namespace tiermap {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t mebi = 1 << 20;
+
+std::uint64_t test_seed() {
+  const std::uint64_t seed = std::random_device()();
+  std::cout << "seed " << seed << "\n";
+  return seed;
+}
+
+/// Why it does not open; "" if it does.
+std::string refusal(const std::string& url, OpenMode mode) {
+  try {
+    open_store(url, mode);
+    return "";
+  } catch (const StoreError& error) {
+    return error.what();
+  }
+}
+
+bool opens(const std::string& url, OpenMode mode) {
+  return refusal(url, mode).empty();
+}
+
+std::unique_ptr<Store> filled(const std::string& url, std::uint64_t bytes, std::uint64_t seed) {
+  auto store = open_store(url, OpenMode::create, bytes);
+  const auto content = test_body(bytes, seed);
+  EXPECT_EQ(store->write(content.data(), bytes, 0), static_cast<std::int64_t>(bytes));
+  EXPECT_EQ(store->flush(), 0);
+  return store;
+}
+
+TEST(FailureTest, ReadsOfAKilledServerFailAndDoNotHang) {
+  std::mt19937_64 random(test_seed());
+  for (int round = 0; round < 3; ++round) {
+    ServerProcess server;
+    const auto store = filled(server.url("set", "?timeout=5s"), 4 * mebi, 1);
+    const auto content = test_body(4 * mebi, 1);
+    std::atomic<bool> wrong{false};
+    std::vector<std::thread> readers;
+    for (std::uint64_t reader = 0; reader < 4; ++reader) {
+      readers.emplace_back([&, reader] {
+        std::mt19937_64 own(reader);
+        std::vector<std::byte> page(16384);
+        for (;;) {
+          const std::uint64_t offset = own() % (4 * mebi - page.size());
+          const std::int64_t got = store->read(page.data(), page.size(), offset);
+          if (got < 0) {
+            wrong = wrong || got != -EIO;
+            return;
+          }
+          wrong = wrong || !same_bytes(page, std::span(content).subspan(offset, page.size()));
+        }
+      });
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 50'000));
+    server.signal(SIGKILL);
+    for (std::thread& reader : readers) {
+      reader.join();
+    }
+    EXPECT_FALSE(wrong);
+  }
+}
+
+TEST(FailureTest, AStoppedServerIsNoticedInTime) {
+  ServerProcess server;
+  const auto store = filled(server.url("set", "?timeout=300ms"), mebi, 2);
+  server.signal(SIGSTOP);
+  char byte = 0;
+  EXPECT_EQ(store->read(&byte, 1, 0), -EIO);
+  EXPECT_EQ(store->flush(), -EIO);
+  EXPECT_FALSE(opens(server.url("set", "?timeout=300ms"), OpenMode::read_only));
+  server.signal(SIGCONT);
+}
+
+TEST(FailureTest, AStoppedServerIsReplacedByTheOtherCopy) {
+  ServerProcess one;
+  ServerProcess other;
+  const std::string url = "remote://" + one.address + "," + other.address + "/set?layout=replicated&timeout=300ms";
+  const auto store = filled(url, mebi, 3);
+  one.signal(SIGSTOP);
+  std::vector<std::byte> got(mebi);
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(store->read(got.data(), got.size(), 0), static_cast<std::int64_t>(got.size()));
+    EXPECT_TRUE(same_bytes(got, test_body(mebi, 3)));
+  }
+  one.signal(SIGCONT);
+}
+
+TEST(FailureTest, ACopyThatMissedWritesIsNotRead) {
+  ServerProcess one;
+  ServerProcess other;
+  const std::string url =
+      "remote://" + one.address + "," + other.address + "/set?layout=replicated&copies=1&timeout=300ms";
+  {
+    const auto store = filled(url, mebi, 4);
+    one.signal(SIGSTOP);
+    const auto content = test_body(mebi, 5);
+    EXPECT_EQ(store->write(content.data(), mebi, 0), static_cast<std::int64_t>(mebi));
+    EXPECT_EQ(store->flush(), 0);
+  }
+  one.signal(SIGCONT);
+  // One copy is behind, and which one cannot be missing: it is found, and not read.
+  std::vector<std::byte> got(mebi);
+  std::unique_ptr<Store> store;
+  ASSERT_TRUE(comes_true([&] {
+    try {
+      store = open_store(url, OpenMode::read_only);
+    } catch (const StoreError&) {
+    }
+    return store != nullptr;
+  }));
+  for (int round = 0; round < 4; ++round) {
+    EXPECT_EQ(store->read(got.data(), got.size(), 0), static_cast<std::int64_t>(got.size()));
+    EXPECT_TRUE(same_bytes(got, test_body(mebi, 5)));
+  }
+}
+
+TEST(FailureTest, AKilledClientLeavesNothingLocked) {
+  std::mt19937_64 random(test_seed());
+  const TemporaryDirectory directory(".");
+  const std::string path = directory / "source";
+  std::ofstream(path).write(std::vector<char>(40 * mebi, 'x').data(), 40 * mebi);
+  const ServerProcess server;
+  for (int round = 0; round < 4; ++round) {
+    const std::string url = server.url("set");
+    ChildProcess client({"tiermap", "serve", "load", path, url});
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 150'000));
+    client.signal(SIGKILL);
+    client.wait();
+    ASSERT_TRUE(comes_true([&] { return refusal(url, OpenMode::read_write).find("is being") == std::string::npos; }));
+    ChildProcess drop({"tiermap", "serve", "drop", url});
+    drop.wait();  // If it came so far that there was one.
+    EXPECT_FALSE(opens(url, OpenMode::read_only));
+  }
+}
+
+TEST(FailureTest, AStoppedClientLosesItsHold) {
+  const TemporaryDirectory directory(".");
+  std::ofstream(directory / "node.yaml") << "listen: 127.0.0.1:0\nmemory: 64MiB\ntimeout_seconds: 0.3\n";
+  std::ofstream(directory / "source").write(std::vector<char>(48 * mebi, 'x').data(), 48 * mebi);
+  const ServerProcess server({"--config", directory / "node.yaml"});
+  const std::string url = server.url("held");
+  ChildProcess client({"tiermap", "serve", "load", directory / "source", url});
+  const auto held = [&] { return refusal(url, OpenMode::read_only).find("is being written") != std::string::npos; };
+  ASSERT_TRUE(comes_true([&] { return client.ended() || held(); }));
+  client.signal(SIGSTOP);
+  EXPECT_TRUE(comes_true([&] { return !held(); }));
+  client.signal(SIGCONT);
+}
+
+TEST(FailureTest, AForkedChildIsNobodysClient) {
+  const ServerProcess server;
+  auto store = filled(server.url("set"), mebi, 9);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    char byte = 0;
+    const bool failed = store->read(&byte, 1, 0) == -EIO;
+    store.reset();
+    ::_exit(failed ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  std::vector<std::byte> got(mebi);
+  EXPECT_EQ(store->read(got.data(), got.size(), 0), static_cast<std::int64_t>(mebi));
+  EXPECT_TRUE(same_bytes(got, test_body(mebi, 9)));
+}
+
+TEST(FailureTest, APageThatCannotBeReadIsASigbus) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "AddressSanitizer takes the signal, and ends with an exit code";
+#endif
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        auto server = std::make_unique<ServerProcess>();
+        std::shared_ptr<Store> store = filled(server->url("set", "?timeout=1s"), mebi, 6);
+        CacheOptions options;
+        options.budget_bytes = mebi;
+        Cache cache(options);
+        const Region region = cache.map(store);
+        server->signal(SIGKILL);
+        server->wait();
+        const volatile std::byte first = *region.data();
+        (void)first;
+        ::_exit(0);
+      },
+      testing::KilledBySignal(SIGBUS), "");
+}
+
+TEST(FailureTest, WhatIsNoTiermapIsShownTheDoor) {
+  const ServerProcess server;
+  const std::uint16_t port = parse_host_and_port(server.address, "address").port;
+  std::mt19937_64 random(test_seed());
+  for (int round = 0; round < 10; ++round) {
+    const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    const auto garbage = test_body(random() % 5000, random());
+    (void)::send(socket, garbage.data(), garbage.size(), MSG_NOSIGNAL);
+    ::close(socket);
+  }
+  EXPECT_NE(filled(server.url("after"), mebi, 7), nullptr);
+}
+
+TEST(FailureTest, ATermEndsTheServerAndItsFilesHaveEverything) {
+  const TemporaryDirectory directory(".");
+  const std::string file = std::filesystem::absolute(directory / "kept").string();
+  std::ofstream(directory / "node.yaml") << "listen: 127.0.0.1:0\ndata_sets:\n  - {name: kept, store: " << file
+                                         << ", size: 1MiB, tiers: " << (directory / "tiers.yaml") << "}\n";
+  std::ofstream(directory / "tiers.yaml") << "block: 64KiB\ntiers:\n  - {name: near, capacity: 1MiB}\n";
+  ServerProcess server({"--config", directory / "node.yaml"});
+  {
+    const auto store = open_store(server.url("kept"), OpenMode::read_write);
+    const auto content = test_body(mebi, 8);
+    EXPECT_EQ(store->write(content.data(), mebi, 0), static_cast<std::int64_t>(mebi));
+  }
+  server.signal(SIGTERM);
+  EXPECT_EQ(server.wait(), 0) << server.errors();
+  std::vector<std::byte> got(mebi);
+  std::ifstream(file).read(reinterpret_cast<char*>(got.data()), mebi);
+  EXPECT_TRUE(same_bytes(got, test_body(mebi, 8)));
+}
+
+}  // namespace
+}  // namespace tiermap

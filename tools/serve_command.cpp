@@ -1,0 +1,235 @@
+// `tiermap serve`: a memory server, and what is to be done with the data sets of running ones.
+#include <fmt/format.h>
+
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "cluster/remote/memory_client.hpp"
+#include "cluster/remote/open.hpp"
+#include "cluster/server/memory_server.hpp"
+#include "commands.hpp"
+#include "config/size.hpp"
+#include "interruption.hpp"
+#include "observe/progress.hpp"
+#include "store/file_open.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr std::size_t copied_at_once = 4 << 20;
+
+struct ServeOptions {
+  std::string config;
+  std::string listen;
+  std::string memory;
+  std::string server;
+  std::string url;
+  std::string other;
+  std::string size;
+  bool json = false;
+};
+
+/// Those that end a server; blocked before it has threads, so that it is this one that waits for them.
+sigset_t ending_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    sigaddset(&set, number);
+  }
+  return set;
+}
+
+/// What the options say stands above the file.
+ServerOptions server_options(const ServeOptions& options) {
+  ServerOptions server;
+  if (!options.config.empty()) {
+    server = read_server_options(options.config);
+  }
+  if (!options.listen.empty()) {
+    server.listen = parse_host_and_port(options.listen, "--listen", true);
+  }
+  if (!options.memory.empty()) {
+    server.memory_bytes = parse_budget(options.memory, "--memory");
+  }
+  if (options.config.empty() && options.memory.empty()) {
+    throw OptionError("a server with nothing to serve: give it --config node.yaml, or --memory 1GiB");
+  }
+  return server;
+}
+
+void serve(const ServeOptions& options) {
+  const sigset_t signals = ending_signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  MemoryServer server(server_options(options));
+  fmt::print("listening on {}, {} data sets\n", server.address().text(), server.data_sets());
+  std::fflush(stdout);
+  int number = 0;
+  sigwait(&signals, &number);
+  bool failed = false;
+  for (const std::string& line : server.end()) {
+    std::fputs(("tiermap: " + line + "\n").c_str(), stderr);
+    failed = true;
+  }
+  if (failed) {
+    throw ExitCode{1};
+  }
+}
+
+RemoteTarget target_of(const std::string& text) {
+  const StoreUrl url = parse_store_url(text);
+  if (url.scheme != "remote") {
+    throw OptionError(quote_value(text) + " is no data set of a server: write remote://HOST:PORT/NAME");
+  }
+  return parse_remote_url(url);
+}
+
+void list(const ServeOptions& options) {
+  Wire wire{WireOptions{}};
+  MemoryClient client(wire, parse_host_and_port(options.server, "server"), login_from_environment(""));
+  const std::vector<DataSetLine> lines = client.list("");
+  if (options.json) {
+    nlohmann::json all = nlohmann::json::array();
+    for (const DataSetLine& line : lines) {
+      all.push_back({{"name", line.name},
+                     {"bytes", line.bytes},
+                     {"owner", line.owner},
+                     {"place", line.place},
+                     {"readers", line.readers},
+                     {"writers", line.writers},
+                     {"layout", line.layout}});
+    }
+    fmt::print("{}\n", all.dump());
+    return;
+  }
+  for (const DataSetLine& line : lines) {
+    fmt::print("{:<24} {:>10}  {:<12} {}, {}, attached by {}\n", line.name, format_size_rounded(line.bytes),
+               line.owner.empty() ? "-" : line.owner, line.place, line.layout,
+               line.writers != 0 ? std::string("one that writes") : std::to_string(line.readers) + " that read");
+  }
+}
+
+void create(const ServeOptions& options) {
+  create_remote(target_of(options.url), parse_size(options.size, "--size"));
+}
+
+void drop(const ServeOptions& options) {
+  drop_remote(target_of(options.url));
+}
+
+void copy(Store& from, Store& to, const char* what) {
+  const std::uint64_t bytes = from.size_bytes();
+  ProgressDisplay progress(what, bytes, ProgressDisplay::Unit::bytes);
+  std::vector<char> buffer(copied_at_once);
+  for (std::uint64_t offset = 0; offset < bytes;) {
+    stop_if_interrupted();
+    const std::int64_t got = from.read(buffer.data(), buffer.size(), offset);
+    if (got <= 0) {
+      throw StoreError(got < 0 ? static_cast<int>(-got) : EIO, "store '" + from.name() + "' cannot be read at " +
+                                                                   std::to_string(offset) + ": " +
+                                                                   error_text(got < 0 ? static_cast<int>(-got) : EIO));
+    }
+    for (std::int64_t done = 0; done < got;) {
+      const std::int64_t put = to.write(buffer.data() + done, static_cast<std::size_t>(got - done),
+                                        offset + static_cast<std::uint64_t>(done));
+      if (put <= 0) {
+        throw StoreError(put < 0 ? static_cast<int>(-put) : EIO,
+                         "store '" + to.name() + "' cannot be written at " + std::to_string(offset) + ": " +
+                             error_text(put < 0 ? static_cast<int>(-put) : EIO));
+      }
+      done += put;
+    }
+    offset += static_cast<std::uint64_t>(got);
+    progress.set(offset);
+  }
+  if (const int result = to.flush(); result != 0) {
+    throw StoreError(-result, "store '" + to.name() + "' cannot be flushed: " + error_text(-result));
+  }
+  progress.finish();
+}
+
+/// A data set that was not loaded as a whole is none.
+void load(const ServeOptions& options) {
+  const RemoteTarget target = target_of(options.url);
+  const std::unique_ptr<Store> from = open_store(options.other, OpenMode::read_only);
+  catch_signals();
+  std::unique_ptr<Store> to = open_store(options.url, OpenMode::create, from->size_bytes());
+  try {
+    copy(*from, *to, "loading");
+  } catch (...) {
+    to.reset();
+    try {
+      drop_remote(target);
+    } catch (const StoreError& error) {
+      std::fputs((std::string("tiermap: what was loaded stays: ") + error.what() + "\n").c_str(), stderr);
+    }
+    throw;
+  }
+}
+
+void save(const ServeOptions& options) {
+  target_of(options.url);
+  const std::unique_ptr<Store> from = open_store(options.url, OpenMode::read_only);
+  catch_signals();
+  const std::unique_ptr<Store> to = open_store(options.other, OpenMode::create, from->size_bytes());
+  try {
+    copy(*from, *to, "saving");
+  } catch (...) {
+    const StoreUrl url = parse_store_url(options.other);
+    if (url.scheme.empty() || url.scheme == "file") {
+      std::error_code ignored;
+      std::filesystem::remove(percent_decode(url.path, url.text), ignored);
+    }
+    throw;
+  }
+}
+
+}  // namespace
+
+CLI::App* add_serve_command(CLI::App& program) {
+  CLI::App* const command = program.add_subcommand("serve",
+                                                   "Serve data sets to other processes and nodes (remote: stores) "
+                                                   "until SIGTERM; or, with one of the subcommands, see "
+                                                   "to the data sets of servers that run. Who asks is told by "
+                                                   "TIERMAP_USER, and TIERMAP_SECRET or TIERMAP_SECRET_FILE.");
+  const auto options = std::make_shared<ServeOptions>();
+  command->require_subcommand(0, 1);
+  command->add_option("--config", options->config, "The server's YAML file (docs/cluster.md).");
+  command->add_option("--listen", options->listen, "HOST:PORT, instead of the file's; port 0 takes a free one.");
+  command->add_option("--memory", options->memory, "DRAM for data sets, such as 4GiB or 50%, instead of the file's.");
+  command->callback([options, command] {
+    if (command->get_subcommands().empty()) {
+      serve(*options);
+    }
+  });
+  const auto add = [&](const char* name, const char* description, void (*action)(const ServeOptions&)) {
+    CLI::App* const one = command->add_subcommand(name, description);
+    one->callback([options, action] { action(*options); });
+    return one;
+  };
+  const auto url = [&](CLI::App* one) {
+    one->add_option("URL", options->url, "The data set: remote://HOST:PORT/NAME, with the layout if it has one.")
+        ->required();
+  };
+  CLI::App* const listing = add("list", "List the data sets of a server that the user may read.", list);
+  listing->add_option("SERVER", options->server, "HOST:PORT.")->required();
+  listing->add_flag("--json", options->json, "Print a JSON array instead of text.");
+  CLI::App* const creating = add("create", "Make a data set of zeros.", create);
+  url(creating);
+  creating->add_option("--size", options->size, "Its size, such as 16GiB.")->required();
+  url(add("drop", "Remove a data set that nobody is attached to, from all its servers.", drop));
+  CLI::App* const loading = add("load", "Make a data set of what another store has.", load);
+  loading->add_option("FROM", options->other, "A file, or the URL of any store.")->required();
+  url(loading);
+  CLI::App* const saving = add("save", "Copy a data set to a new store.", save);
+  url(saving);
+  saving->add_option("TO", options->other, "A file that does not exist yet, or the URL of a store to create.")
+      ->required();
+  return command;
+}
+
+}  // namespace tiermap
