@@ -35,7 +35,7 @@ constexpr std::uint32_t most_helpers = 8;
 
 /// The options of this program as they are typed, and what they mean.
 struct RandomIoOptions {
-  std::string access = "read";
+  std::string access;  ///< Empty: to read, or what a trace says.
   std::string write_share = "50";
   std::string pattern = "uniform";
   std::string trace;
@@ -70,7 +70,7 @@ struct ProcessOutcome {
 };
 
 std::uint32_t write_percent_of(const RandomIoOptions& random) {
-  if (random.access == "read") {
+  if (random.access == "read" || random.access.empty()) {
     return 0;
   }
   if (random.access == "write") {
@@ -80,6 +80,15 @@ std::uint32_t write_percent_of(const RandomIoOptions& random) {
     return static_cast<std::uint32_t>(parse_whole_number(random.write_share, "write share", 0, 100));
   }
   throw OptionError("access " + random.access + " is unknown: choose read, write or mixed");
+}
+
+/// What the accesses of a trace are together.
+void take_access_from(std::span<const BlockAccess> trace, RandomIoOptions& random) {
+  const auto writes = static_cast<std::uint64_t>(
+      std::count_if(trace.begin(), trace.end(), [](const BlockAccess& access) { return access.write; }));
+  random.access = writes == 0 ? "read" : writes == trace.size() ? "write" : "mixed";
+  // Rounded up: a single write needs a mapping that may be written.
+  random.write_percent = static_cast<std::uint32_t>((writes * 100 + trace.size() - 1) / trace.size());
 }
 
 void check_options(const WorkloadOptions& options, RandomIoOptions& random) {
@@ -99,17 +108,24 @@ void check_options(const WorkloadOptions& options, RandomIoOptions& random) {
   if ((random.pattern == "trace") == random.trace.empty()) {
     throw OptionError("--pattern trace and --trace FILE go together: give both or neither");
   }
+  if (!random.trace.empty() && !(random.access.empty() && random.accesses_text.empty())) {
+    throw OptionError("a trace says itself what is read and written, and how often: leave out --access and --accesses");
+  }
   if (!(random.skew > 0 && random.skew < 1)) {
     throw OptionError(fmt::format("skew {} is not above 0 and under 1: choose for example 0.99", random.skew));
-  }
-  if (random.processes > 1 && options.system == System::memory && random.write_percent > 0) {
-    throw OptionError("processes that keep the file in memory do not see each other's writes: use one, or only read");
   }
   if (random.processes > 1 && !options.budget_bytes.has_value()) {
     throw OptionError("several processes share the memory: say with --budget how much they have together");
   }
   if (backing_exists(options.file)) {
     throw OptionError(options.file + " exists, and would be overwritten: name a new file");
+  }
+}
+
+/// Once it is known whether anything is written.
+void check_processes(const WorkloadOptions& options, const RandomIoOptions& random) {
+  if (random.processes > 1 && options.system == System::memory && random.write_percent > 0) {
+    throw OptionError("processes that keep the file in memory do not see each other's writes: use one, or only read");
   }
 }
 
@@ -270,7 +286,7 @@ std::string remark_of(const nlohmann::ordered_json& fields) {
 }
 
 void describe_options(const WorkloadOptions& options, const RandomIoOptions& random, nlohmann::ordered_json& fields) {
-  fields["access"] = random.access;
+  fields["access"] = random.access.empty() ? "read" : random.access;
   fields["write_percent"] = random.write_percent;
   fields["pattern"] = random.pattern;
   fields["block_bytes"] = random.block_bytes;
@@ -320,8 +336,12 @@ Report measure(const WorkloadOptions& options, RandomIoOptions random) {
                     "more --bytes",
                     format_size(bytes), random.block));
   }
-  const std::vector<BlockAccess> trace =
-      random.pattern == "trace" ? read_trace(random.trace, blocks) : std::vector<BlockAccess>();
+  std::vector<BlockAccess> trace;
+  if (random.pattern == "trace") {
+    trace = read_trace(random.trace, blocks);
+    take_access_from(trace, random);
+  }
+  check_processes(options, random);
   const WorkloadOptions share = share_of(options, random.processes);
   const std::string url = options.file.empty() ? scratch_path(program_name, "blocks") : options.file;
   MemorySystem::make(share)->check_url(url);
@@ -378,7 +398,7 @@ Report measure(const WorkloadOptions& options, RandomIoOptions random) {
 }
 
 void declare_options(CLI::App& app, RandomIoOptions& random) {
-  app.add_option("--access", random.access, "What is done: read, write or mixed");
+  app.add_option("--access", random.access, "What is done: read (default), write or mixed");
   app.add_option("--write-share", random.write_share, "How many of a hundred mixed accesses write (default: 50)");
   app.add_option("--pattern", random.pattern,
                  "Which blocks: uniform (each once, in random order), zipfian, or trace (see --trace)");

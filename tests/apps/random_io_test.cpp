@@ -68,11 +68,30 @@ TEST_F(RandomIoTest, SeveralProcessesShareTheBlocksAndTheBudget) {
 
 TEST_F(RandomIoTest, ATraceIsReplayed) {
   const std::string trace = write_file("trace", "# two reads, three writes\nr 0\nw 7\nw 7\nr 2047\n\nw 9\n");
-  for (const std::string processes : {"1", "2"}) {
-    const nlohmann::json report =
-        verified_run({"--access", "write", "--pattern", "trace", "--trace", trace, "--processes", processes});
-    EXPECT_EQ(report.at("operations"), 5);
+  for (const std::string system : {"tiermap", "mmap"}) {
+    for (const std::string processes : {"1", "2"}) {
+      const nlohmann::json report =
+          verified_run({"--system", system, "--pattern", "trace", "--trace", trace, "--processes", processes});
+      EXPECT_EQ(report.at("operations"), 5);
+      EXPECT_EQ(report.at("access"), "mixed");
+      EXPECT_EQ(report.at("write_percent"), 60);
+    }
   }
+}
+
+// What is mapped to be read only would end the program with the first write.
+TEST_F(RandomIoTest, ATraceSaysItselfWhetherAnythingIsWritten) {
+  const std::string reads = write_file("reads", "r 0\nr 7\n");
+  const std::string writes = write_file("writes", "w 0\nw 7\n");
+  for (const std::string system : {"tiermap", "mmap", "memory"}) {
+    EXPECT_EQ(verified_run({"--system", system, "--pattern", "trace", "--trace", reads}).at("access"), "read");
+    EXPECT_EQ(verified_run({"--system", system, "--pattern", "trace", "--trace", writes}).at("access"), "write");
+  }
+  expect_refused(program, arguments({"--pattern", "trace", "--trace", reads, "--access", "read"}), "--access");
+  expect_refused(program, arguments({"--pattern", "trace", "--trace", reads, "--accesses", "1"}), "--accesses");
+  expect_refused(program,
+                 arguments({"--pattern", "trace", "--trace", writes, "--system", "memory", "--processes", "2"}),
+                 "memory");
 }
 
 TEST_F(RandomIoTest, BlocksOfAnySizeAndMoreAccessesThanBlocks) {
