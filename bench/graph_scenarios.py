@@ -1,7 +1,7 @@
 """Scenarios of tiermap-bfs (level by level, and with visitor queues) and tiermap-ingest."""
 import dataclasses
 
-from cases import MMAP_WAYS, Scenario, overhead, pages
+from cases import MMAP_RANDOM_FIRST, MMAP_WAYS, Scenario, overhead, pages
 from measurement import MIB, option_bytes
 
 KIB = 1 << 10
@@ -110,7 +110,7 @@ def _asynchronous(bench, options, sweeps_memory):
             return bench.compare(BFS, "--graph", graph, "--threads", count, "--roots", bench.choose(1, 2, 4), *options,
                                  limit=limit // MIB * MIB, data_bytes=size, drop=(graph,), x=x,
                                  beside=(kept << scale) + count * VISITOR_BYTES, metric="teps",
-                                 tiermap=((way, SELF_SERVING),), **more)
+                                 tiermap=((way, SELF_SERVING),), **{"mmap": MMAP_RANDOM_FIRST, **more})
         cases += compare("tiermap self-serving", memory=not sweeps_memory)
         # DI-MMAP's buffer for hot pages.
         for share in (0, 50, 75) if sweeps_memory and options == FULLY_EXTERNAL and not bench.brief else ():

@@ -1,7 +1,7 @@
 """Scenarios of programs that touch a few words here and there: random-io, search, kmer."""
 import dataclasses
 
-from cases import Scenario
+from cases import MMAP_RANDOM_FIRST, Scenario
 from measurement import MIB, option_bytes
 
 RANDOM_IO, SEARCH, KMER = "tiermap-random-io", "tiermap-search", "tiermap-kmer"
@@ -83,7 +83,7 @@ def _kmer(bench, index, error_rate, work, threads, **more):
     return bench.compare(KMER, "--database", database, "--reads", reads, "--work", work, *options, "--page-size",
                          "4KiB", "--threads", threads, limit=max(size // 4, 48 * MIB), data_bytes=size,
                          drop=(database,), metric="kmers_per_second" if work == "lookup" else "bases_per_second",
-                         **{"x": threads, "tiermap": _modes(bench), **more})
+                         **{"x": threads, "tiermap": _modes(bench), "mmap": MMAP_RANDOM_FIRST, **more})
 
 
 def kmer_lookup(bench):
