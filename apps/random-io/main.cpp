@@ -20,6 +20,7 @@
 #include "random-io/access_sequence.hpp"
 #include "random-io/block_target.hpp"
 #include "random-io/process_group.hpp"
+#include "random-io/random_io_options.hpp"
 #include "random-io/test_file.hpp"
 #include "tiermap/error.hpp"
 
@@ -29,27 +30,8 @@ namespace {
 constexpr const char* program_name = "tiermap-random-io";
 constexpr std::uint64_t default_bytes = std::uint64_t{1} << 30U;
 constexpr std::uint64_t default_page_size = 4096;
-constexpr std::uint32_t most_processes = 256;
 /// Threads that write the file and check it: enough to keep a device busy.
 constexpr std::uint32_t most_helpers = 8;
-
-/// The options of this program as they are typed, and what they mean.
-struct RandomIoOptions {
-  std::string access;  ///< Empty: to read, or what a trace says.
-  std::string write_share = "50";
-  std::string pattern = "uniform";
-  std::string trace;
-  std::string block = "4KiB";
-  std::string processes_text = "1";
-  std::string accesses_text;
-  double skew = 0.99;
-  bool direct = false;
-
-  std::uint64_t block_bytes = 0;
-  std::uint32_t processes = 1;
-  std::uint32_t write_percent = 0;
-  std::uint64_t accesses = 0;  ///< Of each process; 0: as many as it has blocks.
-};
 
 /// What one process did. In shared memory.
 struct ProcessOutcome {
@@ -68,66 +50,6 @@ struct ProcessOutcome {
   LatencyCounts latencies;
   Statistics statistics;  ///< All zero but with tiermap.
 };
-
-std::uint32_t write_percent_of(const RandomIoOptions& random) {
-  if (random.access == "read" || random.access.empty()) {
-    return 0;
-  }
-  if (random.access == "write") {
-    return 100;
-  }
-  if (random.access == "mixed") {
-    return static_cast<std::uint32_t>(parse_whole_number(random.write_share, "write share", 0, 100));
-  }
-  throw OptionError("access " + random.access + " is unknown: choose read, write or mixed");
-}
-
-/// What the accesses of a trace are together.
-void take_access_from(std::span<const BlockAccess> trace, RandomIoOptions& random) {
-  const auto writes = static_cast<std::uint64_t>(
-      std::count_if(trace.begin(), trace.end(), [](const BlockAccess& access) { return access.write; }));
-  random.access = writes == 0 ? "read" : writes == trace.size() ? "write" : "mixed";
-  // Rounded up: a single write needs a mapping that may be written.
-  random.write_percent = static_cast<std::uint32_t>((writes * 100 + trace.size() - 1) / trace.size());
-}
-
-void check_options(const WorkloadOptions& options, RandomIoOptions& random) {
-  random.write_percent = write_percent_of(random);
-  random.block_bytes = parse_size(random.block, "block");
-  if (random.block_bytes < least_block_bytes || random.block_bytes % least_block_bytes != 0) {
-    throw OptionError("block " + random.block + " does not do: choose a multiple of 4KiB");
-  }
-  random.processes =
-      static_cast<std::uint32_t>(parse_whole_number(random.processes_text, "processes", 1, most_processes));
-  if (!random.accesses_text.empty()) {
-    random.accesses = parse_whole_number(random.accesses_text, "accesses", 1, std::uint64_t{1} << 40U);
-  }
-  if (random.pattern != "uniform" && random.pattern != "zipfian" && random.pattern != "trace") {
-    throw OptionError("pattern " + random.pattern + " is unknown: choose uniform, zipfian or trace");
-  }
-  if ((random.pattern == "trace") == random.trace.empty()) {
-    throw OptionError("--pattern trace and --trace FILE go together: give both or neither");
-  }
-  if (!random.trace.empty() && !(random.access.empty() && random.accesses_text.empty())) {
-    throw OptionError("a trace says itself what is read and written, and how often: leave out --access and --accesses");
-  }
-  if (!(random.skew > 0 && random.skew < 1)) {
-    throw OptionError(fmt::format("skew {} is not above 0 and under 1: choose for example 0.99", random.skew));
-  }
-  if (random.processes > 1 && !options.budget_bytes.has_value()) {
-    throw OptionError("several processes share the memory: say with --budget how much they have together");
-  }
-  if (backing_exists(options.file)) {
-    throw OptionError(options.file + " exists, and would be overwritten: name a new file");
-  }
-}
-
-/// Once it is known whether anything is written.
-void check_processes(const WorkloadOptions& options, const RandomIoOptions& random) {
-  if (random.processes > 1 && options.system == System::memory && random.write_percent > 0) {
-    throw OptionError("processes that keep the file in memory do not see each other's writes: use one, or only read");
-  }
-}
 
 /// The blocks of one process: no other one touches them, so that caches of their own are coherent.
 BlockRange blocks_of(std::uint64_t blocks, std::uint32_t process, std::uint32_t processes) {
@@ -397,21 +319,6 @@ Report measure(const WorkloadOptions& options, RandomIoOptions random) {
   return report;
 }
 
-void declare_options(CLI::App& app, RandomIoOptions& random) {
-  app.add_option("--access", random.access, "What is done: read (default), write or mixed");
-  app.add_option("--write-share", random.write_share, "How many of a hundred mixed accesses write (default: 50)");
-  app.add_option("--pattern", random.pattern,
-                 "Which blocks: uniform (each once, in random order), zipfian, or trace (see --trace)");
-  app.add_option("--skew", random.skew, "Exponent of --pattern zipfian, above 0 and under 1 (default: 0.99)");
-  app.add_option("--trace", random.trace, "File with a line for each access, such as 'r 12' or 'w 12': replays it");
-  app.add_option("--block", random.block, "A word of so many bytes is touched, a multiple of 4KiB (default: 4KiB)");
-  app.add_option("--accesses", random.accesses_text, "Accesses of each process (default: as many as it has blocks)");
-  app.add_option("--processes", random.processes_text,
-                 "Processes, each with --threads threads, blocks of its own, and its share of --budget (default: 1)");
-  app.add_flag("--direct", random.direct,
-               "Read and write blocks with O_DIRECT in place of mapped memory: what the device can do");
-}
-
 }  // namespace
 }  // namespace tiermap
 
@@ -420,7 +327,7 @@ int main(int argc, char** argv) {
                            "Reads and changes words of random blocks of a file, and checks that none is lost.",
                            tiermap::default_page_size);
   tiermap::RandomIoOptions random;
-  tiermap::declare_options(program.app(), random);
+  tiermap::declare(program.app(), random);
   return program.run(argc, argv,
                      [&](const tiermap::WorkloadOptions& options) { return tiermap::measure(options, random); });
 }
