@@ -130,6 +130,11 @@ TEST_F(MedianTest, ReadsImagesOfAllKindsWithoutObjects) {
     EXPECT_EQ(report.at("images"), 3);
     EXPECT_EQ(report.at("objects"), 0);
   }
+  // The mean of two pixels is past what a float can be, and no mistake.
+  const ImageSpecification bright{.bits = 16, .width = 50, .height = 40, .scale = 1e34};
+  const std::string brightest = directory_of(bright);
+  write_image(path("images/b.fits"), bright, 2);
+  verified_run({"--images", brightest});
   // Nothing but pixels without a value; one pixel.
   verified_run({"--images", directory_of({.bits = 8, .width = 1, .height = 1})});
   verified_run({"--images", directory_of({.bits = 16, .width = 9, .height = 9, .scale = 1e300})});
