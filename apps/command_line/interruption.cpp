@@ -132,6 +132,8 @@ void remove_scratch_on_interruption(const char* program) {
   }
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   catch_bus_errors();
+  // Who writes past what a file may have (ulimit -f) is told by the call, as of a full disk, not ended.
+  ::signal(SIGXFSZ, SIG_IGN);
   std::thread([signals] {
     int received = 0;
     if (sigwait(&signals, &received) != 0) {

@@ -1,6 +1,7 @@
 // A file that is cut off while a program works on it: one line and exit code 1, not death by SIGBUS, and what the
 // program has made goes.
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -71,6 +72,24 @@ TEST_F(FailingMemoryTest, AFileThatIsCutOffIsToldOfInALine) {
     // It is read once to the end before it is mapped.
     expect_told_of(make_words(), arguments, file_bytes + some_bytes);
   }
+}
+
+// A shell's `ulimit -f`: the kernel's signal would end the program, and what it had made would stay.
+TEST_F(FailingMemoryTest, AFileThatMayNotGrowIsToldOfInALine) {
+  struct rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const struct rlimit small{std::uint64_t{1} << 20U, limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  for (const std::string program :
+       {"tiermap-sort", "tiermap-search", "tiermap-random-io", "tiermap-kmer", "tiermap-ingest", "tiermap-bfs"}) {
+    SCOPED_TRACE(program);
+    const Outcome outcome = run(program, {"--bytes", "8MiB", "--budget", "16MiB"});
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_EQ(outcome.error_lines(), 1U) << outcome.errors;
+    EXPECT_NE(outcome.errors.find("File too large"), std::string::npos) << outcome.errors;
+    EXPECT_TRUE(left_behind().empty());
+  }
+  ::setrlimit(RLIMIT_FSIZE, &limit);
 }
 
 TEST_F(FailingMemoryTest, WhatWasMadeGoes) {
