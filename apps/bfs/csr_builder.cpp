@@ -147,7 +147,7 @@ Backing build_csr(const EdgeSource& source, MemorySystem& system, ThreadTeam& te
   const std::uint64_t most_arcs = source.edges() * (options.undirected ? 2 : 1);
   CsrHeader header = CsrHeader::for_graph(source.vertices(), most_arcs, options.undirected);
   header.input_edges = source.edges();
-  Backing graph = Backing::create(options.url, header.file_bytes);
+  Backing graph = Backing::create_unfinished(options.url, header.file_bytes);
   Backing scratch = write_arcs(source, team, options, progress);
   scratch.make_cold();
   {
@@ -165,6 +165,7 @@ Backing build_csr(const EdgeSource& source, MemorySystem& system, ThreadTeam& te
   }
   // Last: a file whose making was interrupted has no header, and is refused.
   write_csr_header(*graph.store(), header);
+  graph.finish();
   return graph;
 }
 

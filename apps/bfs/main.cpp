@@ -136,6 +136,7 @@ class BfsRun {
     CsrBuildOptions build;
     build.url = options_.file.empty() ? scratch_path(program_name, "graph") : options_.file;
     build.scratch_path = is_plain_path(build.url) ? build.url + ".arcs" : scratch_path(program_name, "arcs");
+    refuse_left_behind(build.scratch_path);
     build.undirected = !bfs_.directed;
     build.prefetch = options_.prefetch;
     announce_making();

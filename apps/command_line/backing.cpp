@@ -53,9 +53,10 @@ void check_room_for(const std::string& path, std::uint64_t bytes) {
   }
   const std::uint64_t free_bytes = std::uint64_t{room.f_bavail} * room.f_frsize;
   if (free_bytes < bytes) {
-    throw OptionError(fmt::format("{} has room for {}, not for {}: choose another --file or fewer --bytes", folder,
-                                  format_size_rounded(free_bytes), format_size_rounded(bytes)),
-                      ENOSPC);
+    throw OptionError(
+        fmt::format("{} has room for {}, not for {}: make room there, choose another folder, or have less made", folder,
+                    format_size_rounded(free_bytes), format_size_rounded(bytes)),
+        ENOSPC);
   }
 }
 
@@ -84,6 +85,17 @@ Backing Backing::create(const std::string& url, std::uint64_t bytes) {
   });
 }
 
+Backing Backing::create_unfinished(const std::string& url, std::uint64_t bytes) {
+  if (!is_plain_path(url)) {
+    return create(url, bytes);
+  }
+  const std::string partial = url + ".partial";
+  refuse_left_behind(partial);
+  Backing backing = create(partial, bytes);
+  backing.final_path_ = url;
+  return backing;
+}
+
 Backing Backing::around(std::shared_ptr<Store> store) {
   std::string name = store->name();
   return {std::move(name), std::move(store)};
@@ -93,12 +105,14 @@ Backing::Backing(Backing&& other) noexcept
     : url_(std::move(other.url_)),
       plain_path_(std::move(other.plain_path_)),
       made_path_(std::exchange(other.made_path_, {})),
+      final_path_(std::move(other.final_path_)),
       store_(std::move(other.store_)) {}
 
 Backing& Backing::operator=(Backing&& other) noexcept {
   std::swap(url_, other.url_);
   std::swap(plain_path_, other.plain_path_);
   std::swap(made_path_, other.made_path_);
+  std::swap(final_path_, other.final_path_);
   std::swap(store_, other.store_);
   return *this;
 }
@@ -117,6 +131,12 @@ void Backing::remove() noexcept {
   if (!made_path_.empty()) {
     remove_path(made_path_);
     keep();
+  }
+}
+
+void Backing::finish() {
+  if (!final_path_.empty()) {
+    rename_to(std::exchange(final_path_, {}));
   }
 }
 
@@ -164,6 +184,13 @@ void Backing::reopen_read_only() {
 bool backing_exists(const std::string& url) {
   const std::string path = path_of(url);
   return !path.empty() && std::filesystem::exists(path);
+}
+
+void refuse_left_behind(const std::string& path) {
+  if (std::filesystem::exists(path)) {
+    throw OptionError(fmt::format(
+        "{} is there: a run that was killed has left it, or one goes on: remove it, or name another file", path));
+  }
 }
 
 bool is_plain_path(const std::string& url) {

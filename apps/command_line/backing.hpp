@@ -19,6 +19,8 @@ class Backing {
   static Backing open(const std::string& url, bool writable);
   /// Makes a store of `bytes` bytes. Throws StoreError if it exists, OptionError if the disk has not the room.
   static Backing create(const std::string& url, std::uint64_t bytes);
+  /// As create(), but what has a plain path is called `url` with ".partial" behind it until finish().
+  static Backing create_unfinished(const std::string& url, std::uint64_t bytes);
   /// A store that a program has made itself; it has no URL but its name.
   static Backing around(std::shared_ptr<Store> store);
 
@@ -34,8 +36,8 @@ class Backing {
 
   /// Does not remove it after all.
   void keep() noexcept;
-  /// Gives what was made here, which is one plain file, its final path. Throws StoreError if something is there.
-  void rename_to(const std::string& path);
+  /// Of create_unfinished(): gives it its name. Throws StoreError if something has that name by now.
+  void finish();
   /// Makes it durable and asks the kernel to forget its pages, so that the next reader starts cold. Plain files only;
   /// other stores are only flushed.
   void make_cold();
@@ -46,15 +48,21 @@ class Backing {
  private:
   Backing(std::string url, std::shared_ptr<Store> store);
   void remove() noexcept;
+  void rename_to(const std::string& path);
 
   std::string url_;
   std::string plain_path_;
-  std::string made_path_;  ///< What to remove: empty if it was there before or is to stay.
+  std::string made_path_;   ///< What to remove: empty if it was there before or is to stay.
+  std::string final_path_;  ///< What finish() calls it; empty if it has its name.
   std::shared_ptr<Store> store_;
 };
 
 /// Whether something is at the URL already; plain files and sparse directories only, false for all else.
 bool backing_exists(const std::string& url);
+
+/// Throws OptionError if something is at `path`, where only this program makes files beside those that it was told to
+/// make: it is of a run that was killed, or goes on.
+void refuse_left_behind(const std::string& path);
 
 /// Whether it is a path and no URL.
 bool is_plain_path(const std::string& url);

@@ -57,15 +57,12 @@ class DatabaseBuild {
     if (!header_.lay_out()) {
       throw OptionError(fmt::format("{} k-mers are more than a file can hold: leave genomes out", header_.kmers));
     }
-    const bool is_path = is_plain_path(options_.url);
-    Backing file = Backing::create(is_path ? options_.url + ".partial" : options_.url, header_.file_bytes);
+    Backing file = Backing::create_unfinished(options_.url, header_.file_bytes);
     write_database_taxonomy(*file.store(), header_, taxonomy);
     write_lists_and_index(*file.store());
     // Last: a file whose making was interrupted has no header, and is refused.
     write_database_header(*file.store(), header_);
-    if (is_path) {
-      file.rename_to(options_.url);
-    }
+    file.finish();
     return file;
   }
 

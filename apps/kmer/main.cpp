@@ -148,6 +148,7 @@ class KmerRun {
     genomes_ = build.genomes;
     build.url = options_.file.empty() ? scratch_path(program_name, "database") : options_.file;
     build.scratch_path = is_plain_path(build.url) ? build.url + ".runs" : scratch_path(program_name, "runs");
+    refuse_left_behind(build.scratch_path);
     build.k = plan_.k;
     build.index = plan_.index;
     build.prefetch = options_.prefetch;

@@ -77,7 +77,7 @@ SearchFile make_file(const WorkloadOptions& options, const SearchOptions& search
                      ThreadTeam& team) {
   const SearchHeader header =
       SearchHeader::for_bytes(search.structure, options.bytes.value_or(default_bytes), options.seed);
-  Backing backing = Backing::create(
+  Backing backing = Backing::create_unfinished(
       options.file.empty() ? scratch_path(program_name, structure_name(search.structure)) : options.file,
       header.file_bytes);
   if (backing.size_bytes() < header.file_bytes) {
@@ -93,6 +93,7 @@ SearchFile make_file(const WorkloadOptions& options, const SearchOptions& search
   }
   // Last: a file whose making was cut short has no header, and is refused.
   write_search_header(*backing.store(), header);
+  backing.finish();
   const SearchHeader written = read_search_header(*backing.store());
   return {std::move(backing), written};
 }

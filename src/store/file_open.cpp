@@ -29,7 +29,7 @@ const char* remedy(int error_number) {
     case EPERM:
       return "check the permissions of the file and its directories, or open it read-only";
     case EROFS:
-      return "open it read-only";
+      return "open it read-only, or choose a path on another file system";
     case ENOSPC:
     case EDQUOT:
       return "free some space or choose another directory";

@@ -1,9 +1,14 @@
 // tiermap-bfs from outside: every system, direction and thread count gives a verified tree with the same levels; graphs
 // from text; what is damaged, cut off or malformed is refused with one line and leaves nothing behind.
+#include <signal.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "apps/program_fixture.hpp"
@@ -138,6 +143,23 @@ TEST_F(BfsTest, VisitorsCorrectLevels) {
     EXPECT_EQ(report.at("verified"), true);
     EXPECT_EQ(report.at("levels"), search({"--input", input, "--directed", "--root", "0"}).at("levels"));
   }
+}
+
+// Nothing has the graph's name before it is one, and whoever begins again is told what is in the way.
+TEST_F(BfsTest, AGraphWhoseMakingWasKilledIsNotThere) {
+  const std::string graph = path("work/graph");
+  const std::vector<std::string> making = {"--scale", "20", "--graph", graph, "--build-only"};
+  const pid_t child = start(program, making);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!std::filesystem::exists(graph + ".arcs") && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(::kill(child, SIGKILL), 0);
+  EXPECT_EQ(outcome_of(child).exit_code, 128 + SIGKILL);
+  EXPECT_EQ(left_behind(), (std::vector<std::string>{"graph.arcs", "graph.partial"}));
+  expect_refused(program, making, "graph.arcs is there: a run that was killed has left it", 2);
+  std::filesystem::remove(graph + ".arcs");
+  expect_refused(program, making, "graph.partial is there: a run that was killed has left it", 1);
 }
 
 TEST_F(BfsTest, ReadsAnEdgeList) {

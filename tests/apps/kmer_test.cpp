@@ -306,6 +306,9 @@ TEST_F(KmerProgramTest, WhoeverEndsItFindsNoPartialDatabase) {
     EXPECT_FALSE(std::filesystem::exists(database));
     EXPECT_EQ(left_behind().empty(), signal == SIGTERM);
   }
+  std::filesystem::remove(database + ".partial");  // There if the runs were done by then.
+  expect_refused(program, {"--bytes", "1MiB", "--database", database, "--build-only"},
+                 "database.runs is there: a run that was killed has left it", left_behind().size());
 }
 
 }  // namespace
