@@ -56,8 +56,8 @@ std::string find_wrong_median(const FitsDirectory& directory, const SearchPlan& 
     std::sort(own.begin(), own.end());
     const std::size_t half = own.size() / 2;
     const float median = own.empty() ? 0 : own.size() % 2 == 1 ? own[half] : (own[half - 1] + own[half]) / 2;
-    // The same calculation, so the same result but for the rounding of a compiler that joins two steps into one. Both may
-    // be infinite: of pixels near the largest float.
+    // The same calculation, so the same result but for the rounding of a compiler that joins two steps into one. Both
+    // may be infinite: of pixels near the largest float.
     const bool same = median == medians[index].flux || std::abs(median - medians[index].flux) <= 1e-6F * largest;
     if (own.size() != medians[index].pixels || !same) {
       return fmt::format("the median along vector {} is {} of {} pixels, and by the pixels that cfitsio reads {} of {}",
