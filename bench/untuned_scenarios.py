@@ -1,7 +1,7 @@
 """The scenario of programs without any settings: every workload beside the best mmap."""
 import copy
 
-from cases import ADVICE, MMAP_WAYS, Case, Scenario, overhead
+from cases import ADVICE, MMAP_RANDOM_FIRST, MMAP_WAYS, Case, Scenario, overhead
 from engine_scenarios import data_file
 from graph_scenarios import BFS, INGEST, LIST_BYTES, graph_file, ingest, search
 from lookup_scenarios import KMER, RANDOM_IO, SEARCH, kmer_database, kmer_input
@@ -49,7 +49,8 @@ def _kmers(bench):
     database, size = kmer_database(bench, "two-level")
     return bench.compare(KMER, "--database", database, "--reads", kmer_input(bench, 0.01) / "reads.fastq", "--work",
                          "lookup", "--lookups", bench.choose(20000, 100000, 1000000), limit=max(size // 4, 48 * MIB),
-                         panel="k-mer look-up", metric="kmers_per_second", data_bytes=size, drop=(database,), **PLAIN)
+                         panel="k-mer look-up", metric="kmers_per_second", data_bytes=size, drop=(database,),
+                         **{**PLAIN, "mmap": MMAP_RANDOM_FIRST})
 
 
 def _reads(bench, program, panel, metric, *options):
