@@ -1,0 +1,50 @@
+// Copies of blocks as they were when they came from home, by which it is known later what of them has changed.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cluster/job/job_protocol.hpp"
+#include "store/file_descriptor.hpp"
+
+namespace tiermap {
+
+/// Keeps the youngest in memory, as many as there is room for, and all others in a file without a name: a copy is
+/// needed for as long as its block may be in memory, which nobody tells. Thread-safe.
+class Twins {
+ public:
+  using Block = std::array<std::byte, home_block_bytes>;
+
+  /// `folder` is where the file is made, when it is first needed.
+  Twins(std::uint64_t blocks, std::uint64_t memory_bytes, std::string folder);
+
+  /// Shorter ones are filled with zeros. Returns 0 or a negative errno value: then there is no copy.
+  int keep(std::uint64_t block, std::span<const std::byte> bytes);
+  /// False if there is none, or it cannot be read back (`error` is a negative errno value then).
+  bool find(std::uint64_t block, Block& bytes, int& error) const;
+  void forget(std::uint64_t first, std::uint64_t count) noexcept;
+
+  std::uint64_t memory_bytes() const;
+  std::uint64_t spilled_bytes() const;
+
+ private:
+  int spill_oldest();
+
+  const std::string folder_;
+  const std::uint64_t most_in_memory_;
+  mutable std::mutex mutex_;  ///< Guards what follows.
+  std::unordered_map<std::uint64_t, std::unique_ptr<Block>> in_memory_;
+  std::deque<std::uint64_t> by_age_;  ///< Those in memory, the oldest first; some are no longer there.
+  std::vector<bool> in_file_;
+  FileDescriptor file_;
+  std::uint64_t spilled_bytes_ = 0;
+};
+
+}  // namespace tiermap
