@@ -48,11 +48,20 @@ std::string JobClient::absent(std::uint32_t server) {
       .body.text();
 }
 
-void JobClient::require(std::uint32_t server, const WireReply& reply) const {
+void JobClient::require(std::uint32_t server, const WireReply& reply) {
+  const std::string words = reply.status != 0 ? reply.body.text() : "";
+  {
+    const std::lock_guard guard(mutex_);
+    if (reply.status == -ECONNABORTED && failure_.empty()) {
+      failure_ = words;
+    }
+    if (!failure_.empty()) {
+      throw StoreError(ECONNABORTED, failure_);
+    }
+  }
   if (reply.status == 0) {
     return;
   }
-  const std::string words = reply.body.text();
   if (!words.empty()) {
     throw StoreError(-reply.status, words);
   }

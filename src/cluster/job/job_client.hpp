@@ -52,8 +52,9 @@ class JobClient {
     return connections_[server]->start(WireMessage(static_cast<std::uint16_t>(kind), words, body), std::nullopt);
   }
   WireReply ask(std::uint32_t server, JobRequest kind, const WireWords& words, std::string_view body);
-  /// Throws unless it was answered with status 0.
-  void require(std::uint32_t server, const WireReply& reply) const;
+  /// Throws unless it was answered with status 0. Servers hear of a rank's end one after the other: what the first one
+  /// says of the job's failure is said from then on whichever is asked.
+  void require(std::uint32_t server, const WireReply& reply);
 
  private:
   std::string absent(std::uint32_t server);
@@ -62,7 +63,8 @@ class JobClient {
   Wire wire_;
   std::vector<std::shared_ptr<WireConnection>> connections_;
   std::mutex mutex_;
-  std::map<std::string, std::thread::id> held_;  ///< Locks, by which thread. Guarded by mutex_.
+  std::map<std::string, std::thread::id> held_;  ///< Locks, by which thread. Guarded by mutex_, as what follows.
+  std::string failure_;                          ///< Of the job; "" if it has not failed.
 };
 
 }  // namespace tiermap

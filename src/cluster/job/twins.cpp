@@ -18,37 +18,37 @@ Twins::Twins(std::uint64_t blocks, std::uint64_t memory_bytes, std::string folde
 int Twins::keep(std::uint64_t block, std::span<const std::byte> bytes) {
   const std::lock_guard lock(mutex_);
   in_file_[block] = false;
-  std::unique_ptr<Block>& place = in_memory_[block];
-  if (place == nullptr) {
-    place = std::make_unique<Block>();
-    by_age_.push_back(block);
+  Kept& kept = in_memory_[block];
+  if (kept.bytes == nullptr) {
+    kept = {std::make_unique<Block>(), next_age_++};
+    by_age_.emplace_back(block, kept.age);
   }
-  std::ranges::copy(bytes, place->begin());
-  std::fill(place->begin() + static_cast<std::ptrdiff_t>(bytes.size()), place->end(), std::byte{0});
+  std::ranges::copy(bytes, kept.bytes->begin());
+  std::fill(kept.bytes->begin() + static_cast<std::ptrdiff_t>(bytes.size()), kept.bytes->end(), std::byte{0});
   while (in_memory_.size() > most_in_memory_) {
     if (const int result = spill_oldest(); result != 0) {
       in_memory_.erase(block);
       return result;
     }
   }
-  // Forgotten ones leave their number behind.
-  while (by_age_.size() > 2 * most_in_memory_ + 64) {
-    const std::uint64_t oldest = by_age_.front();
-    by_age_.pop_front();
-    if (in_memory_.contains(oldest)) {
-      by_age_.push_back(oldest);
-    }
+  if (by_age_.size() > 2 * most_in_memory_ + 64) {
+    std::erase_if(by_age_, [this](const auto& one) { return !is_there(one); });
   }
   return 0;
 }
 
+bool Twins::is_there(const std::pair<std::uint64_t, std::uint64_t>& block_and_age) const {
+  const auto found = in_memory_.find(block_and_age.first);
+  return found != in_memory_.end() && found->second.age == block_and_age.second;
+}
+
 int Twins::spill_oldest() {
-  const std::uint64_t block = by_age_.front();
-  const auto found = in_memory_.find(block);
-  if (found == in_memory_.end()) {
+  if (!is_there(by_age_.front())) {
     by_age_.pop_front();
     return 0;
   }
+  const std::uint64_t block = by_age_.front().first;
+  const auto found = in_memory_.find(block);
   if (!file_.valid()) {
     file_ = open_nameless_file(folder_);
     if (!file_.valid()) {
@@ -56,7 +56,7 @@ int Twins::spill_oldest() {
     }
   }
   const ssize_t put =
-      ::pwrite(file_.get(), found->second->data(), home_block_bytes, static_cast<off_t>(block * home_block_bytes));
+      ::pwrite(file_.get(), found->second.bytes->data(), home_block_bytes, static_cast<off_t>(block * home_block_bytes));
   if (put != static_cast<ssize_t>(home_block_bytes)) {
     return put < 0 ? -errno : -ENOSPC;
   }
@@ -71,7 +71,7 @@ bool Twins::find(std::uint64_t block, Block& bytes, int& error) const {
   const std::lock_guard lock(mutex_);
   error = 0;
   if (const auto found = in_memory_.find(block); found != in_memory_.end()) {
-    bytes = *found->second;
+    bytes = *found->second.bytes;
     return true;
   }
   if (!in_file_[block]) {

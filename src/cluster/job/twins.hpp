@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "cluster/job/job_protocol.hpp"
@@ -35,13 +36,20 @@ class Twins {
   std::uint64_t spilled_bytes() const;
 
  private:
+  struct Kept {
+    std::unique_ptr<Block> bytes;
+    std::uint64_t age = 0;
+  };
+  bool is_there(const std::pair<std::uint64_t, std::uint64_t>& block_and_age) const;
   int spill_oldest();
 
   const std::string folder_;
   const std::uint64_t most_in_memory_;
   mutable std::mutex mutex_;  ///< Guards what follows.
-  std::unordered_map<std::uint64_t, std::unique_ptr<Block>> in_memory_;
-  std::deque<std::uint64_t> by_age_;  ///< Those in memory, the oldest first; some are no longer there.
+  std::unordered_map<std::uint64_t, Kept> in_memory_;
+  /// Blocks and ages of those in memory, the oldest first, and of some that are no longer there.
+  std::deque<std::pair<std::uint64_t, std::uint64_t>> by_age_;
+  std::uint64_t next_age_ = 0;
   std::vector<bool> in_file_;
   FileDescriptor file_;
   std::uint64_t spilled_bytes_ = 0;
