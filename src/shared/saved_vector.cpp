@@ -70,7 +70,8 @@ void SharedImplementation::save(const std::string& url) {
     require_size(*store, url, whole_bytes());
     std::vector<std::byte> piece(std::min(piece_bytes, whole_bytes()));
     for (std::uint64_t at = 0; at < whole_bytes(); at += piece.size()) {
-      const std::span<std::byte> here = std::span(piece).first(std::min<std::uint64_t>(piece.size(), whole_bytes() - at));
+      const std::span<std::byte> here =
+          std::span(piece).first(std::min<std::uint64_t>(piece.size(), whole_bytes() - at));
       if (const int result = home_->fetch(here, at); result != 0) {
         refuse(-result, url, "does not get what is at home (" + home_->failure() + ")");
       }
@@ -91,7 +92,8 @@ void SharedImplementation::load(const std::string& url) {
     std::vector<std::byte> piece(std::min(piece_bytes, whole_bytes()));
     ChangeSender sender(*home_);
     for (std::uint64_t at = 0; at < whole_bytes(); at += piece.size()) {
-      const std::span<std::byte> here = std::span(piece).first(std::min<std::uint64_t>(piece.size(), whole_bytes() - at));
+      const std::span<std::byte> here =
+          std::span(piece).first(std::min<std::uint64_t>(piece.size(), whole_bytes() - at));
       read_all(*store, url, here, at);
       sender.add(at, here);
     }

@@ -57,9 +57,8 @@ SharedImplementation::SharedImplementation(std::shared_ptr<JobImplementation> jo
   job_->client().collective(opening_text(name, elements, count, options));
   job_->claim(name);
   try {
-    home_ = std::make_shared<HomeClient>(
-        job_->client(),
-        HomeClient::Form{name, count.value_or(0) * elements.bytes, options.stripe_bytes, count.has_value()});
+    home_ = std::make_shared<HomeClient>(job_->client(), HomeClient::Form{name, count.value_or(0) * elements.bytes,
+                                                                          options.stripe_bytes, count.has_value()});
     store_ = std::make_shared<CoherentStore>(home_, elements.bytes, options.budget_bytes / 4, options.scratch_folder);
     VectorOptions frames;
     frames.budget_bytes = options.budget_bytes - options.budget_bytes / 4;
@@ -186,8 +185,7 @@ void SharedImplementation::update(VectorRange range, const std::function<void(st
           break;
         }
       }
-      store_->twins().forget(bytes.offset / page_bytes * page_bytes / home_block_bytes,
-                             page_bytes / home_block_bytes);
+      store_->twins().forget(bytes.offset / page_bytes * page_bytes / home_block_bytes, page_bytes / home_block_bytes);
     });
   });
 }

@@ -36,8 +36,7 @@ TEST(JobTest, ALockIsNotTakenTwiceByOneThread) {
   const Servers servers;
   run_job(servers, 1, [](Job& job) {
     const JobLock lock = job.lock("mine");
-    EXPECT_NE(refusal_of([&] { job.lock("mine"); }).find("this thread has the lock 'mine' already"),
-              std::string::npos);
+    EXPECT_NE(refusal_of([&] { job.lock("mine"); }).find("this thread has the lock 'mine' already"), std::string::npos);
   });
 }
 
@@ -205,16 +204,17 @@ TEST(JobTest, AServerThatDiesIsNamed) {
   RankProcesses processes(2, [&](std::uint32_t rank) {
     Job job(servers.job(rank, 2));
     auto vector = SharedVector<int>::create(job, "v", 1 << 20);
-    job.barrier();
-    if (rank == 0) {
-      servers.processes[1]->signal(SIGKILL);
-    }
     const std::string told = refusal_of([&] {
+      job.barrier();
+      if (rank == 0) {
+        servers.processes[1]->signal(SIGKILL);
+      }
       for (;;) {
         vector.acquire();
       }
     });
     EXPECT_NE(told.find(servers.processes[1]->address), std::string::npos) << told;
+    std::this_thread::sleep_for(500ms);  // The end of this rank is not to be what the other is told.
   });
   processes.expect_success();
 }

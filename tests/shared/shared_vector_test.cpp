@@ -146,8 +146,9 @@ TEST(CoherenceTest, AnUpdateIsAtomic) {
     for (std::uint64_t rank = 0; rank < 3; ++rank) {
       EXPECT_EQ(vector[1000 + rank], 100U);
     }
-    EXPECT_NE(refusal_of([&] { vector.update({511, 2}, [](std::span<std::uint64_t>) {}); })
-                  .find("lie in more than one page of 4KiB"),
+    EXPECT_NE(refusal_of([&] {
+                vector.update({511, 2}, [](std::span<std::uint64_t>) {});
+              }).find("lie in more than one page of 4KiB"),
               std::string::npos);
     job.barrier();
     vector.close();
@@ -183,6 +184,7 @@ TEST(SharedVectorTest, RanksThatWriteNeighboursMoveAtMostTwiceWhatChanged) {
     auto vector = SharedVector<std::uint64_t>::create(job, "v", 65'536);
     const std::uint64_t sum = std::accumulate(vector.begin(), vector.end(), std::uint64_t{0});
     EXPECT_EQ(sum, 0U);
+    job.barrier();
     for (std::uint64_t round = 1; round <= 5; ++round) {
       for (std::uint64_t index = job.rank(); index < vector.size(); index += job.ranks()) {
         vector[index] = (index + round) * 0x9e3779b97f4a7c15U;
@@ -240,8 +242,9 @@ TEST(SharedVectorTest, ReadOnlyAndLocalPhasesSendNoCoherenceMessages) {
     job.barrier();
     EXPECT_EQ(vector[0] + vector[1] + vector[2], 3U);
     EXPECT_GT(vector.statistics().questions, before.questions);
-    EXPECT_NE(refusal_of([&] { vector.set_phase(job.rank() == 1 ? Phase::local : Phase::shared); })
-                  .find("but rank 1 sets vector 'v' to its local phase"),
+    EXPECT_NE(refusal_of([&] {
+                vector.set_phase(job.rank() == 1 ? Phase::local : Phase::shared);
+              }).find("but rank 1 sets vector 'v' to its local phase"),
               std::string::npos);
     vector.close();
   });

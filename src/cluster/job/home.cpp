@@ -73,8 +73,7 @@ int Home::change_locked(std::uint32_t rank, const std::vector<Change>& changes) 
   ++sequence_;
   for (Change change : changes) {
     while (!change.bytes.empty()) {
-      const std::int64_t put =
-          attachment_->set().store->write(change.bytes.data(), change.bytes.size(), change.offset);
+      const std::int64_t put = attachment_->set().store->write(change.bytes.data(), change.bytes.size(), change.offset);
       if (put <= 0) {
         return put < 0 ? static_cast<int>(put) : -EIO;
       }

@@ -28,11 +28,7 @@ DataSetLayout layout_over(std::uint32_t servers, const HomeClient::Form& form) {
 }  // namespace
 
 HomeClient::HomeClient(JobClient& job, const Form& form)
-    : job_(job),
-      name_(form.name),
-      bytes_(form.bytes),
-      layout_(layout_over(job.servers(), form)),
-      placement_(layout_) {
+    : job_(job), name_(form.name), bytes_(form.bytes), layout_(layout_over(job.servers(), form)), placement_(layout_) {
   const std::uint64_t here = placement_.local_bytes(form.bytes);
   for (std::uint32_t server = 0; server < layout_.servers; ++server) {
     const WireReply reply = job_.ask(server, JobRequest::open, {here, form.make ? 1U : 0U, 0, 0}, form.name);
@@ -77,12 +73,11 @@ int HomeClient::fetch(std::span<std::byte> buffer, std::uint64_t offset) {
     asked.pop_front();
   };
   while (!buffer.empty() && result == 0) {
-    const std::uint64_t run =
-        placement_.run(offset, std::min<std::uint64_t>(buffer.size(), most_fetched_at_once));
+    const std::uint64_t run = placement_.run(offset, std::min<std::uint64_t>(buffer.size(), most_fetched_at_once));
     const std::uint32_t server = placement_.server(offset, 0);
-    asked.push_back({buffer.first(run), server,
-                     job_.start(server, JobRequest::fetch,
-                                {parts_[server].handle, placement_.local_offset(offset, 0), run, 0})});
+    asked.push_back(
+        {buffer.first(run), server,
+         job_.start(server, JobRequest::fetch, {parts_[server].handle, placement_.local_offset(offset, 0), run, 0})});
     counters_.fetches.fetch_add(1, std::memory_order_relaxed);
     counters_.fetched_bytes.fetch_add(run, std::memory_order_relaxed);
     buffer = buffer.subspan(run);
@@ -101,8 +96,7 @@ std::vector<ByteRange> HomeClient::news() {
   std::vector<WireCall> calls;
   calls.reserve(parts_.size());
   for (std::uint32_t server = 0; server < parts_.size(); ++server) {
-    calls.push_back(
-        job_.start(server, JobRequest::changes, {parts_[server].handle, parts_[server].sequence, 0, 0}));
+    calls.push_back(job_.start(server, JobRequest::changes, {parts_[server].handle, parts_[server].sequence, 0, 0}));
     counters_.questions.fetch_add(1, std::memory_order_relaxed);
   }
   std::vector<ByteRange> ranges;
@@ -120,8 +114,7 @@ std::vector<ByteRange> HomeClient::news() {
 }
 
 /// From where blocks are on their server to where they are in the whole.
-void HomeClient::add_news(std::uint32_t server, std::span<const std::byte> body,
-                          std::vector<ByteRange>& ranges) const {
+void HomeClient::add_news(std::uint32_t server, std::span<const std::byte> body, std::vector<ByteRange>& ranges) const {
   for (; body.size() >= sizeof(BlockRun); body = body.subspan(sizeof(BlockRun))) {
     BlockRun run;
     std::memcpy(&run, body.data(), sizeof(run));
@@ -168,8 +161,8 @@ bool HomeClient::exchange(std::span<std::byte> buffer, std::uint64_t offset, con
   for (const ByteRange& range : changed) {
     list.add(local + range.offset, content.subspan(range.offset, range.bytes));
   }
-  WireCall call = job_.start(server, JobRequest::exchange, {parts_[server].handle, local, buffer.size(), sequence},
-                             list.encoded());
+  WireCall call =
+      job_.start(server, JobRequest::exchange, {parts_[server].handle, local, buffer.size(), sequence}, list.encoded());
   counters_.exchanges.fetch_add(1, std::memory_order_relaxed);
   counters_.sent_bytes.fetch_add(list.encoded().size(), std::memory_order_relaxed);
   const WireReply& reply = call.wait();
@@ -193,8 +186,7 @@ void HomeClient::destroy() {
 
 void ChangeSender::add(std::uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const std::uint64_t run =
-        home_.placement_.run(offset, std::min<std::uint64_t>(bytes.size(), most_list_bytes));
+    const std::uint64_t run = home_.placement_.run(offset, std::min<std::uint64_t>(bytes.size(), most_list_bytes));
     const std::uint32_t server = home_.placement_.server(offset, 0);
     if (lists_[server].encoded().size() + run + ChangeList::run_overhead > 2 * most_list_bytes) {
       send(server);

@@ -24,8 +24,8 @@ enum class JobRequest : std::uint16_t {
   fetch,       ///< Words: handle, offset, bytes. Reply's body: the bytes.
   change,      ///< Words: handle. Body: ChangeList. Reply's words: sequence number.
   exchange,    ///< Words: handle, offset, bytes, sequence number that the last fetch or exchange of it told. Body:
-               ///< ChangeList. -EAGAIN if the bytes have changed since; reply's words: sequence number; body: the bytes.
-  changes,     ///< Words: handle, since. Reply's words: sequence number; body: BlockRuns that others changed after it.
+  ///< ChangeList. -EAGAIN if the bytes have changed since; reply's words: sequence number; body: the bytes.
+  changes,  ///< Words: handle, since. Reply's words: sequence number; body: BlockRuns that others changed after it.
 };
 inline constexpr std::uint16_t first_job_request = 64;
 inline constexpr std::uint16_t last_job_request = static_cast<std::uint16_t>(JobRequest::changes);

@@ -138,9 +138,10 @@ void Jobs::join(WireRequest request, Answers& answers) {
   }
   const std::shared_ptr<Job> job = place;
   if (!job->failure.empty() || job->come == job->ranks) {
-    answers.refuse(std::move(request), -EBUSY,
-                   (job->failure.empty() ? who + " has all its ranks already" : job->failure + ", and others are left") +
-                       ": choose another name, or wait until it has ended");
+    answers.refuse(
+        std::move(request), -EBUSY,
+        (job->failure.empty() ? who + " has all its ranks already" : job->failure + ", and others are left") +
+            ": choose another name, or wait until it has ended");
     return;
   }
   if (job->ranks == ranks && (job->joining[rank].has_value())) {
@@ -243,12 +244,11 @@ void Jobs::gather(Job& job, std::uint32_t rank, WireRequest request, Answers& an
   }
   const std::string first = job.gathered[0]->text();
   const auto other = std::ranges::find_if(job.gathered, [&](const auto& one) { return one->text() != first; });
-  const std::string disagreement =
-      other == job.gathered.end()
-          ? ""
-          : "job " + quote_value(job.name) + ": rank 0 " + first + ", but " +
-                rank_text(static_cast<std::uint32_t>(other - job.gathered.begin())) + " " + (*other)->text() +
-                ": have all ranks do the same";
+  const std::string disagreement = other == job.gathered.end()
+                                       ? ""
+                                       : "job " + quote_value(job.name) + ": rank 0 " + first + ", but " +
+                                             rank_text(static_cast<std::uint32_t>(other - job.gathered.begin())) + " " +
+                                             (*other)->text() + ": have all ranks do the same";
   for (std::optional<WireRequest>& one : job.gathered) {
     if (disagreement.empty()) {
       answers.reply(std::move(*one));
@@ -335,9 +335,8 @@ void Jobs::serve_home(const std::shared_ptr<Home>& home, std::uint32_t rank, Wir
     answer_home(*home, rank, request);
     return;
   }
-  threads_.give([home, rank, shared = std::make_shared<WireRequest>(std::move(request))] {
-    answer_home(*home, rank, *shared);
-  });
+  threads_.give(
+      [home, rank, shared = std::make_shared<WireRequest>(std::move(request))] { answer_home(*home, rank, *shared); });
 }
 
 void Jobs::answer_home(Home& home, std::uint32_t rank, WireRequest& request) {

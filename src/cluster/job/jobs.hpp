@@ -41,15 +41,15 @@ class Jobs {
     std::vector<std::shared_ptr<WireConnection>> connections;  ///< By rank; null: not come yet, or gone.
     std::uint32_t come = 0;
     std::uint32_t connected = 0;
-    std::string departed;  ///< Which rank has left, if one has.
-    std::string failure;   ///< Why it failed; "" if it did not.
+    std::string departed;                              ///< Which rank has left, if one has.
+    std::string failure;                               ///< Why it failed; "" if it did not.
     std::vector<std::optional<WireRequest>> joining;   ///< By rank.
     std::vector<std::optional<WireRequest>> gathered;  ///< The collective that is under way, by rank.
     std::map<std::string, Lock> locks;
     std::map<std::string, std::uint64_t> counters;
     /// Of data sets, by name and whether the job made them.
     std::map<std::pair<std::string, bool>, std::uint64_t> handles;
-    std::vector<std::shared_ptr<Home>> homes;      ///< By handle; null: destroyed.
+    std::vector<std::shared_ptr<Home>> homes;  ///< By handle; null: destroyed.
   };
   struct Member {
     std::shared_ptr<Job> job;
@@ -66,8 +66,8 @@ class Jobs {
   void gather(Job& job, std::uint32_t rank, WireRequest request, Answers& answers);
   void lock(Job& job, std::uint32_t rank, WireRequest request, Answers& answers);
   void unlock(Job& job, std::uint32_t rank, WireRequest request, Answers& answers);
-  std::shared_ptr<Home> make_home(const Job& job, const std::string& user, const std::string& name,
-                                  std::uint64_t bytes, bool make);
+  std::shared_ptr<Home> make_home(const Job& job, const std::string& user, const std::string& name, std::uint64_t bytes,
+                                  bool make);
   void open(Job& job, WireRequest request, Answers& answers);
   void destroy(Job& job, WireRequest request, Answers& answers);
   static void fail(Job& job, const std::string& why, Answers& answers);

@@ -55,8 +55,8 @@ int Twins::spill_oldest() {
       return -errno;
     }
   }
-  const ssize_t put =
-      ::pwrite(file_.get(), found->second.bytes->data(), home_block_bytes, static_cast<off_t>(block * home_block_bytes));
+  const ssize_t put = ::pwrite(file_.get(), found->second.bytes->data(), home_block_bytes,
+                               static_cast<off_t>(block * home_block_bytes));
   if (put != static_cast<ssize_t>(home_block_bytes)) {
     return put < 0 ? -errno : -ENOSPC;
   }

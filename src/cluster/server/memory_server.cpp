@@ -38,7 +38,10 @@ bool changes(MemoryRequest kind) noexcept {
 }  // namespace
 
 MemoryServer::MemoryServer(ServerOptions options)
-    : options_(std::move(options)), catalog_(options_), threads_(std::make_unique<WorkerThreads>(options_.threads)), jobs_(std::make_unique<Jobs>(catalog_, *threads_)) {
+    : options_(std::move(options)),
+      catalog_(options_),
+      threads_(std::make_unique<WorkerThreads>(options_.threads)),
+      jobs_(std::make_unique<Jobs>(catalog_, *threads_)) {
   WireOptions wire;
   wire.timeout = options_.timeout;
   wire.one_sided = options_.one_sided;
