@@ -77,6 +77,7 @@ SharedImplementation::~SharedImplementation() {
   try {
     close();
   } catch (...) {  // Said in the header: who wants to know calls close().
+    job_->remove(*this);
   }
 }
 
@@ -100,16 +101,22 @@ void SharedImplementation::require_writable() const {
   }
 }
 
-// Pages are held while their twins go, so that nobody writes to one that has none.
+// Pages are held while their twins go, so that nobody writes to one that has none: as many at once as the region holds
+// whether they were used or not.
 void SharedImplementation::drop(ByteRange range) {
-  in_words_of_home([&] {
-    const std::uint64_t page_bytes = vector_->region().page_size_bytes();
-    const std::uint64_t first = range.offset / page_bytes * page_bytes;
-    const std::uint64_t end = (range.offset + range.bytes + page_bytes - 1) / page_bytes * page_bytes;
-    vector_->region().update(range, [&] {
-      store_->twins().forget(first / home_block_bytes, (end - first + home_block_bytes - 1) / home_block_bytes);
+  constexpr std::uint64_t most_pages = 4096;
+  const std::uint64_t page_bytes = vector_->region().page_size_bytes();
+  const std::uint64_t end = range.offset + range.bytes;
+  for (std::uint64_t at = range.offset / page_bytes * page_bytes; at < end; at += most_pages * page_bytes) {
+    const std::uint64_t bytes = std::min(most_pages * page_bytes, whole_bytes() - at);
+    const ByteRange piece{at, std::min(bytes, (end - at + page_bytes - 1) / page_bytes * page_bytes)};
+    in_words_of_home([&] {
+      vector_->region().update(piece, [&] {
+        store_->twins().forget(piece.offset / home_block_bytes,
+                               (piece.bytes + home_block_bytes - 1) / home_block_bytes);
+      });
     });
-  });
+  }
 }
 
 void SharedImplementation::acquire_news() {

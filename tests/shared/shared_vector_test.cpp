@@ -250,6 +250,22 @@ TEST(SharedVectorTest, ReadOnlyAndLocalPhasesSendNoCoherenceMessages) {
   });
 }
 
+TEST(SharedVectorTest, AWriteInTheReadOnlyPhaseIsRefusedWhenItIsToGoHome) {
+  const Servers servers;
+  RankProcesses processes(1, [&](std::uint32_t rank) {
+    Job job(servers.job(rank, 1));
+    {
+      auto vector = SharedVector<int>::create(job, "v", 1000);
+      vector.set_phase(Phase::read_only);
+      vector[1] = 5;
+      EXPECT_NE(refusal_of([&] { vector.set_phase(Phase::shared); }), "");
+    }
+    job.barrier();  // Which knows nothing of it any more.
+    job.end();
+  });
+  processes.expect_success();
+}
+
 TEST(SharedVectorTest, AWriterFetchesNothing) {
   const Servers servers(3);
   run_job(servers, 2, [](Job& job) {
