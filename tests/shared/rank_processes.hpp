@@ -50,6 +50,7 @@ class RankProcesses {
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       const pid_t child = ::fork();
       if (child == 0) {
+        ::signal(SIGBUS, SIG_DFL);  // Which sanitizers take for themselves.
         ::_exit(run(rank, body));
       }
       children_.push_back(child);
