@@ -8,6 +8,7 @@
 #include "shared/rank_processes.hpp"
 #include "store/temporary_directory.hpp"
 #include "tiermap/shared_vector.hpp"
+#include "tiermap/store.hpp"
 
 namespace tiermap {
 namespace {
@@ -429,6 +430,22 @@ TEST(SharedVectorTest, ADataSetOfTheServerStaysWithWhatWasReleased) {
   std::vector<std::uint64_t> stored(2);
   std::ifstream(file).read(reinterpret_cast<char*>(stored.data()), 16);
   EXPECT_EQ(stored, (std::vector<std::uint64_t>{2, 2}));
+}
+
+TEST(SharedVectorTest, ADataSetOfSeveralServersIsLoadedAndNotOpened) {
+  const Servers servers(2);
+  RankProcesses(1, [&](std::uint32_t) {
+    open_store("remote://" + servers.addresses + "/squares?layout=striped", OpenMode::create, 4096);
+  }).expect_success();
+  run_job(servers, 2, [&](Job& job) {
+    EXPECT_NE(refusal_of([&] { SharedVector<int>::open(job, "squares"); }).find("striped over 2 servers"),
+              std::string::npos);
+    auto vector = SharedVector<int>::create(job, "squares", 1024);
+    vector[1] = 1;
+    vector.load("remote://" + servers.addresses + "/squares?layout=striped");
+    EXPECT_EQ(vector[1], 0);
+    vector.close();
+  });
 }
 
 }  // namespace

@@ -69,7 +69,6 @@ int Home::fetch_locked(std::uint64_t offset, std::span<std::byte> buffer) const 
 }
 
 int Home::change_locked(std::uint32_t rank, const std::vector<Change>& changes) {
-  attachment_->note_change();
   ++sequence_;
   for (Change change : changes) {
     while (!change.bytes.empty()) {

@@ -297,7 +297,12 @@ std::shared_ptr<Home> Jobs::make_home(const Job& job, const std::string& user, c
     form.whole_bytes = bytes;
     catalog_.create(user, form, bytes);
   }
-  return std::make_shared<Home>(catalog_, catalog_.attach(user, "job " + job.name, here, true), user, make);
+  std::shared_ptr<Attachment> attachment = catalog_.attach(user, "job " + job.name, here, true);
+  if (attachment->set().layout.kind != DataSetLayout::Kind::single) {
+    throw CatalogRefusal{-EINVAL, "data set " + quote_value(name) + " is " + attachment->set().layout.text() +
+                                      ": a job opens what is on one server; make a vector, and load it from its URL"};
+  }
+  return std::make_shared<Home>(catalog_, std::move(attachment), user, make);
 }
 
 /// The first rank that asks makes it, or attaches it for the whole job.
