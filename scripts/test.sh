@@ -176,6 +176,7 @@ readonly soak_tests=(
   "exactness *Property.*"
   "crash *Crash.*"
   "store SparseCrash.kill*"
+  "shared ConsistencyTest.*"
 )
 
 step_soak() {

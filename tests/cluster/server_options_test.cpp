@@ -121,7 +121,7 @@ TEST(PlacementTest, NoTwoBytesShareAPlace) {
   for (std::uint32_t servers = 2; servers <= 5; ++servers) {
     for (std::uint32_t copies = 1; copies <= servers; ++copies) {
       const DataSetLayout layout{DataSetLayout::Kind::striped, servers, 0, copies, 4096};
-      const Placement placement(layout);
+      const DataSetPlacement placement(layout);
       const std::uint64_t bytes = 41 * 4096 + 100;
       std::set<std::pair<std::uint32_t, std::uint64_t>> places;
       for (std::uint64_t offset = 0; offset < bytes; offset += 4096) {

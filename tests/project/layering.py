@@ -4,7 +4,7 @@ import pathlib
 import re
 import sys
 
-LAYERS = ["platform", "config", "observe", "store", "tier", "cluster", "cache", "fault", "region", "vector", "heap", "umap_interface", "parquet_codec"]
+LAYERS = ["platform", "config", "observe", "store", "tier", "cluster", "cache", "fault", "region", "vector", "shared", "heap", "umap_interface", "parquet_codec"]
 # Whose headers, in include/, a layer stands for.
 PUBLIC = {"tiermap": None, "umap": "umap_interface"}
 CATCH_ALL = {"utils", "util", "common", "misc", "helpers", "helper"}

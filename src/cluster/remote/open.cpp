@@ -127,7 +127,7 @@ void create_on(const Reached& reached, const RemoteTarget& target, std::uint64_t
   CreateForm form{target.name, target.place, target.readers, target.writers, bytes, 0, target.layout};
   const WireNonce nonce = draw_nonce();
   std::memcpy(&form.identity, nonce.data(), sizeof(form.identity));
-  const std::uint64_t here = Placement(target.layout).local_bytes(bytes);
+  const std::uint64_t here = DataSetPlacement(target.layout).local_bytes(bytes);
   for (std::size_t index = 0; index < reached.clients.size(); ++index) {
     form.layout.index = static_cast<std::uint32_t>(index);
     try {

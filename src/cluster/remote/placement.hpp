@@ -8,9 +8,9 @@
 
 namespace tiermap {
 
-class Placement {
+class DataSetPlacement {
  public:
-  explicit Placement(const DataSetLayout& layout) noexcept : layout_(layout) {}
+  explicit DataSetPlacement(const DataSetLayout& layout) noexcept : layout_(layout) {}
 
   /// How far from `offset` on, at most `bytes`, everything is on the same servers, one behind the other.
   std::uint64_t run(std::uint64_t offset, std::uint64_t bytes) const noexcept {

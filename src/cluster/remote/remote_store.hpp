@@ -58,7 +58,7 @@ class RemoteStore final : public Store {
   const std::unique_ptr<Wire> wire_;  ///< Ends after the parts.
   std::vector<std::unique_ptr<RemoteDataSet>> parts_;
   const DataSetLayout layout_;
-  const Placement placement_;
+  const DataSetPlacement placement_;
   const bool writable_;
   const std::string name_;
   std::atomic<std::uint64_t> size_;

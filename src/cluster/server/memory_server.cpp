@@ -38,7 +38,10 @@ bool changes(MemoryRequest kind) noexcept {
 }  // namespace
 
 MemoryServer::MemoryServer(ServerOptions options)
-    : options_(std::move(options)), catalog_(options_), threads_(std::make_unique<WorkerThreads>(options_.threads)) {
+    : options_(std::move(options)),
+      catalog_(options_),
+      threads_(std::make_unique<WorkerThreads>(options_.threads)),
+      jobs_(std::make_unique<Jobs>(catalog_, *threads_)) {
   WireOptions wire;
   wire.timeout = options_.timeout;
   wire.one_sided = options_.one_sided;
@@ -50,12 +53,14 @@ MemoryServer::MemoryServer(ServerOptions options)
 
 MemoryServer::~MemoryServer() {
   wire_.reset();
-  threads_.reset();
+  threads_.reset();  // Which may still have something to answer for a job.
+  jobs_.reset();
 }
 
 std::vector<std::string> MemoryServer::end() {
   wire_.reset();
   threads_.reset();
+  jobs_.reset();
   return catalog_.settle();
 }
 
@@ -65,11 +70,16 @@ std::optional<std::string> MemoryServer::secret_of(std::string_view user) {
 }
 
 void MemoryServer::on_closed(const std::shared_ptr<WireConnection>& connection) {
+  jobs_->on_closed(connection);
   // Stores may take long to let go of.
   threads_->give([state = std::exchange(connection->state, nullptr)]() mutable { state.reset(); });
 }
 
 void MemoryServer::on_request(WireRequest request) {
+  if (Jobs::serves(request.kind())) {
+    jobs_->on_request(std::move(request));
+    return;
+  }
   const auto kind = static_cast<MemoryRequest>(request.kind());
   Client& client = client_of(*request.from());
   std::shared_ptr<Attachment> attachment;

@@ -1,0 +1,91 @@
+// A Job: processes, on one node or on many, that work on the same shared vectors (tiermap/shared_vector.hpp). Each is a
+// rank of so many. What they share lies on memory servers (`tiermap serve`), which every rank can reach.
+//
+//     tiermap::Job job;                          // Waits until all ranks are there.
+//     auto sums = tiermap::SharedVector<double>::create(job, "sums", job.ranks());
+//     sums[job.rank()] = work(job.rank());
+//     job.barrier();                             // From here on everybody sees what everybody wrote before.
+//     job.end();
+//
+// docs/coherence.md says exactly who sees what when.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace tiermap {
+
+/// What is not set is taken from the environment.
+struct JobOptions {
+  /// Counted from 0. TIERMAP_RANK and TIERMAP_RANKS; else what MPICH's mpirun (PMI_RANK, PMI_SIZE), Open MPI's
+  /// (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE) or Slurm's srun (SLURM_PROCID, SLURM_NTASKS) tell the programs that
+  /// they start; else one rank alone.
+  std::optional<std::uint32_t> rank = std::nullopt;
+  std::optional<std::uint32_t> ranks = std::nullopt;
+  /// "node1:7070,node2:7070", the same for all ranks. TIERMAP_SERVERS. The first keeps locks and counters; vectors are
+  /// striped over all.
+  std::string servers;
+  /// Tells jobs on the same servers apart, of one user. TIERMAP_JOB. Default: "job".
+  std::string name;
+  /// A rank or server that is silent for so long is gone. Default: 5 s.
+  std::chrono::milliseconds timeout{5000};
+  /// How long to wait for all ranks to come.
+  std::chrono::milliseconds join_patience{60000};
+};
+
+/// Held until unlock(), or destroyed. Movable.
+class JobLock {
+ public:
+  JobLock(std::shared_ptr<class JobImplementation> job, std::string name);
+  JobLock(JobLock&&) noexcept = default;
+  JobLock& operator=(JobLock&&) = delete;
+  /// unlock(), whose errors are lost.
+  ~JobLock();
+  /// What this rank wrote goes home first: who gets the lock next sees it. Throws as Job's members, and then the lock
+  /// is still held unless the job has failed.
+  void unlock();
+
+ private:
+  std::shared_ptr<class JobImplementation> job_;
+  std::string name_;
+};
+
+/// Members throw StoreError. Once a rank has ended without end(), however it died, everything that waits and everything
+/// that is asked later in the job throws ECONNABORTED with a line that says which rank it was; a page that cannot be
+/// fetched any more is a SIGBUS, as with every store. A rank or server that hangs is noticed within the timeout.
+///
+/// Thread-safe; but a rank is at one barrier at a time, and what all ranks do together all do in the same order.
+class Job {
+ public:
+  /// Returns when all ranks have come. Throws OptionError for options that cannot be, StoreError for servers that
+  /// cannot be reached, ranks that disagree, and ranks that do not come (ETIMEDOUT, which ones).
+  explicit Job(const JobOptions& options = {});
+  /// Without end() before it the others are told that this rank has ended.
+  ~Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  std::uint32_t rank() const noexcept;
+  std::uint32_t ranks() const noexcept;
+
+  /// Waits for all ranks. What any of them wrote to shared vectors before it, all see after it.
+  void barrier();
+  /// Waits for the lock of this name, and then sees what those wrote who had it before. Not twice by one thread: that
+  /// throws EDEADLK.
+  JobLock lock(const std::string& name);
+  /// Adds to the counter of this name, which begins with 0, and returns what it was. Orders nothing else.
+  std::uint64_t fetch_add(const std::string& name, std::uint64_t summand);
+
+  /// By all ranks, when no shared vector is open any more. Leaves the job; what was made in it is gone when all have.
+  void end();
+
+ private:
+  template <typename T>
+  friend class SharedVector;
+  std::shared_ptr<class JobImplementation> implementation_;
+};
+
+}  // namespace tiermap

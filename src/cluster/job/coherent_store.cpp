@@ -1,0 +1,93 @@
+#include "cluster/job/coherent_store.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace tiermap {
+
+std::vector<ByteRange> changed_units(std::span<const std::byte> before, std::span<const std::byte> now,
+                                     std::uint64_t unit) {
+  std::vector<ByteRange> changed;
+  for (std::uint64_t at = 0; at < now.size(); at += unit) {
+    const std::uint64_t bytes = std::min<std::uint64_t>(unit, now.size() - at);
+    if (std::memcmp(before.data() + at, now.data() + at, bytes) == 0) {
+      continue;
+    }
+    if (!changed.empty() && changed.back().offset + changed.back().bytes == at) {
+      changed.back().bytes += bytes;
+    } else {
+      changed.push_back({at, bytes});
+    }
+  }
+  return changed;
+}
+
+CoherentStore::CoherentStore(std::shared_ptr<HomeClient> home, std::uint64_t element_bytes,
+                             std::uint64_t twin_memory_bytes, const std::string& scratch_folder)
+    : home_(std::move(home)),
+      unit_(home_block_bytes % element_bytes == 0 ? element_bytes : 1),
+      twins_((home_->bytes() + home_block_bytes - 1) / home_block_bytes, twin_memory_bytes, scratch_folder) {}
+
+std::int64_t CoherentStore::read(void* buffer, std::size_t bytes, std::uint64_t offset) {
+  if (offset >= size_bytes()) {
+    return 0;
+  }
+  const std::span<std::byte> content(static_cast<std::byte*>(buffer),
+                                     std::min<std::uint64_t>(bytes, size_bytes() - offset));
+  if (const int result = home_->fetch(content, offset); result != 0) {
+    return result;
+  }
+  if (keeps_twins_.load(std::memory_order_acquire)) {
+    if (offset % home_block_bytes != 0) {
+      return -EINVAL;  // The engine reads whole pages.
+    }
+    for (std::uint64_t at = 0; at < content.size(); at += home_block_bytes) {
+      const auto block = content.subspan(at, std::min<std::uint64_t>(home_block_bytes, content.size() - at));
+      if (const int result = twins_.keep((offset + at) / home_block_bytes, block); result != 0) {
+        return result;
+      }
+    }
+  }
+  return static_cast<std::int64_t>(content.size());
+}
+
+std::int64_t CoherentStore::write(const void* buffer, std::size_t bytes, std::uint64_t offset) {
+  if (offset >= size_bytes()) {
+    return static_cast<std::int64_t>(bytes);  // Of a page that reaches beyond the last element.
+  }
+  const std::span<const std::byte> content(static_cast<const std::byte*>(buffer),
+                                           std::min<std::uint64_t>(bytes, size_bytes() - offset));
+  ChangeSender sender(*home_);
+  for (std::uint64_t at = 0; at < content.size(); at += home_block_bytes) {
+    const auto now = content.subspan(at, std::min<std::uint64_t>(home_block_bytes, content.size() - at));
+    Twins::Block before;
+    int error = 0;
+    if (!twins_.find((offset + at) / home_block_bytes, before, error)) {
+      return error != 0 ? error : -EROFS;
+    }
+    for (const ByteRange& range : changed_units(std::span(before).first(now.size()), now, unit_)) {
+      sender.add(offset + at + range.offset, now.subspan(range.offset, range.bytes));
+    }
+  }
+  if (const int result = sender.finish(); result != 0) {
+    return result;
+  }
+  for (std::uint64_t at = 0; at < content.size(); at += home_block_bytes) {
+    const auto now = content.subspan(at, std::min<std::uint64_t>(home_block_bytes, content.size() - at));
+    if (const int result = twins_.keep((offset + at) / home_block_bytes, now); result != 0) {
+      return result;
+    }
+  }
+  return static_cast<std::int64_t>(bytes);
+}
+
+void CoherentStore::keep_twins(bool keep) noexcept {
+  keeps_twins_.store(keep, std::memory_order_release);
+  if (!keep) {
+    twins_.forget(0, (size_bytes() + home_block_bytes - 1) / home_block_bytes);
+  }
+}
+
+}  // namespace tiermap

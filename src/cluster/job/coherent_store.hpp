@@ -1,0 +1,47 @@
+// The store under a rank's private frames of a shared vector: pages come from home, and what changed goes there.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cluster/job/home_client.hpp"
+#include "cluster/job/twins.hpp"
+#include "tiermap/store.hpp"
+
+namespace tiermap {
+
+/// Parts of `now` that differ from `before`, whole units at a time. `unit` divides the lengths.
+std::vector<ByteRange> changed_units(std::span<const std::byte> before, std::span<const std::byte> now,
+                                     std::uint64_t unit);
+
+/// What the engine writes is compared with the twin, unit by unit: a unit that differs is sent as a whole, and nothing
+/// else is. A unit is an element where elements do not lie in two blocks, else a byte.
+class CoherentStore final : public Store {
+ public:
+  CoherentStore(std::shared_ptr<HomeClient> home, std::uint64_t element_bytes, std::uint64_t twin_memory_bytes,
+                const std::string& scratch_folder);
+
+  std::uint64_t size_bytes() const override { return home_->bytes(); }
+  bool writable() const override { return true; }
+  std::int64_t read(void* buffer, std::size_t bytes, std::uint64_t offset) override;
+  std::int64_t write(const void* buffer, std::size_t bytes, std::uint64_t offset) override;
+  std::string name() const override { return "shared vector " + home_->name(); }
+
+  /// What was written must be home, and no page be in memory. Without twins nothing can be written (-EROFS).
+  void keep_twins(bool keep) noexcept;
+  Twins& twins() noexcept { return twins_; }
+  HomeClient& home() noexcept { return *home_; }
+  std::uint64_t unit() const noexcept { return unit_; }
+
+ private:
+  const std::shared_ptr<HomeClient> home_;
+  const std::uint64_t unit_;
+  Twins twins_;
+  std::atomic<bool> keeps_twins_{true};
+};
+
+}  // namespace tiermap

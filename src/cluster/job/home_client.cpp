@@ -1,0 +1,232 @@
+#include "cluster/job/home_client.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "config/size.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+/// Of one fetch: small enough that several are in flight, which the other side answers in the order it gets to them.
+constexpr std::uint64_t most_fetched_at_once = 256 << 10;
+constexpr std::size_t most_fetches_in_flight = 16;
+
+DataSetLayout layout_over(std::uint32_t servers, const HomeClient::Form& form) {
+  DataSetLayout layout;
+  if (servers > 1 && form.bytes != 0) {
+    layout.kind = DataSetLayout::Kind::striped;
+    layout.servers = servers;
+    layout.stripe_bytes = form.stripe_bytes;
+  }
+  return layout;
+}
+
+}  // namespace
+
+HomeClient::HomeClient(JobClient& job, const Form& form)
+    : job_(job), name_(form.name), bytes_(form.bytes), layout_(layout_over(job.servers(), form)), placement_(layout_) {
+  const std::uint64_t here = placement_.local_bytes(form.bytes);
+  for (std::uint32_t server = 0; server < layout_.servers; ++server) {
+    const WireReply reply = job_.ask(server, JobRequest::open, {here, form.make ? 1U : 0U, 0, 0}, form.name);
+    parts_.push_back({reply.words[0], reply.words[2], reply.words[1]});
+  }
+  if (bytes_ == 0) {
+    bytes_ = parts_[0].bytes;
+  }
+}
+
+std::string HomeClient::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+int HomeClient::failed(std::uint32_t server, const WireReply& reply) {
+  try {
+    job_.require(server, reply);
+  } catch (const StoreError& error) {
+    const std::lock_guard lock(mutex_);
+    failure_ = error.what();
+  }
+  return reply.status < 0 ? reply.status : -EIO;
+}
+
+int HomeClient::fetch(std::span<std::byte> buffer, std::uint64_t offset) {
+  struct Asked {
+    std::span<std::byte> bytes;
+    std::uint32_t server;
+    WireCall call;
+  };
+  std::deque<Asked> asked;
+  int result = 0;
+  const auto finish_first = [&] {
+    Asked& first = asked.front();
+    const WireReply& reply = first.call.wait();
+    if (reply.status != 0 || reply.body.bytes().size() != first.bytes.size()) {
+      result = result == 0 ? failed(first.server, reply) : result;
+    } else {
+      std::memcpy(first.bytes.data(), reply.body.bytes().data(), first.bytes.size());
+    }
+    asked.pop_front();
+  };
+  while (!buffer.empty() && result == 0) {
+    const std::uint64_t run = placement_.run(offset, std::min<std::uint64_t>(buffer.size(), most_fetched_at_once));
+    const std::uint32_t server = placement_.server(offset, 0);
+    asked.push_back(
+        {buffer.first(run), server,
+         job_.start(server, JobRequest::fetch, {parts_[server].handle, placement_.local_offset(offset, 0), run, 0})});
+    counters_.fetches.fetch_add(1, std::memory_order_relaxed);
+    counters_.fetched_bytes.fetch_add(run, std::memory_order_relaxed);
+    buffer = buffer.subspan(run);
+    offset += run;
+    if (asked.size() >= most_fetches_in_flight) {
+      finish_first();
+    }
+  }
+  while (!asked.empty()) {
+    finish_first();
+  }
+  return result;
+}
+
+std::vector<ByteRange> HomeClient::news() {
+  std::vector<WireCall> calls;
+  calls.reserve(parts_.size());
+  for (std::uint32_t server = 0; server < parts_.size(); ++server) {
+    calls.push_back(job_.start(server, JobRequest::changes, {parts_[server].handle, parts_[server].sequence, 0, 0}));
+    counters_.questions.fetch_add(1, std::memory_order_relaxed);
+  }
+  std::vector<ByteRange> ranges;
+  for (std::uint32_t server = 0; server < parts_.size(); ++server) {
+    const WireReply& reply = calls[server].wait();
+    job_.require(server, reply);
+    add_news(server, reply.body.bytes(), ranges);
+    counters_.news_bytes.fetch_add(reply.body.bytes().size(), std::memory_order_relaxed);
+  }
+  // Only now: who asks again after a failure is told the same again.
+  for (std::uint32_t server = 0; server < parts_.size(); ++server) {
+    parts_[server].sequence = calls[server].wait().words[0];
+  }
+  return ranges;
+}
+
+/// From where blocks are on their server to where they are in the whole.
+void HomeClient::add_news(std::uint32_t server, std::span<const std::byte> body, std::vector<ByteRange>& ranges) const {
+  for (; body.size() >= sizeof(BlockRun); body = body.subspan(sizeof(BlockRun))) {
+    BlockRun run;
+    std::memcpy(&run, body.data(), sizeof(run));
+    std::uint64_t local = run.first * home_block_bytes;
+    std::uint64_t left = run.count * home_block_bytes;
+    while (left > 0) {
+      std::uint64_t here = left;
+      std::uint64_t whole = local;
+      if (layout_.kind == DataSetLayout::Kind::striped) {
+        const std::uint64_t within = local % layout_.stripe_bytes;
+        here = std::min(left, layout_.stripe_bytes - within);
+        whole = (local / layout_.stripe_bytes * layout_.servers + server) * layout_.stripe_bytes + within;
+      }
+      if (whole < bytes_) {
+        ranges.push_back({whole, std::min(here, bytes_ - whole)});
+      }
+      local += here;
+      left -= here;
+    }
+  }
+}
+
+std::uint64_t HomeClient::exchange_run(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+  return placement_.run(offset, bytes);
+}
+
+std::uint64_t HomeClient::fetch_to_exchange(std::span<std::byte> buffer, std::uint64_t offset) {
+  const std::uint32_t server = placement_.server(offset, 0);
+  WireCall call = job_.start(server, JobRequest::fetch,
+                             {parts_[server].handle, placement_.local_offset(offset, 0), buffer.size(), 0});
+  counters_.fetches.fetch_add(1, std::memory_order_relaxed);
+  counters_.fetched_bytes.fetch_add(buffer.size(), std::memory_order_relaxed);
+  const WireReply& reply = call.wait();
+  job_.require(server, reply);
+  std::memcpy(buffer.data(), reply.body.bytes().data(), std::min(buffer.size(), reply.body.bytes().size()));
+  return reply.words[0];
+}
+
+bool HomeClient::exchange(std::span<std::byte> buffer, std::uint64_t offset, const std::vector<ByteRange>& changed,
+                          std::span<const std::byte> content, std::uint64_t& sequence) {
+  const std::uint32_t server = placement_.server(offset, 0);
+  const std::uint64_t local = placement_.local_offset(offset, 0);
+  ChangeList list;
+  for (const ByteRange& range : changed) {
+    list.add(local + range.offset, content.subspan(range.offset, range.bytes));
+  }
+  WireCall call =
+      job_.start(server, JobRequest::exchange, {parts_[server].handle, local, buffer.size(), sequence}, list.encoded());
+  counters_.exchanges.fetch_add(1, std::memory_order_relaxed);
+  counters_.sent_bytes.fetch_add(list.encoded().size(), std::memory_order_relaxed);
+  const WireReply& reply = call.wait();
+  if (reply.status == -EAGAIN && reply.body.bytes().size() == buffer.size()) {
+    counters_.retries.fetch_add(1, std::memory_order_relaxed);
+    counters_.fetched_bytes.fetch_add(buffer.size(), std::memory_order_relaxed);
+    std::memcpy(buffer.data(), reply.body.bytes().data(), buffer.size());
+    sequence = reply.words[0];
+    return false;
+  }
+  job_.require(server, reply);
+  counters_.changed_bytes.fetch_add(list.changed_bytes(), std::memory_order_relaxed);
+  return true;
+}
+
+void HomeClient::destroy() {
+  for (std::uint32_t server = 0; server < parts_.size(); ++server) {
+    job_.ask(server, JobRequest::destroy, {parts_[server].handle, 0, 0, 0}, "");
+  }
+}
+
+void ChangeSender::add(std::uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const std::uint64_t run = home_.placement_.run(offset, std::min<std::uint64_t>(bytes.size(), most_list_bytes));
+    const std::uint32_t server = home_.placement_.server(offset, 0);
+    if (lists_[server].encoded().size() + run + ChangeList::run_overhead > 2 * most_list_bytes) {
+      send(server);
+    }
+    lists_[server].add(home_.placement_.local_offset(offset, 0), bytes.first(run));
+    bytes = bytes.subspan(run);
+    offset += run;
+  }
+}
+
+void ChangeSender::send(std::uint32_t server) {
+  ChangeList list = std::exchange(lists_[server], ChangeList());
+  calls_.emplace_back(
+      server, home_.job_.start(server, JobRequest::change, {home_.parts_[server].handle, 0, 0, 0}, list.encoded()));
+  home_.counters_.sends.fetch_add(1, std::memory_order_relaxed);
+  home_.counters_.changed_bytes.fetch_add(list.changed_bytes(), std::memory_order_relaxed);
+  home_.counters_.sent_bytes.fetch_add(list.encoded().size(), std::memory_order_relaxed);
+  if (calls_.size() >= most_in_flight) {
+    wait_for_first();
+  }
+}
+
+void ChangeSender::wait_for_first() {
+  const WireReply& reply = calls_.front().second.wait();
+  if (reply.status != 0) {
+    result_ = home_.failed(calls_.front().first, reply);
+  }
+  calls_.pop_front();
+}
+
+int ChangeSender::finish() {
+  for (std::uint32_t server = 0; server < lists_.size(); ++server) {
+    if (!lists_[server].empty()) {
+      send(server);
+    }
+  }
+  while (!calls_.empty()) {
+    wait_for_first();
+  }
+  return std::exchange(result_, 0);
+}
+
+}  // namespace tiermap

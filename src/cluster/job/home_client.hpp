@@ -1,0 +1,110 @@
+// A shared data set as a rank sees it: at its homes, which are one server or several that have a stripe each in turn.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cluster/job/job_client.hpp"
+#include "cluster/remote/placement.hpp"
+#include "tiermap/region.hpp"
+#include "tiermap/shared_statistics.hpp"
+
+namespace tiermap {
+
+/// Counted by any thread.
+struct HomeCounters {
+  std::atomic<std::uint64_t> fetches{0};
+  std::atomic<std::uint64_t> fetched_bytes{0};
+  std::atomic<std::uint64_t> sends{0};
+  std::atomic<std::uint64_t> changed_bytes{0};
+  std::atomic<std::uint64_t> sent_bytes{0};
+  std::atomic<std::uint64_t> questions{0};
+  std::atomic<std::uint64_t> news_bytes{0};
+  std::atomic<std::uint64_t> dropped_blocks{0};
+  std::atomic<std::uint64_t> exchanges{0};
+  std::atomic<std::uint64_t> retries{0};
+};
+
+/// Thread-safe.
+class HomeClient {
+ public:
+  struct Form {
+    std::string name;         ///< Of the data set on its servers.
+    std::uint64_t bytes = 0;  ///< 0: what is there, on the first server alone.
+    std::uint64_t stripe_bytes = 1 << 20;
+    bool make = false;
+  };
+  /// Throws StoreError in the server's words.
+  HomeClient(JobClient& job, const Form& form);
+
+  std::uint64_t bytes() const noexcept { return bytes_; }
+  const std::string& name() const noexcept { return name_; }
+  JobClient& job() const noexcept { return job_; }
+  HomeCounters& counters() noexcept { return counters_; }
+  /// Why the last request failed that did; for messages.
+  std::string failure() const;
+
+  /// Returns 0 or a negative errno value. The range lies within the data set.
+  int fetch(std::span<std::byte> buffer, std::uint64_t offset);
+  /// Of others, since the last time. Throws StoreError. Not by two threads at once.
+  std::vector<ByteRange> news();
+  /// How far from `offset` on one exchange reaches.
+  std::uint64_t exchange_run(std::uint64_t offset, std::uint64_t bytes) const noexcept;
+  /// Reads a range that is not longer than that, and the number to try an exchange with. Throws StoreError.
+  std::uint64_t fetch_to_exchange(std::span<std::byte> buffer, std::uint64_t offset);
+  /// `changes` go to places of the whole data set, `local` to where they are on their server. True if it was in time;
+  /// else `buffer` and `sequence` are what is there now. Throws StoreError.
+  bool exchange(std::span<std::byte> buffer, std::uint64_t offset, const std::vector<ByteRange>& changed,
+                std::span<const std::byte> content, std::uint64_t& sequence);
+  void destroy();
+
+ private:
+  friend class ChangeSender;
+  struct Part {
+    std::uint64_t handle = 0;
+    std::uint64_t bytes = 0;     ///< Here.
+    std::uint64_t sequence = 0;  ///< Of the news that were asked for last.
+  };
+  int failed(std::uint32_t server, const WireReply& reply);
+  void add_news(std::uint32_t server, std::span<const std::byte> body, std::vector<ByteRange>& ranges) const;
+
+  JobClient& job_;
+  const std::string name_;
+  std::uint64_t bytes_;
+  DataSetLayout layout_;
+  DataSetPlacement placement_;
+  std::vector<Part> parts_;
+  HomeCounters counters_;
+  mutable std::mutex mutex_;
+  std::string failure_;  ///< Guarded by mutex_.
+};
+
+/// Brings changes home, many in a message and several messages at once. For one thread.
+class ChangeSender {
+ public:
+  explicit ChangeSender(HomeClient& home) : home_(home), lists_(home.job_.servers()) {}
+
+  /// In the order of offsets.
+  void add(std::uint64_t offset, std::span<const std::byte> bytes);
+  /// Sends what is left, and waits until all of it is there. Returns 0 or a negative errno value.
+  int finish();
+
+ private:
+  static constexpr std::size_t most_list_bytes = 512 << 10;
+  static constexpr std::size_t most_in_flight = 16;
+  void send(std::uint32_t server);
+  void wait_for_first();
+
+  HomeClient& home_;
+  std::vector<ChangeList> lists_;  ///< By server.
+  std::deque<std::pair<std::uint32_t, WireCall>> calls_;
+  int result_ = 0;
+};
+
+}  // namespace tiermap

@@ -1,0 +1,116 @@
+#include "cluster/job/job_client.hpp"
+
+#include <cerrno>
+#include <utility>
+
+#include "config/size.hpp"
+#include "store/file_open.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+WireOptions wire_options(const JobPlace& place) {
+  WireOptions options;
+  options.timeout = place.timeout;
+  return options;
+}
+
+}  // namespace
+
+JobClient::JobClient(const JobPlace& place) : place_(place), wire_(wire_options(place)) {
+  const std::span<const std::byte> name = std::as_bytes(std::span(place.name));
+  for (const HostAndPort& server : place.servers) {
+    connections_.push_back(wire_.connect(server, place.login));
+  }
+  std::vector<WireCall> joining;
+  joining.reserve(connections_.size());
+  for (const auto& connection : connections_) {
+    joining.push_back(connection->start(
+        WireMessage(static_cast<std::uint16_t>(JobRequest::join), {place.rank, place.ranks, 0, 0}, name),
+        place.join_patience));
+  }
+  for (std::uint32_t server = 0; server < servers(); ++server) {
+    const WireReply& reply = joining[server].wait();
+    if (reply.status == -ETIMEDOUT) {
+      throw StoreError(ETIMEDOUT, "job " + quote_value(place.name) + " at server " + place.servers[server].text() +
+                                      ": of " + std::to_string(place.ranks) + " ranks these have not come within " +
+                                      std::to_string(place.join_patience.count()) + " ms: " + absent(server) +
+                                      ": see why, or wait longer");
+    }
+    require(server, reply);
+  }
+}
+
+std::string JobClient::absent(std::uint32_t server) {
+  return connections_[server]
+      ->call(WireMessage(static_cast<std::uint16_t>(JobRequest::absent), {}, std::as_bytes(std::span(place_.name))))
+      .body.text();
+}
+
+void JobClient::require(std::uint32_t server, const WireReply& reply) {
+  const std::string words = reply.status != 0 ? reply.body.text() : "";
+  {
+    const std::lock_guard guard(mutex_);
+    if (reply.status == -ECONNABORTED && failure_.empty()) {
+      failure_ = words;
+    }
+    if (!failure_.empty()) {
+      throw StoreError(ECONNABORTED, failure_);
+    }
+  }
+  if (reply.status == 0) {
+    return;
+  }
+  if (!words.empty()) {
+    throw StoreError(-reply.status, words);
+  }
+  const WireConnection& connection = *connections_[server];
+  throw StoreError(-reply.status, "job " + quote_value(place_.name) + ": server " + place_.servers[server].text() +
+                                      (connection.open() ? " answers: " + error_text(-reply.status)
+                                                         : " is gone: " + connection.failure()));
+}
+
+WireReply JobClient::ask(std::uint32_t server, JobRequest kind, const WireWords& words, std::string_view body) {
+  WireReply reply = start(server, kind, words, std::as_bytes(std::span(body))).wait();
+  require(server, reply);
+  return reply;
+}
+
+void JobClient::collective(std::string_view what) {
+  ask(0, JobRequest::collective, {}, what);
+}
+
+void JobClient::lock(const std::string& name) {
+  {
+    const std::lock_guard guard(mutex_);
+    const auto held = held_.find(name);
+    if (held != held_.end() && held->second == std::this_thread::get_id()) {
+      throw StoreError(EDEADLK, "job " + quote_value(place_.name) + ": this thread has the lock " + quote_value(name) +
+                                    " already: unlock it first");
+    }
+  }
+  ask(0, JobRequest::lock, {}, name);
+  const std::lock_guard guard(mutex_);
+  held_[name] = std::this_thread::get_id();
+}
+
+void JobClient::unlock(const std::string& name) {
+  {
+    const std::lock_guard guard(mutex_);
+    held_.erase(name);
+  }
+  ask(0, JobRequest::unlock, {}, name);
+}
+
+std::uint64_t JobClient::fetch_add(std::string_view name, std::uint64_t summand) {
+  return ask(0, JobRequest::fetch_add, {summand, 0, 0, 0}, name).words[0];
+}
+
+void JobClient::leave() {
+  for (std::uint32_t server = 0; server < servers(); ++server) {
+    ask(server, JobRequest::leave, {}, "");
+  }
+}
+
+}  // namespace tiermap

@@ -1,0 +1,70 @@
+// A rank's end of a job: its connections to all servers of the job, and what the first of them keeps for all ranks.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "cluster/job/job_protocol.hpp"
+#include "cluster/wire/wire.hpp"
+
+namespace tiermap {
+
+struct JobPlace {
+  std::string name;
+  std::uint32_t rank = 0;
+  std::uint32_t ranks = 1;
+  std::vector<HostAndPort> servers;
+  WireLogin login;
+  std::chrono::milliseconds timeout{5000};         ///< Of the wire: who is silent for so long is gone.
+  std::chrono::milliseconds join_patience{60000};  ///< For all ranks to come.
+};
+
+/// Thread-safe. Members throw StoreError in the server's words: ECONNABORTED when the job has failed, and which rank it
+/// was; ECONNRESET when the server is gone. Closing without leave() fails the job for the others.
+class JobClient {
+ public:
+  /// Returns when all ranks have come.
+  explicit JobClient(const JobPlace& place);
+  JobClient(const JobClient&) = delete;
+  JobClient& operator=(const JobClient&) = delete;
+
+  const JobPlace& place() const noexcept { return place_; }
+  std::uint32_t servers() const noexcept { return static_cast<std::uint32_t>(connections_.size()); }
+  WireConnection& server(std::uint32_t index) const noexcept { return *connections_[index]; }
+
+  /// Waits until all ranks say the same `what`, such as "is at a barrier".
+  void collective(std::string_view what);
+  /// Throws StoreError (EDEADLK) if this thread has it already.
+  void lock(const std::string& name);
+  void unlock(const std::string& name);
+  std::uint64_t fetch_add(std::string_view name, std::uint64_t summand);
+  void leave();
+
+  /// A request to one server, of which the answer may take as long as the server lives.
+  WireCall start(std::uint32_t server, JobRequest kind, const WireWords& words, std::span<const std::byte> body = {}) {
+    return connections_[server]->start(WireMessage(static_cast<std::uint16_t>(kind), words, body), std::nullopt);
+  }
+  WireReply ask(std::uint32_t server, JobRequest kind, const WireWords& words, std::string_view body);
+  /// Throws unless it was answered with status 0. Servers hear of a rank's end one after the other: what the first one
+  /// says of the job's failure is said from then on whichever is asked.
+  void require(std::uint32_t server, const WireReply& reply);
+
+ private:
+  std::string absent(std::uint32_t server);
+
+  const JobPlace place_;
+  Wire wire_;
+  std::vector<std::shared_ptr<WireConnection>> connections_;
+  std::mutex mutex_;
+  std::map<std::string, std::thread::id> held_;  ///< Locks, by which thread. Guarded by mutex_, as what follows.
+  std::string failure_;                          ///< Of the job; "" if it has not failed.
+};
+
+}  // namespace tiermap

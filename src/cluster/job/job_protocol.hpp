@@ -1,0 +1,72 @@
+// What the ranks of a job and the servers that are its homes say to each other, in messages of wire/wire.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tiermap {
+
+/// Requests. All but the first need it to have been answered on the same connection. A refusal has a negative errno
+/// value as status and one line of text as body; -ECONNABORTED says that the job has failed, and the text why.
+enum class JobRequest : std::uint16_t {
+  join = 64,   ///< Words: rank, ranks. Body: the job's name. Answered when all ranks have come.
+  absent,      ///< Body: a job's name. Reply's body: which ranks are missing. Needs no join.
+  leave,       ///< The connection may close now without that being a failure.
+  collective,  ///< Body: what this rank is at. Answered when all ranks are there: refused if not all are at the same.
+  lock,        ///< Body: name. Answered when the rank has it.
+  unlock,      ///< Body: name.
+  fetch_add,   ///< Words: what is added. Body: name. Reply's words: what it was.
+  open,        ///< Words: bytes here, 1 for one that the job makes. Body: a data set's name.
+               ///< Reply's words: handle, sequence number, bytes here.
+  destroy,     ///< Words: handle. Dropped when the last request for it is done.
+  fetch,       ///< Words: handle, offset, bytes. Reply's body: the bytes.
+  change,      ///< Words: handle. Body: ChangeList. Reply's words: sequence number.
+  exchange,    ///< Words: handle, offset, bytes, sequence number that the last fetch or exchange of it told. Body:
+  ///< ChangeList. -EAGAIN if the bytes have changed since; reply's words: sequence number; body: the bytes.
+  changes,  ///< Words: handle, since. Reply's words: sequence number; body: BlockRuns that others changed after it.
+};
+inline constexpr std::uint16_t first_job_request = 64;
+inline constexpr std::uint16_t last_job_request = static_cast<std::uint16_t>(JobRequest::changes);
+
+/// What homes number changes by, and what travels at least when a rank asks for a page.
+inline constexpr std::uint64_t home_block_bytes = 4096;
+
+/// Blocks one after the other, of a data set as it lies on one server.
+struct BlockRun {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+};
+/// More than so many are told as one that has them all.
+inline constexpr std::size_t most_block_runs = 65536;
+
+/// Bytes that go to a place each. In a message: the first offset as eight bytes, then for each run how far it is from
+/// the end of the one before and how long it is, both as LEB128, and its bytes. Runs come in the order of offsets.
+class ChangeList {
+ public:
+  /// `offset` is not before the end of what was added last.
+  void add(std::uint64_t offset, std::span<const std::byte> bytes);
+  bool empty() const noexcept { return encoded_.empty(); }
+  std::span<const std::byte> encoded() const noexcept { return encoded_; }
+  std::uint64_t changed_bytes() const noexcept { return changed_bytes_; }
+  /// Bytes that headers take at most, in front of a run.
+  static constexpr std::uint64_t run_overhead = 28;
+
+ private:
+  void put(std::uint64_t number);
+
+  std::vector<std::byte> encoded_;
+  std::uint64_t end_ = 0;
+  std::uint64_t changed_bytes_ = 0;
+};
+
+struct Change {
+  std::uint64_t offset = 0;
+  std::span<const std::byte> bytes;
+};
+
+/// Into views of `encoded`. False for what is no such list, or leaves a data set of `limit` bytes.
+bool decode_changes(std::span<const std::byte> encoded, std::uint64_t limit, std::vector<Change>& changes);
+
+}  // namespace tiermap

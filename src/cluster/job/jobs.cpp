@@ -1,0 +1,387 @@
+#include "cluster/job/jobs.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <functional>
+#include <utility>
+
+#include "config/size.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr std::uint64_t most_ranks = 4096;
+
+std::string rank_text(std::uint32_t rank) {
+  return "rank " + std::to_string(rank);
+}
+
+}  // namespace
+
+class Jobs::Answers {
+ public:
+  Answers() = default;
+  ~Answers() {
+    for (const std::function<void()>& one : all_) {
+      one();
+    }
+  }
+  Answers(const Answers&) = delete;
+  Answers& operator=(const Answers&) = delete;
+
+  void reply(WireRequest request, std::int32_t status = 0, const WireWords& words = {}) {
+    later(std::move(request), [status, words](WireRequest& one) { one.reply(status, words); });
+  }
+  void refuse(WireRequest request, std::int32_t status, std::string text) {
+    later(std::move(request), [status, text = std::move(text)](WireRequest& one) { one.refuse(status, text); });
+  }
+  void then(std::function<void()> done) { all_.push_back(std::move(done)); }
+
+ private:
+  template <typename Answer>
+  void later(WireRequest request, Answer answer) {
+    all_.push_back([shared = std::make_shared<WireRequest>(std::move(request)), answer] { answer(*shared); });
+  }
+
+  std::vector<std::function<void()>> all_;
+};
+
+void Jobs::fail(Job& job, const std::string& why, Answers& answers) {
+  if (!job.failure.empty()) {
+    return;
+  }
+  job.failure = "job " + quote_value(job.name) + ": " + why;
+  const auto refuse_all = [&](std::vector<std::optional<WireRequest>>& requests) {
+    for (std::optional<WireRequest>& request : requests) {
+      if (request.has_value()) {
+        answers.refuse(std::move(*request), -ECONNABORTED, job.failure);
+        request.reset();
+      }
+    }
+  };
+  refuse_all(job.joining);
+  refuse_all(job.gathered);
+  for (auto& [name, lock] : job.locks) {
+    for (auto& [rank, request] : lock.waiting) {
+      answers.refuse(std::move(request), -ECONNABORTED, job.failure);
+    }
+    lock.waiting.clear();
+  }
+}
+
+void Jobs::on_request(WireRequest request) {
+  Answers answers;
+  const std::lock_guard lock(mutex_);
+  const auto kind = static_cast<JobRequest>(request.kind());
+  const auto member = members_.find(request.from().get());
+  if (kind == JobRequest::absent) {
+    absent(std::move(request), answers);
+  } else if (kind == JobRequest::join) {
+    if (member != members_.end()) {
+      answers.refuse(std::move(request), -EALREADY, "this connection has joined a job already");
+      return;
+    }
+    join(std::move(request), answers);
+  } else if (member == members_.end() || member->second.left) {
+    answers.refuse(std::move(request), -ENOTCONN, "this connection is in no job: join one first");
+  } else if (!member->second.job->failure.empty() && kind != JobRequest::leave) {
+    answers.refuse(std::move(request), -ECONNABORTED, member->second.job->failure);
+  } else {
+    member_request(member->second, std::move(request), answers);
+  }
+}
+
+void Jobs::on_closed(const std::shared_ptr<WireConnection>& connection) {
+  Answers answers;
+  const std::lock_guard lock(mutex_);
+  const auto found = members_.find(connection.get());
+  if (found == members_.end()) {
+    return;
+  }
+  const Member member = found->second;
+  members_.erase(found);
+  Job& job = *member.job;
+  if (!member.left) {
+    fail(job, rank_text(member.rank) + " at " + connection->peer() + " ended without leaving it", answers);
+  }
+  job.connections[member.rank] = nullptr;
+  if (--job.connected == 0) {
+    jobs_.erase({connection->user(), job.name});
+    // Stores may take long to let go of.
+    answers.then([this, ended = member.job]() mutable {
+      threads_.give([ended = std::move(ended)]() mutable { ended.reset(); });
+    });
+  }
+}
+
+void Jobs::join(WireRequest request, Answers& answers) {
+  const auto [rank_wanted, ranks_wanted, ignored, unused] = request.words();
+  const std::string name = request.text();
+  const std::string who = "job " + quote_value(name);
+  if (!is_plain_name(name) || ranks_wanted == 0 || ranks_wanted > most_ranks || rank_wanted >= ranks_wanted) {
+    answers.refuse(std::move(request), -EINVAL,
+                   who + " cannot have rank " + std::to_string(rank_wanted) + " of " + std::to_string(ranks_wanted) +
+                       ": count ranks from 0, up to 4096 of them, and name it in letters, digits, '_', '-' and '.'");
+    return;
+  }
+  const auto rank = static_cast<std::uint32_t>(rank_wanted);
+  const auto ranks = static_cast<std::uint32_t>(ranks_wanted);
+  std::shared_ptr<Job>& place = jobs_[{request.from()->user(), name}];
+  if (place == nullptr) {
+    place = std::make_shared<Job>();
+    place->name = name;
+    place->number = next_number_++;
+    place->ranks = ranks;
+    place->connections.resize(ranks);
+    place->joining.resize(ranks);
+    place->gathered.resize(ranks);
+  }
+  const std::shared_ptr<Job> job = place;
+  if (!job->failure.empty() || job->come == job->ranks) {
+    answers.refuse(
+        std::move(request), -EBUSY,
+        (job->failure.empty() ? who + " has all its ranks already" : job->failure + ", and others are left") +
+            ": choose another name, or wait until it has ended");
+    return;
+  }
+  if (job->ranks == ranks && (job->joining[rank].has_value())) {
+    answers.refuse(std::move(request), -EEXIST,
+                   who + " has a rank " + std::to_string(rank) + " already: give each process a rank of its own");
+    return;
+  }
+  if (job->ranks != ranks) {
+    const std::string why = rank_text(rank) + " says that there are " + std::to_string(ranks) +
+                            " ranks, others that there are " + std::to_string(job->ranks) + ": start all alike";
+    fail(*job, why, answers);
+    answers.refuse(std::move(request), -EINVAL, job->failure);
+    return;
+  }
+  members_[request.from().get()] = {job, rank, false};
+  job->connections[rank] = request.from();
+  job->joining[rank] = std::move(request);
+  ++job->connected;
+  if (++job->come == job->ranks) {
+    for (std::optional<WireRequest>& one : job->joining) {
+      answers.reply(std::move(*one));
+      one.reset();
+    }
+  }
+}
+
+void Jobs::absent(WireRequest request, Answers& answers) {
+  std::string missing;
+  const auto found = jobs_.find({request.from()->user(), request.text()});
+  if (found != jobs_.end()) {
+    for (std::uint32_t rank = 0; rank < found->second->ranks; ++rank) {
+      if (found->second->connections[rank] == nullptr) {
+        missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+      }
+    }
+  }
+  answers.refuse(std::move(request), 0, missing);
+}
+
+void Jobs::member_request(Member& member, WireRequest request, Answers& answers) {
+  Job& job = *member.job;
+  const std::uint32_t rank = member.rank;
+  switch (static_cast<JobRequest>(request.kind())) {
+    case JobRequest::leave:
+      return leave(member, std::move(request), answers);
+    case JobRequest::collective:
+      return gather(job, rank, std::move(request), answers);
+    case JobRequest::lock:
+      return lock(job, rank, std::move(request), answers);
+    case JobRequest::unlock:
+      return unlock(job, rank, std::move(request), answers);
+    case JobRequest::fetch_add: {
+      std::uint64_t& counter = job.counters[request.text()];
+      const std::uint64_t before = counter;
+      counter += request.words()[0];
+      return answers.reply(std::move(request), 0, {before, 0, 0, 0});
+    }
+    case JobRequest::open:
+      return open(job, std::move(request), answers);
+    case JobRequest::destroy:
+      return destroy(job, std::move(request), answers);
+    default:
+      break;
+  }
+  const std::uint64_t handle = request.words()[0];
+  if (handle >= job.homes.size() || job.homes[handle] == nullptr) {
+    answers.refuse(std::move(request), -EBADF, "this data set is not open: it has been destroyed");
+    return;
+  }
+  answers.then([this, home = job.homes[handle], rank, shared = std::make_shared<WireRequest>(std::move(request))] {
+    serve_home(home, rank, std::move(*shared));
+  });
+}
+
+void Jobs::leave(Member& member, WireRequest request, Answers& answers) {
+  Job& job = *member.job;
+  member.left = true;
+  job.departed = rank_text(member.rank);
+  const bool awaited = std::ranges::any_of(job.gathered, [](const auto& one) { return one.has_value(); });
+  if (job.failure.empty() && awaited) {
+    fail(job, job.departed + " has left while others wait for it", answers);
+  }
+  answers.reply(std::move(request));
+}
+
+void Jobs::gather(Job& job, std::uint32_t rank, WireRequest request, Answers& answers) {
+  if (!job.departed.empty()) {
+    fail(job, job.departed + " has left while others wait for it", answers);
+    answers.refuse(std::move(request), -ECONNABORTED, job.failure);
+    return;
+  }
+  if (job.gathered[rank].has_value()) {
+    answers.refuse(std::move(request), -EBUSY,
+                   rank_text(rank) + " waits for the others already: one thread of it at a time");
+    return;
+  }
+  job.gathered[rank] = std::move(request);
+  if (!std::ranges::all_of(job.gathered, [](const auto& one) { return one.has_value(); })) {
+    return;
+  }
+  const std::string first = job.gathered[0]->text();
+  const auto other = std::ranges::find_if(job.gathered, [&](const auto& one) { return one->text() != first; });
+  const std::string disagreement = other == job.gathered.end()
+                                       ? ""
+                                       : "job " + quote_value(job.name) + ": rank 0 " + first + ", but " +
+                                             rank_text(static_cast<std::uint32_t>(other - job.gathered.begin())) + " " +
+                                             (*other)->text() + ": have all ranks do the same";
+  for (std::optional<WireRequest>& one : job.gathered) {
+    if (disagreement.empty()) {
+      answers.reply(std::move(*one));
+    } else {
+      answers.refuse(std::move(*one), -EINVAL, disagreement);
+    }
+    one.reset();
+  }
+}
+
+void Jobs::lock(Job& job, std::uint32_t rank, WireRequest request, Answers& answers) {
+  Lock& lock = job.locks[request.text()];
+  if (lock.holder.has_value()) {
+    lock.waiting.emplace_back(rank, std::move(request));
+    return;
+  }
+  lock.holder = rank;
+  answers.reply(std::move(request));
+}
+
+void Jobs::unlock(Job& job, std::uint32_t rank, WireRequest request, Answers& answers) {
+  const auto found = job.locks.find(request.text());
+  if (found == job.locks.end() || found->second.holder != rank) {
+    const std::string name = quote_value(request.text());
+    answers.refuse(std::move(request), -EPERM, rank_text(rank) + " does not hold the lock " + name);
+    return;
+  }
+  Lock& lock = found->second;
+  if (lock.waiting.empty()) {
+    job.locks.erase(found);
+  } else {
+    lock.holder = lock.waiting.front().first;
+    answers.reply(std::move(lock.waiting.front().second));
+    lock.waiting.pop_front();
+  }
+  answers.reply(std::move(request));
+}
+
+std::shared_ptr<Home> Jobs::make_home(const Job& job, const std::string& user, const std::string& name,
+                                      std::uint64_t bytes, bool make) {
+  // What an earlier job of this name made may still be on its way out.
+  const std::string here = make ? job.name + "." + std::to_string(job.number) + "." + name : name;
+  if (make) {
+    CreateForm form;
+    form.name = here;
+    form.whole_bytes = bytes;
+    catalog_.create(user, form, bytes);
+  }
+  std::shared_ptr<Attachment> attachment = catalog_.attach(user, "job " + job.name, here, true);
+  if (attachment->set().layout.kind != DataSetLayout::Kind::single) {
+    throw CatalogRefusal{-EINVAL, "data set " + quote_value(name) + " is " + attachment->set().layout.text() +
+                                      ": a job opens what is on one server; make a vector, and load it from its URL"};
+  }
+  return std::make_shared<Home>(catalog_, std::move(attachment), user, make);
+}
+
+/// The first rank that asks makes it, or attaches it for the whole job.
+void Jobs::open(Job& job, WireRequest request, Answers& answers) {
+  const std::uint64_t bytes = request.words()[0];
+  const std::pair<std::string, bool> key{request.text(), request.words()[1] != 0};
+  try {
+    if (!job.handles.contains(key)) {
+      job.homes.push_back(make_home(job, request.from()->user(), key.first, bytes, key.second));
+      job.handles.emplace(key, job.homes.size() - 1);
+    }
+    const std::uint64_t handle = job.handles.at(key);
+    const Home& home = *job.homes[handle];
+    answers.reply(std::move(request), 0, {handle, home.sequence(), home.bytes(), 0});
+  } catch (const CatalogRefusal& refusal) {
+    answers.refuse(std::move(request), refusal.status, refusal.text);
+  } catch (const std::exception& error) {
+    answers.refuse(std::move(request), -EIO, error.what());
+  }
+}
+
+void Jobs::destroy(Job& job, WireRequest request, Answers& answers) {
+  const std::uint64_t handle = request.words()[0];
+  if (handle < job.homes.size() && job.homes[handle] != nullptr) {
+    std::erase_if(job.handles, [&](const auto& one) { return one.second == handle; });
+    job.homes[handle]->drop_at_end();
+    answers.then([home = std::exchange(job.homes[handle], nullptr)]() mutable { home.reset(); });
+  }
+  answers.reply(std::move(request));
+}
+
+/// What lies in DRAM is copied by the wire's own thread, in the order in which it was asked for.
+void Jobs::serve_home(const std::shared_ptr<Home>& home, std::uint32_t rank, WireRequest request) {
+  if (home->in_memory()) {
+    answer_home(*home, rank, request);
+    return;
+  }
+  threads_.give(
+      [home, rank, shared = std::make_shared<WireRequest>(std::move(request))] { answer_home(*home, rank, *shared); });
+}
+
+void Jobs::answer_home(Home& home, std::uint32_t rank, WireRequest& request) {
+  const WireWords words = request.words();
+  const std::uint64_t bytes = words[2];
+  std::uint64_t sequence = 0;
+  switch (static_cast<JobRequest>(request.kind())) {
+    case JobRequest::fetch:
+    case JobRequest::exchange: {
+      if (bytes > request.from()->largest_body()) {
+        request.refuse(-EMSGSIZE, "more than one message holds: ask for less at once");
+        return;
+      }
+      std::vector<std::byte> buffer(bytes);
+      const bool fetches = static_cast<JobRequest>(request.kind()) == JobRequest::fetch;
+      sequence = words[3];
+      const int status = fetches ? home.fetch(words[1], buffer, sequence)
+                                 : home.exchange(rank, words[1], buffer, request.body(), sequence);
+      const bool told = fetches ? status == 0 : status == -EAGAIN;
+      WireMessage answer = WireMessage::answer(status, {sequence, 0, 0, 0}, told ? bytes : 0);
+      std::copy_n(buffer.begin(), answer.body().size(), answer.body().begin());
+      request.reply(std::move(answer));
+      return;
+    }
+    case JobRequest::change: {
+      const int status = home.change(rank, request.body(), sequence);
+      request.reply(status, {sequence, 0, 0, 0});
+      return;
+    }
+    case JobRequest::changes: {
+      const std::vector<BlockRun> runs = home.news(rank, words[1], sequence);
+      const auto bytes_of_runs = std::as_bytes(std::span(runs));
+      WireMessage answer = WireMessage::answer(0, {sequence, 0, 0, 0}, bytes_of_runs.size());
+      std::ranges::copy(bytes_of_runs, answer.body().begin());
+      request.reply(std::move(answer));
+      return;
+    }
+    default:
+      request.refuse(-ENOSYS, "this server does not know what was asked for: install the same Tiermap on both");
+  }
+}
+
+}  // namespace tiermap

@@ -1,0 +1,85 @@
+// The jobs that a server is a home of: who has joined, who waits for whom, and the data sets that they share.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cluster/job/home.hpp"
+#include "cluster/job/job_protocol.hpp"
+#include "cluster/server/catalog.hpp"
+#include "cluster/server/worker_threads.hpp"
+#include "cluster/wire/wire.hpp"
+
+namespace tiermap {
+
+/// A rank whose connection ends before it has left fails its job: all who wait in it, and all who ask anything later,
+/// are told so. A job is forgotten when its last connection has ended; what it made is dropped then.
+class Jobs {
+ public:
+  Jobs(Catalog& catalog, WorkerThreads& threads) noexcept : catalog_(catalog), threads_(threads) {}
+
+  static bool serves(std::uint16_t kind) noexcept { return kind >= first_job_request && kind <= last_job_request; }
+  /// By the wire's handlers. Quick: what takes disks is given to the threads.
+  void on_request(WireRequest request);
+  void on_closed(const std::shared_ptr<WireConnection>& connection);
+
+ private:
+  struct Lock {
+    std::optional<std::uint32_t> holder;
+    std::deque<std::pair<std::uint32_t, WireRequest>> waiting;
+  };
+  struct Job {
+    std::string name;
+    std::uint64_t number = 0;  ///< No other job of this server has it.
+    std::uint32_t ranks = 0;
+    std::vector<std::shared_ptr<WireConnection>> connections;  ///< By rank; null: not come yet, or gone.
+    std::uint32_t come = 0;
+    std::uint32_t connected = 0;
+    std::string departed;                              ///< Which rank has left, if one has.
+    std::string failure;                               ///< Why it failed; "" if it did not.
+    std::vector<std::optional<WireRequest>> joining;   ///< By rank.
+    std::vector<std::optional<WireRequest>> gathered;  ///< The collective that is under way, by rank.
+    std::map<std::string, Lock> locks;
+    std::map<std::string, std::uint64_t> counters;
+    /// Of data sets, by name and whether the job made them.
+    std::map<std::pair<std::string, bool>, std::uint64_t> handles;
+    std::vector<std::shared_ptr<Home>> homes;  ///< By handle; null: destroyed.
+  };
+  struct Member {
+    std::shared_ptr<Job> job;
+    std::uint32_t rank = 0;
+    bool left = false;
+  };
+  /// Requests that are answered when the lock is no longer held.
+  class Answers;
+
+  void join(WireRequest request, Answers& answers);
+  void absent(WireRequest request, Answers& answers);
+  void member_request(Member& member, WireRequest request, Answers& answers);
+  void leave(Member& member, WireRequest request, Answers& answers);
+  void gather(Job& job, std::uint32_t rank, WireRequest request, Answers& answers);
+  void lock(Job& job, std::uint32_t rank, WireRequest request, Answers& answers);
+  void unlock(Job& job, std::uint32_t rank, WireRequest request, Answers& answers);
+  std::shared_ptr<Home> make_home(const Job& job, const std::string& user, const std::string& name, std::uint64_t bytes,
+                                  bool make);
+  void open(Job& job, WireRequest request, Answers& answers);
+  void destroy(Job& job, WireRequest request, Answers& answers);
+  static void fail(Job& job, const std::string& why, Answers& answers);
+  void serve_home(const std::shared_ptr<Home>& home, std::uint32_t rank, WireRequest request);
+  static void answer_home(Home& home, std::uint32_t rank, WireRequest& request);
+
+  Catalog& catalog_;
+  WorkerThreads& threads_;
+  std::mutex mutex_;  ///< Guards what follows, and is not held while anything is answered.
+  std::map<std::pair<std::string, std::string>, std::shared_ptr<Job>> jobs_;  ///< By user and name.
+  std::map<const WireConnection*, Member> members_;
+  std::uint64_t next_number_ = 1;
+};
+
+}  // namespace tiermap

@@ -1,0 +1,131 @@
+// Public members of Job and JobLock, and what is behind them.
+#include "tiermap/job.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "config/size.hpp"
+#include "shared/job_implementation.hpp"
+#include "shared/shared_implementation.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+
+void JobImplementation::claim(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  if (!names_.insert(name).second) {
+    throw OptionError("job " + quote_value(place().name) + " has a vector " + quote_value(name) +
+                          " already: choose another name, or destroy it first",
+                      EEXIST);
+  }
+}
+
+void JobImplementation::give_back(const std::string& name) noexcept {
+  const std::lock_guard lock(mutex_);
+  names_.erase(name);
+}
+
+void JobImplementation::add(SharedImplementation& vector) {
+  const std::lock_guard lock(mutex_);
+  vectors_.push_back(&vector);
+}
+
+void JobImplementation::remove(SharedImplementation& vector) noexcept {
+  const std::lock_guard lock(mutex_);
+  std::erase(vectors_, &vector);
+}
+
+void JobImplementation::release_all() {
+  const std::lock_guard lock(mutex_);
+  for (SharedImplementation* const vector : vectors_) {
+    vector->release();
+  }
+}
+
+void JobImplementation::acquire_all() {
+  const std::lock_guard lock(mutex_);
+  for (SharedImplementation* const vector : vectors_) {
+    vector->acquire();
+  }
+}
+
+void JobImplementation::barrier() {
+  release_all();
+  client_.collective("is at a barrier");
+  acquire_all();
+}
+
+void JobImplementation::lock(const std::string& name) {
+  client_.lock(name);
+  try {
+    acquire_all();
+  } catch (...) {
+    client_.unlock(name);
+    throw;
+  }
+}
+
+void JobImplementation::unlock(const std::string& name) {
+  release_all();
+  client_.unlock(name);
+}
+
+void JobImplementation::end() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!vectors_.empty()) {
+      throw OptionError("job " + quote_value(place().name) + " cannot end with vector " +
+                        quote_value(vectors_.front()->name()) + " open: close it first");
+    }
+  }
+  client_.collective("ends the job");
+  client_.leave();
+}
+
+JobLock::JobLock(std::shared_ptr<JobImplementation> job, std::string name)
+    : job_(std::move(job)), name_(std::move(name)) {}
+
+JobLock::~JobLock() {
+  try {
+    unlock();
+  } catch (...) {  // Said in the header: who wants to know calls unlock().
+  }
+}
+
+void JobLock::unlock() {
+  if (job_ != nullptr) {
+    job_->unlock(name_);
+    job_.reset();
+  }
+}
+
+Job::Job(const JobOptions& options) : implementation_(std::make_shared<JobImplementation>(job_place(options))) {}
+Job::~Job() = default;
+
+std::uint32_t Job::rank() const noexcept {
+  return implementation_->place().rank;
+}
+
+std::uint32_t Job::ranks() const noexcept {
+  return implementation_->place().ranks;
+}
+
+void Job::barrier() {
+  implementation_->barrier();
+}
+
+JobLock Job::lock(const std::string& name) {
+  implementation_->lock(name);
+  return {implementation_, name};
+}
+
+std::uint64_t Job::fetch_add(const std::string& name, std::uint64_t summand) {
+  return implementation_->client().fetch_add(name, summand);
+}
+
+void Job::end() {
+  implementation_->end();
+}
+
+}  // namespace tiermap

@@ -1,0 +1,107 @@
+// A shared vector, copied to and from a store by rank 0.
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <vector>
+
+#include "config/size.hpp"
+#include "shared/shared_implementation.hpp"
+#include "store/file_open.hpp"
+#include "tiermap/error.hpp"
+#include "tiermap/store.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr std::uint64_t piece_bytes = 4 << 20;
+
+[[noreturn]] void refuse(int error_number, const std::string& url, const std::string& what) {
+  throw StoreError(error_number, "store '" + url + "' " + what + ": " + error_text(error_number));
+}
+
+void write_all(Store& store, const std::string& url, std::span<const std::byte> bytes, std::uint64_t offset) {
+  while (!bytes.empty()) {
+    const std::int64_t put = store.write(bytes.data(), bytes.size(), offset);
+    if (put <= 0) {
+      refuse(put < 0 ? static_cast<int>(-put) : ENOSPC, url, "cannot be written");
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(put));
+    offset += static_cast<std::uint64_t>(put);
+  }
+}
+
+void read_all(Store& store, const std::string& url, std::span<std::byte> bytes, std::uint64_t offset) {
+  while (!bytes.empty()) {
+    const std::int64_t got = store.read(bytes.data(), bytes.size(), offset);
+    if (got <= 0) {
+      refuse(got < 0 ? static_cast<int>(-got) : EIO, url, "cannot be read");
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(got));
+    offset += static_cast<std::uint64_t>(got);
+  }
+}
+
+void require_size(const Store& store, const std::string& url, std::uint64_t bytes) {
+  if (store.size_bytes() != bytes) {
+    throw StoreError(EINVAL, "store '" + url + "' has " + format_size(store.size_bytes()) + ", and the vector " +
+                                 format_size(bytes) + ": name one that is as long");
+  }
+}
+
+}  // namespace
+
+void SharedImplementation::copy_by_first(const std::string& doing, const std::function<void()>& copy) {
+  job_->client().collective("begins to " + doing);
+  std::string outcome = "is done with it: " + doing;
+  if (job_->place().rank == 0) {
+    try {
+      copy();
+    } catch (const Error& error) {
+      outcome = std::string("cannot ") + doing + ": " + error.what();
+    }
+  }
+  job_->client().collective(outcome);
+}
+
+void SharedImplementation::save(const std::string& url) {
+  write_home();
+  copy_by_first("save vector " + quote_value(name_), [&] {
+    const std::unique_ptr<Store> store = open_store(url, OpenMode::open_or_create, whole_bytes());
+    require_size(*store, url, whole_bytes());
+    std::vector<std::byte> piece(std::min(piece_bytes, whole_bytes()));
+    for (std::uint64_t at = 0; at < whole_bytes(); at += piece.size()) {
+      const std::span<std::byte> here =
+          std::span(piece).first(std::min<std::uint64_t>(piece.size(), whole_bytes() - at));
+      if (const int result = home_->fetch(here, at); result != 0) {
+        refuse(-result, url, "does not get what is at home (" + home_->failure() + ")");
+      }
+      write_all(*store, url, here, at);
+    }
+    if (const int result = store->flush(); result != 0) {
+      refuse(-result, url, "cannot be made durable");
+    }
+  });
+}
+
+void SharedImplementation::load(const std::string& url) {
+  require_writable();
+  write_home();
+  copy_by_first("load vector " + quote_value(name_), [&] {
+    const std::unique_ptr<Store> store = open_store(url, OpenMode::read_only);
+    require_size(*store, url, whole_bytes());
+    std::vector<std::byte> piece(std::min(piece_bytes, whole_bytes()));
+    ChangeSender sender(*home_);
+    for (std::uint64_t at = 0; at < whole_bytes(); at += piece.size()) {
+      const std::span<std::byte> here =
+          std::span(piece).first(std::min<std::uint64_t>(piece.size(), whole_bytes() - at));
+      read_all(*store, url, here, at);
+      sender.add(at, here);
+    }
+    if (const int result = sender.finish(); result != 0) {
+      refuse(-result, url, "cannot be brought home (" + home_->failure() + ")");
+    }
+  });
+  drop({0, whole_bytes()});
+}
+
+}  // namespace tiermap

@@ -1,0 +1,260 @@
+#include "shared/shared_implementation.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "config/size.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+const char* phase_text(Phase phase) noexcept {
+  switch (phase) {
+    case Phase::read_only:
+      return "read-only";
+    case Phase::local:
+      return "local";
+    case Phase::shared:
+      break;
+  }
+  return "shared";
+}
+
+/// What all ranks must say alike.
+std::string opening_text(const std::string& name, const ElementLayout& elements, std::optional<std::uint64_t> count,
+                         const SharedVectorOptions& options) {
+  return (count.has_value() ? "makes vector " : "opens vector ") + quote_value(name) + " of " +
+         (count.has_value() ? std::to_string(*count) + " " : "") + "elements of " + std::to_string(elements.bytes) +
+         " bytes" + (elements.kind != '\0' ? std::string(" (") + elements.kind + ")" : "") + " in pages of " +
+         format_size(options.page_size_bytes) + " and stripes of " + format_size(options.stripe_bytes);
+}
+
+void check(const std::string& name, std::uint64_t element_bytes, std::optional<std::uint64_t> count,
+           const SharedVectorOptions& options) {
+  const std::string vector = "shared vector " + quote_value(name);
+  constexpr std::uint64_t most_bytes = std::uint64_t{1} << 46;
+  if (count.has_value() && (*count == 0 || *count > most_bytes / element_bytes)) {
+    throw OptionError(vector + " cannot have " + std::to_string(*count) + " elements: choose 1 to " +
+                      std::to_string(most_bytes / element_bytes));
+  }
+  if (options.page_size_bytes == 0 || options.stripe_bytes == 0 ||
+      options.stripe_bytes % options.page_size_bytes != 0) {
+    throw OptionError(vector + " cannot have stripes of " + format_size(options.stripe_bytes) + " with pages of " +
+                      format_size(options.page_size_bytes) + ": choose a multiple of the page size");
+  }
+}
+
+}  // namespace
+
+SharedImplementation::SharedImplementation(std::shared_ptr<JobImplementation> job, const std::string& name,
+                                           const ElementLayout& elements, std::optional<std::uint64_t> count,
+                                           const SharedVectorOptions& options)
+    : job_(std::move(job)), name_(name), made_(count.has_value()), element_bytes_(elements.bytes) {
+  check(name, elements.bytes, count, options);
+  job_->client().collective(opening_text(name, elements, count, options));
+  job_->claim(name);
+  try {
+    home_ = std::make_shared<HomeClient>(job_->client(), HomeClient::Form{name, count.value_or(0) * elements.bytes,
+                                                                          options.stripe_bytes, count.has_value()});
+    store_ = std::make_shared<CoherentStore>(home_, elements.bytes, options.budget_bytes / 4, options.scratch_folder);
+    VectorOptions frames;
+    frames.budget_bytes = options.budget_bytes - options.budget_bytes / 4;
+    frames.page_size_bytes = options.page_size_bytes;
+    frames.advice = options.advice;
+    frames.read_ahead_bytes = options.read_ahead_bytes;
+    vector_ = std::make_unique<VectorStorage>(store_, elements, frames);
+  } catch (...) {
+    job_->give_back(name);
+    throw;
+  }
+  job_->add(*this);
+}
+
+SharedImplementation::~SharedImplementation() {
+  try {
+    close();
+  } catch (...) {  // Said in the header: who wants to know calls close().
+    job_->remove(*this);
+  }
+}
+
+template <typename Work>
+void SharedImplementation::in_words_of_home(const Work& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    const std::string failure = home_->failure();
+    if (failure.empty()) {
+      throw;
+    }
+    throw StoreError(error.code().value(), failure);
+  }
+}
+
+void SharedImplementation::require_writable() const {
+  if (phase() == Phase::read_only) {
+    throw OptionError("shared vector " + quote_value(name_) + " is in its read-only phase: set another one first",
+                      EROFS);
+  }
+}
+
+// Pages are held while their twins go, so that nobody writes to one that has none: as many at once as the region holds
+// whether they were used or not.
+void SharedImplementation::drop(ByteRange range) {
+  constexpr std::uint64_t most_pages = 4096;
+  const std::uint64_t page_bytes = vector_->region().page_size_bytes();
+  const std::uint64_t end = range.offset + range.bytes;
+  for (std::uint64_t at = range.offset / page_bytes * page_bytes; at < end; at += most_pages * page_bytes) {
+    const std::uint64_t bytes = std::min(most_pages * page_bytes, whole_bytes() - at);
+    const ByteRange piece{at, std::min(bytes, (end - at + page_bytes - 1) / page_bytes * page_bytes)};
+    in_words_of_home([&] {
+      vector_->region().update(piece, [&] {
+        store_->twins().forget(piece.offset / home_block_bytes,
+                               (piece.bytes + home_block_bytes - 1) / home_block_bytes);
+      });
+    });
+  }
+}
+
+void SharedImplementation::acquire_news() {
+  const std::lock_guard lock(acquire_mutex_);
+  for (const ByteRange& range : home_->news()) {
+    home_->counters().dropped_blocks.fetch_add((range.bytes + home_block_bytes - 1) / home_block_bytes,
+                                               std::memory_order_relaxed);
+    behind_.push_back(range);
+  }
+  while (!behind_.empty()) {
+    drop(behind_.front());
+    behind_.pop_front();
+  }
+}
+
+void SharedImplementation::write_home() {
+  in_words_of_home([&] { vector_->region().write_back({0, whole_bytes()}); });
+}
+
+void SharedImplementation::acquire() {
+  if (phase() == Phase::shared) {
+    acquire_news();
+  }
+}
+
+void SharedImplementation::release() {
+  if (phase() == Phase::shared) {
+    write_home();
+  }
+}
+
+void SharedImplementation::set_phase(Phase next) {
+  const Phase before = phase();
+  write_home();
+  job_->client().collective("sets vector " + quote_value(name_) + " to its " + phase_text(next) + " phase");
+  if (before != Phase::read_only) {
+    acquire_news();
+  }
+  if ((before == Phase::read_only) != (next == Phase::read_only)) {
+    // Pages of the read-only phase have no twins, by which what is written to them could be told.
+    if (before == Phase::read_only) {
+      store_->keep_twins(true);
+      drop({0, whole_bytes()});
+    } else {
+      store_->keep_twins(false);
+    }
+  }
+  phase_.store(next, std::memory_order_release);
+}
+
+void SharedImplementation::update(VectorRange range, const std::function<void(std::byte*)>& change) {
+  require_writable();
+  const ByteRange bytes = vector_->bytes_of(range);
+  const std::uint64_t page_bytes = vector_->region().page_size_bytes();
+  if (range.count == 0) {
+    return;
+  }
+  if (bytes.offset / page_bytes != (bytes.offset + bytes.bytes - 1) / page_bytes) {
+    throw OptionError("elements " + std::to_string(range.first) + " to " +
+                      std::to_string(range.first + range.count - 1) + " of shared vector " + quote_value(name_) +
+                      " lie in more than one page of " + format_size(page_bytes) +
+                      ": update those of one page, or use a lock");
+  }
+  std::vector<std::byte> there(bytes.bytes);
+  in_words_of_home([&] {
+    vector_->region().update(bytes, [&] {
+      std::uint64_t sequence = home_->fetch_to_exchange(there, bytes.offset);
+      for (;;) {
+        std::vector<std::byte> wanted = there;
+        change(wanted.data());
+        const std::vector<ByteRange> changed = changed_units(there, wanted, element_bytes_);
+        if (changed.empty() || home_->exchange(there, bytes.offset, changed, wanted, sequence)) {
+          break;
+        }
+      }
+      store_->twins().forget(bytes.offset / page_bytes * page_bytes / home_block_bytes, page_bytes / home_block_bytes);
+    });
+  });
+}
+
+std::uint64_t SharedImplementation::reserve(std::uint64_t count) {
+  const std::uint64_t first = job_->client().fetch_add("places in " + name_, count);
+  const std::uint64_t size = vector_->size();
+  if (first > size || count > size - first) {
+    throw OptionError("shared vector " + quote_value(name_) + " has " + std::to_string(size) + " elements, and " +
+                          std::to_string(first) + " places are taken: " + std::to_string(count) +
+                          " more do not fit: make it larger",
+                      ENOSPC);
+  }
+  return first;
+}
+
+std::uint64_t SharedImplementation::appended() {
+  return std::min(job_->client().fetch_add("places in " + name_, 0), vector_->size());
+}
+
+void SharedImplementation::close() {
+  if (vector_ == nullptr) {
+    return;
+  }
+  in_words_of_home([&] { vector_->close(); });
+  job_->remove(*this);
+  if (!made_) {
+    job_->give_back(name_);
+  }
+  vector_.reset();
+}
+
+void SharedImplementation::destroy() {
+  if (!made_) {
+    throw OptionError("shared vector " + quote_value(name_) +
+                          " is a data set of its server, and stays: close it, and drop it with `tiermap serve drop`",
+                      ENOTSUP);
+  }
+  vector_->region().discard({0, whole_bytes()});
+  close();
+  job_->client().collective("destroys vector " + quote_value(name_));
+  if (job_->place().rank == 0) {
+    home_->destroy();
+  }
+  job_->client().collective("has destroyed vector " + quote_value(name_));
+  job_->give_back(name_);
+}
+
+SharedStatistics SharedImplementation::statistics() const {
+  const HomeCounters& counters = home_->counters();
+  return {counters.fetches,
+          counters.fetched_bytes,
+          counters.sends,
+          counters.changed_bytes,
+          counters.sent_bytes,
+          counters.questions,
+          counters.news_bytes,
+          counters.dropped_blocks,
+          counters.exchanges,
+          counters.retries,
+          store_->twins().memory_bytes(),
+          store_->twins().spilled_bytes()};
+}
+
+}  // namespace tiermap

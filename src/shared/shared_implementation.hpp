@@ -1,0 +1,70 @@
+// What a SharedVector holds on to: its home, its frames, and which of them may be behind.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "cluster/job/coherent_store.hpp"
+#include "cluster/job/home_client.hpp"
+#include "shared/job_implementation.hpp"
+#include "tiermap/shared_vector.hpp"
+
+namespace tiermap {
+
+class SharedImplementation {
+ public:
+  SharedImplementation(std::shared_ptr<JobImplementation> job, const std::string& name, const ElementLayout& elements,
+                       std::optional<std::uint64_t> count, const SharedVectorOptions& options);
+  ~SharedImplementation();
+  SharedImplementation(const SharedImplementation&) = delete;
+  SharedImplementation& operator=(const SharedImplementation&) = delete;
+
+  VectorStorage& vector() noexcept { return *vector_; }
+  HomeClient& home() noexcept { return *home_; }
+  const std::string& name() const noexcept { return name_; }
+  JobImplementation& job() noexcept { return *job_; }
+  Phase phase() const noexcept { return phase_.load(std::memory_order_acquire); }
+  void require_writable() const;
+
+  void acquire();
+  void release();
+  void set_phase(Phase phase);
+  void update(VectorRange range, const std::function<void(std::byte*)>& change);
+  std::uint64_t reserve(std::uint64_t count);
+  std::uint64_t appended();
+  void save(const std::string& url);
+  void load(const std::string& url);
+  void close();
+  void destroy();
+  SharedStatistics statistics() const;
+  /// What was written is home, and the next access fetches.
+  void drop(ByteRange range);
+
+ private:
+  std::uint64_t whole_bytes() const noexcept { return home_->bytes(); }
+  void acquire_news();
+  void write_home();
+  /// By rank 0 alone; the others are told if it fails.
+  void copy_by_first(const std::string& doing, const std::function<void()>& copy);
+  /// Runs it, and says what the home said where the engine only knows an errno value.
+  template <typename Work>
+  void in_words_of_home(const Work& work);
+
+  const std::shared_ptr<JobImplementation> job_;
+  const std::string name_;
+  const bool made_;
+  std::shared_ptr<HomeClient> home_;
+  std::shared_ptr<CoherentStore> store_;
+  std::unique_ptr<VectorStorage> vector_;
+  std::uint64_t element_bytes_;
+  std::atomic<Phase> phase_{Phase::shared};
+  std::mutex acquire_mutex_;
+  std::deque<ByteRange> behind_;  ///< News that frames may not have yet. Guarded by acquire_mutex_.
+};
+
+}  // namespace tiermap

@@ -1,0 +1,113 @@
+// Public members of SharedStorage and SharedSender, of which SharedVector<T> is made.
+#include <cerrno>
+#include <utility>
+
+#include "shared/shared_implementation.hpp"
+#include "store/file_open.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+
+SharedStorage::SharedStorage(std::shared_ptr<JobImplementation> job, const std::string& name,
+                             const ElementLayout& elements, std::optional<std::uint64_t> count,
+                             const SharedVectorOptions& options)
+    : implementation_(std::make_unique<SharedImplementation>(std::move(job), name, elements, count, options)) {}
+SharedStorage::SharedStorage(SharedStorage&&) noexcept = default;
+SharedStorage& SharedStorage::operator=(SharedStorage&&) noexcept = default;
+SharedStorage::~SharedStorage() = default;
+
+VectorStorage& SharedStorage::vector() const noexcept {
+  return implementation_->vector();
+}
+
+const std::string& SharedStorage::name() const noexcept {
+  return implementation_->name();
+}
+
+void SharedStorage::acquire() {
+  implementation_->acquire();
+}
+
+void SharedStorage::release() {
+  implementation_->release();
+}
+
+void SharedStorage::set_phase(Phase phase) {
+  implementation_->set_phase(phase);
+}
+
+Phase SharedStorage::phase() const noexcept {
+  return implementation_->phase();
+}
+
+void SharedStorage::require_writable() const {
+  implementation_->require_writable();
+}
+
+VectorRange SharedStorage::own_partition() const {
+  const JobPlace& place = implementation_->job().place();
+  return partition(implementation_->vector().size(), place.rank, place.ranks);
+}
+
+void SharedStorage::update(VectorRange range, const std::function<void(std::byte*)>& change) {
+  implementation_->update(range, change);
+}
+
+std::uint64_t SharedStorage::reserve(std::uint64_t count) {
+  return implementation_->reserve(count);
+}
+
+std::uint64_t SharedStorage::appended() const {
+  return implementation_->appended();
+}
+
+void SharedStorage::save(const std::string& url) {
+  implementation_->save(url);
+}
+
+void SharedStorage::load(const std::string& url) {
+  implementation_->load(url);
+}
+
+void SharedStorage::close() {
+  implementation_->close();
+}
+
+void SharedStorage::destroy() {
+  implementation_->destroy();
+}
+
+SharedStatistics SharedStorage::statistics() const {
+  return implementation_->statistics();
+}
+
+SharedSender::SharedSender(SharedStorage& storage)
+    : vector_(*storage.implementation_), sender_(std::make_unique<ChangeSender>(vector_.home())) {}
+SharedSender::~SharedSender() = default;
+
+// What this rank wrote to the same pages before goes home before.
+void SharedSender::send(std::uint64_t first, std::span<const std::byte> bytes) {
+  if (bytes.empty()) {
+    return;
+  }
+  const ByteRange range{first * vector_.vector().element_bytes(), bytes.size()};
+  vector_.drop(range);
+  sender_->add(range.offset, bytes);
+  if (!sent_.empty() && sent_.back().offset + sent_.back().bytes == range.offset) {
+    sent_.back().bytes += range.bytes;
+  } else {
+    sent_.push_back(range);
+  }
+}
+
+void SharedSender::finish() {
+  if (const int result = sender_->finish(); result != 0) {
+    throw StoreError(-result, vector_.home().failure());
+  }
+  for (const ByteRange& range : sent_) {
+    vector_.drop(range);
+  }
+  sent_.clear();
+}
+
+}  // namespace tiermap

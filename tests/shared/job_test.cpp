@@ -1,0 +1,245 @@
+// Jobs: ranks that come, meet, lock and count, disagree, and die.
+#include <cerrno>
+#include <fstream>
+
+#include "shared/rank_processes.hpp"
+#include "store/temporary_directory.hpp"
+#include "tiermap/shared_vector.hpp"
+
+namespace tiermap {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(JobTest, RanksMeetCountAndLock) {
+  const Servers servers(2);
+  run_job(servers, 4, [](Job& job) {
+    EXPECT_EQ(job.ranks(), 4U);
+    for (std::uint64_t round = 1; round <= 20; ++round) {
+      job.fetch_add("rounds", 1);
+      job.barrier();
+      EXPECT_EQ(job.fetch_add("rounds", 0), round * 4);
+      job.barrier();
+    }
+    for (int round = 0; round < 20; ++round) {
+      JobLock lock = job.lock("alone");
+      EXPECT_EQ(job.fetch_add("inside", 1), 0U);
+      EXPECT_EQ(job.fetch_add("inside", ~std::uint64_t{0}), 1U);
+      if (round % 2 == 0) {
+        lock.unlock();
+      }
+    }
+  });
+}
+
+TEST(JobTest, ALockIsNotTakenTwiceByOneThread) {
+  const Servers servers;
+  run_job(servers, 1, [](Job& job) {
+    const JobLock lock = job.lock("mine");
+    EXPECT_NE(refusal_of([&] { job.lock("mine"); }).find("this thread has the lock 'mine' already"), std::string::npos);
+  });
+}
+
+TEST(JobTest, JobsOfOneNameFollowEachOther) {
+  const Servers servers;
+  for (int round = 0; round < 3; ++round) {
+    run_job(servers, 2, [](Job& job) {
+      auto vector = SharedVector<int>::create(job, "v", 1000);
+      EXPECT_EQ(vector[999], 0);
+      job.barrier();
+      vector[999] = 1;
+      vector.close();
+    });
+  }
+}
+
+TEST(JobTest, RanksThatDisagreeAboutTheirNumberAreToldSo) {
+  const Servers servers;
+  RankProcesses processes(2, [&](std::uint32_t rank) {
+    const std::string refusal = refusal_of([&] { Job job(servers.job(rank, 2 + rank)); });
+    EXPECT_TRUE(refusal.find("ranks, others that there are") != std::string::npos ||
+                refusal.find("others are left") != std::string::npos)
+        << refusal;
+  });
+  processes.expect_success();
+}
+
+TEST(JobTest, ARankThatDoesNotComeIsNamed) {
+  const Servers servers;
+  JobOptions options = servers.job(0, 3);
+  options.join_patience = 200ms;
+  RankProcesses processes(1, [&](std::uint32_t) {
+    EXPECT_NE(refusal_of([&] { Job job(options); }).find("have not come within 200 ms: 1, 2"), std::string::npos);
+  });
+  processes.expect_success();
+}
+
+TEST(JobTest, ARankThatIsThereTwiceIsRefused) {
+  const Servers servers;
+  RankProcesses processes(2, [&](std::uint32_t process) {
+    JobOptions options = servers.job(0, 2);
+    options.join_patience = process == 0 ? 2000ms : 1000ms;
+    if (process == 1) {
+      std::this_thread::sleep_for(300ms);
+    }
+    const std::string refusal = refusal_of([&] { Job job(options); });
+    EXPECT_NE(refusal.find(process == 1 ? "has a rank 0 already" : "have not come"), std::string::npos) << refusal;
+  });
+  processes.expect_success();
+}
+
+TEST(JobTest, DisagreementsAboutAVectorAreNamedOnEveryRank) {
+  const Servers servers;
+  run_job(servers, 3, [](Job& job) {
+    const auto refused = [&](const std::function<void()>& work, const std::string& part) {
+      const std::string refusal = refusal_of(work);
+      EXPECT_NE(refusal.find(part), std::string::npos) << refusal;
+    };
+    refused([&] { SharedVector<int>::create(job, "v", job.rank() == 2 ? 1001 : 1000); },
+            "but rank 2 makes vector 'v' of 1001 elements");
+    refused(
+        [&] {
+          if (job.rank() == 1) {
+            SharedVector<float>::create(job, "v", 1000);
+          } else {
+            SharedVector<int>::create(job, "v", 1000);
+          }
+        },
+        "but rank 1 makes vector 'v' of 1000 elements of 4 bytes (f)");
+    SharedVectorOptions options;
+    options.page_size_bytes = job.rank() == 1 ? 4096 : 8192;
+    refused([&] { SharedVector<int>::create(job, "v", 1000, options); }, "in pages of 4KiB");
+    refused(
+        [&] {
+          if (job.rank() == 1) {
+            job.barrier();
+          } else {
+            SharedVector<int>::create(job, "v", 1000);
+          }
+        },
+        "but rank 1 is at a barrier");
+    // And all goes on.
+    auto vector = SharedVector<int>::create(job, "v", 1000);
+    refused([&] { SharedVector<int>::create(job, "v", 1000); }, "has a vector 'v' already");
+    refused([&] { SharedVector<int>::open(job, "nothing"); }, "is not here");
+    refused([&] { SharedVector<int>::create(job, "w", 1 << 30); }, "does not fit");
+    refused([&] { job.end(); }, "open: close it first");
+    vector.close();
+  });
+}
+
+/// A rank dies in some way while others wait in another; every one of them is told which rank it was.
+void expect_told(int signal_number, const std::function<void(Job&, SharedVector<int>&)>& waiting) {
+  const TemporaryDirectory directory(".");
+  std::ofstream(directory / "node.yaml") << "listen: 127.0.0.1:0\nmemory: 64MiB\ntimeout_seconds: 1\n";
+  const Servers servers(2, {"--config", directory / "node.yaml"});
+  RankProcesses processes(3, [&](std::uint32_t rank) {
+    JobOptions options = servers.job(rank, 3);
+    options.timeout = 1000ms;
+    Job job(options);
+    auto vector = SharedVector<int>::create(job, "v", 1 << 20);
+    const JobLock lock = rank == 1 ? job.lock("held") : JobLock(nullptr, "");
+    job.barrier();
+    if (rank == 1) {
+      std::this_thread::sleep_for(300ms);
+      ::raise(signal_number);
+      std::this_thread::sleep_for(60s);
+    }
+    const std::string told = refusal_of([&] { waiting(job, vector); });
+    EXPECT_NE(told.find("rank 1 at "), std::string::npos) << told;
+    EXPECT_NE(refusal_of([&] { job.fetch_add("more", 1); }).find("rank 1 at "), std::string::npos);
+  });
+  EXPECT_EQ(processes.wait(0), 0);
+  EXPECT_EQ(processes.wait(2), 0);
+}
+
+TEST(JobTest, AKilledRankIsNamedToThoseAtABarrier) {
+  expect_told(SIGKILL, [](Job& job, SharedVector<int>&) { job.barrier(); });
+}
+
+TEST(JobTest, AKilledRankIsNamedToThoseWhoWaitForALock) {
+  expect_told(SIGKILL, [](Job& job, SharedVector<int>&) { job.lock("held"); });
+}
+
+TEST(JobTest, AKilledRankIsNamedToThoseWhoAcquire) {
+  expect_told(SIGKILL, [](Job&, SharedVector<int>& vector) {
+    for (;;) {
+      vector.acquire();
+    }
+  });
+}
+
+TEST(JobTest, AStoppedRankIsNoticed) {
+  expect_told(SIGSTOP, [](Job& job, SharedVector<int>&) { job.barrier(); });
+}
+
+TEST(JobTest, APageThatCannotBeFetchedIsASigbus) {
+  const Servers servers;
+  RankProcesses processes(2, [&](std::uint32_t rank) {
+    Job job(servers.job(rank, 2));
+    const auto vector = SharedVector<int>::create(job, "v", 1 << 20);
+    job.barrier();
+    if (rank == 1) {
+      ::raise(SIGKILL);
+    }
+    EXPECT_NE(refusal_of([&] { job.barrier(); }), "");
+    EXPECT_EQ(vector[5], 0);
+  });
+  EXPECT_EQ(processes.wait(0), 128 + SIGBUS);
+}
+
+TEST(JobTest, ARankThatEndsWithoutEndingTheJobFailsIt) {
+  const Servers servers;
+  RankProcesses processes(2, [&](std::uint32_t rank) {
+    Job job(servers.job(rank, 2));
+    if (rank == 0) {
+      EXPECT_NE(refusal_of([&] { job.barrier(); }).find("rank 1 at "), std::string::npos);
+    }
+  });
+  processes.expect_success();
+}
+
+TEST(JobTest, AServerThatDiesIsNamed) {
+  const Servers servers(2);
+  RankProcesses processes(2, [&](std::uint32_t rank) {
+    Job job(servers.job(rank, 2));
+    auto vector = SharedVector<int>::create(job, "v", 1 << 20);
+    const std::string told = refusal_of([&] {
+      job.barrier();
+      if (rank == 0) {
+        servers.processes[1]->signal(SIGKILL);
+      }
+      for (;;) {
+        vector.acquire();
+      }
+    });
+    EXPECT_NE(told.find(servers.processes[1]->address), std::string::npos) << told;
+    std::this_thread::sleep_for(500ms);  // The end of this rank is not to be what the other is told.
+  });
+  processes.expect_success();
+}
+
+TEST(JobTest, RanksComeFromTheEnvironmentOfWhatStartedThem) {
+  const Servers servers;
+  RankProcesses processes(2, [&](std::uint32_t rank) {
+    ::setenv("PMI_RANK", std::to_string(rank).c_str(), 1);
+    ::setenv("PMI_SIZE", "2", 1);
+    ::setenv("TIERMAP_SERVERS", servers.addresses.c_str(), 1);
+    Job job;
+    EXPECT_EQ(job.rank(), rank);
+    EXPECT_EQ(job.ranks(), 2U);
+    job.end();
+    ::setenv("TIERMAP_RANK", "x", 1);
+    EXPECT_EQ(refusal_of([&] { Job wrong; }), "TIERMAP_RANK is 'x', and no number: set it to one from 0 on");
+    ::setenv("TIERMAP_RANK", "2", 1);
+    ::setenv("TIERMAP_RANKS", "2", 1);
+    EXPECT_EQ(refusal_of([&] { Job wrong; }), "rank 2 of 2 is none: ranks are counted from 0");
+    ::unsetenv("TIERMAP_SERVERS");
+    ::setenv("TIERMAP_RANK", "1", 1);
+    EXPECT_NE(refusal_of([&] { Job wrong; }).find("a job needs a memory server"), std::string::npos);
+  });
+  processes.expect_success();
+}
+
+}  // namespace
+}  // namespace tiermap
