@@ -96,7 +96,7 @@ step_tidy() {
 
 # The command, the documents' code and the programs are in the release step alone: under a sanitizer they would take most of
 # the time and show little that the library's own tests do not.
-readonly asan_tests=(store hdf5 parquet fits s3 tier config observe policy cache fault region vector heap checkpoint peers adapt kernel_mode exactness system_calls
+readonly asan_tests=(store shared hdf5 parquet fits s3 tier config observe policy cache fault region vector heap checkpoint peers adapt kernel_mode exactness system_calls
   crash c umap)
 # Where threads meet. Not the programs: to build all of them once more takes longer than this step may.
 readonly tsan_tests=(store s3 tier cache fault region vector heap adapt kernel_mode exactness system_calls)
