@@ -10,7 +10,7 @@ namespace {
 
 using Sha256 = std::array<unsigned char, 32>;
 
-constexpr std::size_t block_bytes = 64;  // Of the hash.
+constexpr std::size_t hash_block_bytes = 64;  // Of the hash.
 
 Sha256 hash_of(const CurlFunctions& curl, std::string_view text) {
   Sha256 hash;
@@ -24,8 +24,8 @@ std::string_view as_text(const Sha256& hash) {
 
 /// HMAC (RFC 2104), with keys that are no longer than a block.
 Sha256 keyed_hash_of(const CurlFunctions& curl, std::string_view key, std::string_view text) {
-  std::string inner(block_bytes, '\x36');
-  std::string outer(block_bytes, '\x5c');
+  std::string inner(hash_block_bytes, '\x36');
+  std::string outer(hash_block_bytes, '\x5c');
   for (std::size_t at = 0; at < key.size(); ++at) {
     inner[at] = static_cast<char>(inner[at] ^ key[at]);
     outer[at] = static_cast<char>(outer[at] ^ key[at]);
@@ -94,7 +94,8 @@ std::vector<std::string> sign_s3(const CurlFunctions& curl, const S3Settings& se
   const std::string secret = "AWS4" + settings.secret_key;
   // What is longer than a block counts by its hash.
   const Sha256 shortened = hash_of(curl, secret);
-  Sha256 key = keyed_hash_of(curl, secret.size() > block_bytes ? as_text(shortened) : std::string_view(secret), day);
+  Sha256 key =
+      keyed_hash_of(curl, secret.size() > hash_block_bytes ? as_text(shortened) : std::string_view(secret), day);
   for (const std::string_view part : {std::string_view(settings.region), std::string_view("s3"),
                                       std::string_view("aws4_request"), std::string_view(text)}) {
     key = keyed_hash_of(curl, as_text(key), part);
