@@ -143,7 +143,7 @@ TEST_F(SortTest, RefusesBadInput) {
   expect_refused(program, {"--file", "memory:64MiB", "--bytes", "1MiB"}, "leave one of them out");
   expect_refused(program, {"--bytes", "13"}, "choose for example 8");
   expect_refused(program, {"--bytes", "10XB"}, "10XB");
-  expect_refused(program, {"--bytes", "64PiB"}, "fewer --bytes");
+  expect_refused(program, {"--bytes", "64PiB"}, "have less made");
   expect_refused(program, {"--page-size", "5000"}, "page size 5000");
   expect_refused(program, {"--page-size", "128MiB"}, "64MiB");
   expect_refused(program, {"--threads", "0"}, "threads 0");
