@@ -40,8 +40,10 @@ class PartStore final : public ForwardingStore {
   double read_microseconds(std::uint64_t offset, std::uint64_t bytes) const noexcept override {
     return base_->read_microseconds(first_ + offset, bytes);
   }
+  // NOLINTBEGIN(bugprone-parent-virtual-call): as any store that cannot, and not as the one below.
   int resize(std::uint64_t bytes) override { return Store::resize(bytes); }
   int punch(std::uint64_t offset, std::uint64_t bytes) override { return Store::punch(offset, bytes); }
+  // NOLINTEND(bugprone-parent-virtual-call)
   bool locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& extent) const noexcept override {
     const std::size_t count = within(bytes, offset);
     return aligned() && count > 0 && base_->locate_read(first_ + offset, count, extent);

@@ -71,11 +71,7 @@ VectorImplementation::VectorImplementation(VectorStorage::How how, std::string u
   capacity_bytes_ = std::max(options.capacity_bytes, element_bytes_);
   open_store(how, count);
   require_elements(elements);
-  if (fixed_bytes_ % element_bytes_ != 0) {
-    throw StoreError(EINVAL, "vector " + url_ + " has " + std::to_string(fixed_bytes_) + " bytes, no whole number of " +
-                                 "elements of " + std::to_string(element_bytes_) +
-                                 " bytes: open it as a vector of what it holds");
-  }
+  require_whole_elements();
   try {
     map(options);
   } catch (...) {
@@ -97,6 +93,7 @@ VectorImplementation::VectorImplementation(std::shared_ptr<Store> store, const E
       capacity_bytes_(std::max(options.capacity_bytes, element_bytes_)) {
   measure_store();
   require_elements(elements);
+  require_whole_elements();
   map(options);
 }
 
@@ -150,6 +147,14 @@ void VectorImplementation::require_elements(const ElementLayout& wanted) const {
                                  (wanted.kind != '\0' ? wanted.kind + std::to_string(wanted.bytes)
                                                       : "of " + std::to_string(wanted.bytes) + " bytes") +
                                  ": open it as a vector of what it holds");
+  }
+}
+
+void VectorImplementation::require_whole_elements() const {
+  if (fixed_bytes_ % element_bytes_ != 0) {
+    throw StoreError(EINVAL, "vector " + url_ + " has " + std::to_string(fixed_bytes_) + " bytes, no whole number of " +
+                                 "elements of " + std::to_string(element_bytes_) +
+                                 " bytes: open it as a vector of what it holds");
   }
 }
 

@@ -44,6 +44,7 @@ class VectorImplementation {
   void open_store(VectorStorage::How how, std::uint64_t count);
   void measure_store();
   void require_elements(const ElementLayout& wanted) const;
+  void require_whole_elements() const;
   void map(const VectorOptions& options);
   /// What an address space has room for.
   std::uint64_t most_elements() const noexcept { return (std::uint64_t{1} << 46) / element_bytes_; }

@@ -178,7 +178,7 @@ TEST_P(BadInputTest, DirectoryAndFifo) {
 }
 
 TEST_P(BadInputTest, UnknownScheme) {
-  refusal([&] { cache_.map("gopher:///x", read_only(page)); }, "gopher:///x", "choose among concat, file");
+  refusal([&] { cache_.map("gopher:///x", read_only(page)); }, "gopher:///x", "choose among concat, csv, file");
   refusal([&] { cache_.map("file://" + (directory_ / "new") + "?colour=red", read_write(page, 100)); },
           "'colour' is unknown", "choose among direct");
   EXPECT_EQ(entries(directory_.path()), 0U);

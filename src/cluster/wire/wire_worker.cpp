@@ -254,7 +254,10 @@ std::unique_ptr<WireMemory> WireWorker::register_memory(std::span<std::byte> mem
     status = libraries_.ucp_mem_map(context_, &parameters, &handle);
     void* packed = nullptr;
     std::size_t bytes = 0;
-    if (status == UCS_OK && (status = libraries_.ucp_rkey_pack(context_, handle, &packed, &bytes)) == UCS_OK) {
+    if (status == UCS_OK) {
+      status = libraries_.ucp_rkey_pack(context_, handle, &packed, &bytes);
+    }
+    if (packed != nullptr) {
       const std::span<const std::byte> text(static_cast<const std::byte*>(packed), bytes);
       key.key.assign(text.begin(), text.end());
       libraries_.ucp_rkey_buffer_release(packed);

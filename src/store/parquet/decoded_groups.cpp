@@ -32,8 +32,10 @@ DecodedGroups::~DecodedGroups() {
     for (std::thread& thread : threads_) {
       thread.detach();  // They are the parent's.
     }
+    // NOLINTBEGIN(bugprone-unused-return-value): to destroy them is to wait for the parent's threads.
     static_cast<void>(changed_.release());
     static_cast<void>(wanted_.release());
+    // NOLINTEND(bugprone-unused-return-value)
     return;
   }
   {

@@ -125,7 +125,7 @@ S3Failure S3Client::read(const S3Version& version, std::span<char> buffer, std::
   request.headers = {"Range: " + range_text(offset, buffer.size()), "If-Match: " + version.etag};
   request.into = buffer;
   S3Response response;
-  const S3Failure failure = of_a_known_one(ask(request, buffer.size(), response));
+  S3Failure failure = of_a_known_one(ask(request, buffer.size(), response));
   if (failure.error_number != 0) {
     return failure;
   }

@@ -163,7 +163,7 @@ S3Failure S3WrittenStore::make_new_version(std::uint64_t bytes, const std::vecto
 
 S3Failure S3WrittenStore::put(const S3Client::Change& change, std::uint64_t bytes) {
   std::vector<char> content(static_cast<std::size_t>(bytes));
-  const S3Failure failure = fill(content, 0);
+  S3Failure failure = fill(content, 0);
   if (failure.error_number != 0) {
     return failure;
   }
