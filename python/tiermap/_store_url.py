@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import List, Optional, Tuple
 from urllib.parse import quote, unquote_to_bytes
 
-SCHEMES = ("concat", "csv", "file", "fits", "hdf5", "memory", "npy", "parquet", "s3", "sparse", "tiered")
+SCHEMES = ("concat", "csv", "file", "fits", "hdf5", "memory", "npy", "parquet", "remote", "s3", "sparse", "tiered")
 SCHEME = re.compile(rf"^({'|'.join(SCHEMES)}):", re.IGNORECASE)
 CODES = re.compile(r"(?:%[0-9a-fA-F]{2})+")
 BEHIND_NPY = re.compile(r"^npy:([a-z][a-z0-9+.-]*://.*)", re.IGNORECASE | re.DOTALL)
