@@ -130,7 +130,7 @@ std::unique_ptr<Store> open_npy(const StoreUrl& url, OpenMode mode, std::uint64_
   return store;
 }
 
-#if !defined(TIERMAP_HDF5_LIBRARY) || !defined(TIERMAP_FITS_LIBRARY)
+#if !defined(TIERMAP_HDF5_LIBRARY) || !defined(TIERMAP_FITS_LIBRARY) || !defined(TIERMAP_S3_LIBRARY)
 [[noreturn]] void refuse_format(const StoreUrl& url, const char* format, const char* package, const char* option) {
   throw StoreError(ENOTSUP, "store '" + url.text + "': this Tiermap was built without " + format + ": install " +
                                 package + " and build it with -D" + option + "=ON");
@@ -146,12 +146,9 @@ std::unique_ptr<Store> open_fits(const StoreUrl& url, OpenMode, std::uint64_t) {
   refuse_format(url, "FITS", "libcfitsio-dev", "TIERMAP_FITS");
 }
 #endif
-
 #ifndef TIERMAP_S3_LIBRARY
 std::unique_ptr<Store> open_s3(const StoreUrl& url, OpenMode, std::uint64_t) {
-  throw StoreError(ENOTSUP, "store '" + url.text +
-                                "': this Tiermap was built without S3: install libcurl4-openssl-dev and build it with "
-                                "-DTIERMAP_S3=ON");
+  refuse_format(url, "S3", "libcurl4-openssl-dev", "TIERMAP_S3");
 }
 #endif
 

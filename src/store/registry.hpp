@@ -27,7 +27,7 @@ class StoreRegistry {
   std::map<std::string, Opener> openers_;
 };
 
-/// The stores of this folder: file, sparse, concat, memory, npy, hdf5, s3 and plain paths.
+/// The stores of this folder: file, sparse, concat, memory, npy, hdf5, fits, csv, s3 and plain paths.
 StoreRegistry plain_stores();
 
 }  // namespace tiermap

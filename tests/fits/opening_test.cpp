@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "fits/fits_images.hpp"
+#include "store/opening_refusal.hpp"
 #include "store/temporary_directory.hpp"
 #include "tiermap/error.hpp"
 #include "tiermap/store.hpp"
@@ -22,22 +23,8 @@ class FitsOpeningTest : public testing::Test {
   std::string url(const std::string& rest) const { return "fits:" + directory_.encoded() + "/" + rest; }
 
   std::string refusal(const std::string& rest, int error_number, OpenMode mode = OpenMode::read_only) const {
-    try {
-      open_store(url(rest), mode);
-    } catch (const StoreError& error) {
-      EXPECT_EQ(error.code().value(), error_number) << error.what();
-      EXPECT_EQ(std::string(error.what()).find_first_of("\n\r"), std::string::npos) << error.what();
-      return error.what();
-    }
-    ADD_FAILURE() << "no exception for " << rest;
-    return "";
+    return refusal_of_opening(url(rest), error_number, mode);
   }
-  static void expect_said(const std::string& message, std::initializer_list<const char*> parts) {
-    for (const char* part : parts) {
-      EXPECT_NE(message.find(part), std::string::npos) << message << " lacks " << part;
-    }
-  }
-
   /// HDUs: 0 nothing; 1 SCI, 3 pixels of 1; 2 SCI,2, 3 pixels of 2; 3 a table CAT; 4 without a name, 2 x 2 pixels of 4;
   /// 5 an image without pixels.
   void write_parts() const {

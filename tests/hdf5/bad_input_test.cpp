@@ -9,6 +9,7 @@
 
 #include "hdf5/hdf5_file.hpp"
 #include "store/file_descriptor.hpp"
+#include "store/opening_refusal.hpp"
 #include "store/temporary_directory.hpp"
 #include "tiermap/error.hpp"
 #include "tiermap/store.hpp"
@@ -25,21 +26,7 @@ class Hdf5BadInputTest : public testing::Test {
 
   /// What opening says.
   static std::string refusal(const std::string& url, int error_number, OpenMode mode = OpenMode::read_only) {
-    try {
-      open_store(url, mode);
-    } catch (const StoreError& error) {
-      EXPECT_EQ(error.code().value(), error_number) << error.what();
-      EXPECT_EQ(std::string(error.what()).find_first_of("\n\r"), std::string::npos) << error.what();
-      return error.what();
-    }
-    ADD_FAILURE() << "no exception for " << url;
-    return "";
-  }
-
-  static void expect_said(const std::string& message, std::initializer_list<const char*> parts) {
-    for (const char* part : parts) {
-      EXPECT_NE(message.find(part), std::string::npos) << message << " lacks " << part;
-    }
+    return refusal_of_opening(url, error_number, mode);
   }
 
   void write_numbers() const {

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "hdf5/hdf5_file.hpp"
+#include "store/opening_refusal.hpp"
 #include "store/temporary_directory.hpp"
 #include "tiermap/cache.hpp"
 #include "tiermap/error.hpp"
@@ -21,20 +22,7 @@ class Hdf5CreationTest : public testing::Test {
 
   static std::string refusal(const std::string& url, int error_number, std::uint64_t bytes = 0,
                              OpenMode mode = OpenMode::create) {
-    try {
-      open_store(url, mode, bytes);
-    } catch (const StoreError& error) {
-      EXPECT_EQ(error.code().value(), error_number) << error.what();
-      EXPECT_EQ(std::string(error.what()).find_first_of("\n\r"), std::string::npos) << error.what();
-      return error.what();
-    }
-    ADD_FAILURE() << "no exception for " << url;
-    return "";
-  }
-  static void expect_said(const std::string& message, std::initializer_list<const char*> parts) {
-    for (const char* part : parts) {
-      EXPECT_NE(message.find(part), std::string::npos) << message << " lacks " << part;
-    }
+    return refusal_of_opening(url, error_number, mode, bytes);
   }
   template <typename T>
   std::vector<T> read_by_libhdf5(const std::string& name) const {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "store/opening_refusal.hpp"
 #include "store/temporary_directory.hpp"
 #include "tiermap/error.hpp"
 #include "tiermap/store.hpp"
@@ -74,22 +75,8 @@ class ParquetTest : public testing::Test {
   /// What opening says.
   static std::string refusal(const std::string& url, int error_number, OpenMode mode = OpenMode::read_only,
                              std::uint64_t create_bytes = 0) {
-    try {
-      open_store(url, mode, create_bytes);
-    } catch (const StoreError& error) {
-      EXPECT_EQ(error.code().value(), error_number) << error.what();
-      EXPECT_EQ(std::string(error.what()).find_first_of("\n\r"), std::string::npos) << error.what();
-      return error.what();
-    }
-    ADD_FAILURE() << "no exception for " << url;
-    return "";
+    return refusal_of_opening(url, error_number, mode, create_bytes);
   }
-  static void expect_said(const std::string& message, std::initializer_list<const char*> parts) {
-    for (const char* part : parts) {
-      EXPECT_NE(message.find(part), std::string::npos) << message << " lacks " << part;
-    }
-  }
-
   const TemporaryDirectory directory_;
 };
 
