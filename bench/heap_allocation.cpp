@@ -18,9 +18,11 @@
 #include <filesystem>
 #include <optional>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "config/size.hpp"
 #include "heap/allocator.hpp"
 #include "tiermap/heap.hpp"
 
@@ -33,6 +35,7 @@ struct Wishes {
   std::uint64_t least = 16;
   std::uint64_t most = 256;
   std::string path = "/var/tmp/tiermap-heap-allocation";
+  std::string page_size;  ///< Empty: as Heap has it.
   bool checkpoints = false;
   bool untouched = false;
   std::uint64_t reopen_gibibytes = 0;
@@ -109,6 +112,9 @@ class HeapBlocks {
     tiermap::HeapOptions options;
     options.capacity_bytes = file_bytes;
     options.budget_bytes = file_bytes / 2;
+    if (!wishes.page_size.empty()) {
+      options.page_size_bytes = tiermap::parse_size(wishes.page_size, "--page-size");
+    }
     options.checkpoints = wishes.checkpoints;
     return options;
   }
@@ -260,6 +266,7 @@ int main(int count, char** arguments) {
   app.add_option("--system", wishes.system, "heap, its allocator alone, malloc or boost")
       ->check(CLI::IsMember({"heap", "allocator", "malloc", "boost"}));
   app.add_option("--path", wishes.path, "what heap and boost make, and remove again");
+  app.add_option("--page-size", wishes.page_size, "UPage size of the heap, instead of the library's own choice");
   app.add_flag("--checkpoints", wishes.checkpoints, "the heap has a journal");
   app.add_option("--blocks", wishes.blocks, "of all threads")->check(CLI::PositiveNumber);
   app.add_option("--threads", wishes.threads)->check(CLI::Range(1, 256));

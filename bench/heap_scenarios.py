@@ -14,13 +14,16 @@ def _value(key):
 def allocation(bench):
     """Each step of the program is a panel, and has runs of its own."""
     blocks = bench.choose(200_000, 2_000_000, 2_000_000)
-    systems = (("tiermap::Heap", "tiermap", "heap"), ("its allocator alone", "allocator", "allocator"),
-               ("malloc", "memory", "malloc"), ("managed_mapped_file", "boost", "boost"))
+    systems = (("tiermap::Heap", "tiermap", "heap", ()),
+               ("tiermap::Heap, 1MiB pages", "tiermap", "heap", ("--page-size", "1MiB")),
+               ("its allocator alone", "allocator", "allocator", ()), ("malloc", "memory", "malloc", ()),
+               ("managed_mapped_file", "boost", "boost", ()))
     return [Case(series, system,
-                 [bench.program(ALLOCATION), "--system", name, "--blocks", blocks, "--path", bench.scratch / "blocks"],
+                 [bench.program(ALLOCATION), "--system", name, "--blocks", blocks, "--path", bench.scratch / "blocks",
+                  *options],
                  panel=step, metric="cpu_nanoseconds", data_bytes=blocks * 136, for_peers=False,
                  value=_value(f"{step}_cpu_nanoseconds"))
-            for step in ("allocate", "churn", "free") for series, system, name in systems]
+            for step in ("allocate", "churn", "free") for series, system, name, options in systems]
 
 
 def opening(bench):
