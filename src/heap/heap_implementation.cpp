@@ -241,8 +241,6 @@ void HeapImplementation::deallocate(void* block) {
   if (std::less<>()(first, data_) || !std::less<>()(first, data_ + superblock_.capacity_bytes)) {
     throw OptionError("heap " + path_ + ": a block that is not of this heap cannot be freed: free it where it is from");
   }
-  // It is the next of its size to be handed out, and written to then. This fetches no page that is not there.
-  __builtin_prefetch(block, 1);
   try {
     naming_heap(path_, [&] { allocator_->deallocate(static_cast<std::uint64_t>(first - data_)); });
   } catch (const OptionError& error) {
