@@ -118,6 +118,32 @@ def test_names_that_lead_nowhere(arguments, kind):
         tiermap.map(**arguments)
 
 
+@pytest.mark.parametrize("map_it", [lambda name: tiermap.map(name), lambda name: tiermap.memmap(name, mode="r"),
+                                    lambda name: tiermap.map(name, np.int64, (4,), mode="w")])
+@pytest.mark.parametrize("name", ["foo://x", "http://server/x.npy", b"gs://bucket/x"])
+def test_schemes_that_there_are_not(tmp_path, monkeypatch, name, map_it):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="is unknown: choose among concat, csv, file, .*tiered"):
+        map_it(name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_may_look_like_a_url(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "foo:").mkdir()
+    tiermap.map("./foo://x", np.uint8, (4,), mode="w")[:] = 7
+    assert (tmp_path / "foo:" / "x").read_bytes() == bytes([7] * 4)
+    (tmp_path / "foo:y").write_bytes(b"abc")
+    assert bytes(tiermap.map("foo:y")) == b"abc"
+    assert bytes(tiermap.map(tmp_path / "foo:y")) == b"abc"
+
+
+def test_an_array_of_no_dimension_has_no_blocks(tmp_path):
+    np.save(tmp_path / "one.npy", np.float64(3.5))
+    with pytest.raises(ValueError, match="no dimension"):
+        next(tiermap.blocks(tiermap.map(tmp_path / "one.npy")))
+
+
 def test_shape_is_needed_to_make_data(tmp_path):
     with pytest.raises(ValueError, match="shape"):
         tiermap.map(tmp_path / "new.bin", np.int64, mode="w")

@@ -41,6 +41,8 @@ def source_of(where: Any) -> Any:
     ------
     TypeError
         For anything else.
+    ValueError
+        For a URL of no store there is.
     """
     if hasattr(where, "read_into") and hasattr(where, "size"):
         return where
@@ -53,6 +55,9 @@ def source_of(where: Any) -> Any:
         raise TypeError(f"{type(where).__name__} names no data: give a path, a URL, or an object with size and "
                         "read_into(offset, buffer)")
     if _store_url.parse(where) is None:
+        if (scheme := _store_url.unknown_scheme(where)) is not None:
+            raise ValueError(f"scheme {scheme!r} of {where} is unknown: choose among {', '.join(_store_url.SCHEMES)}; "
+                             f"for a file of that name give './{where}'")
         return os.path.abspath(where)
     behind = _store_url.behind_npy(where)
     if behind is not None:

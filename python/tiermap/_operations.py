@@ -275,6 +275,8 @@ def blocks(array: Any, size: Size = 16 * MIB, *, cache: bool = True,
     owner_known(array)
     if array.size == 0:
         return
+    if array.ndim == 0:
+        raise ValueError("an array of no dimension has no blocks: take its one element, or reshape(1) it")
     rows = len(array)
     row_bytes = max(array.nbytes // max(rows, 1), 1)
     step = max(parse_size(size, "size of a block") // row_bytes, 1)

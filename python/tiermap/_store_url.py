@@ -11,6 +11,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 SCHEMES = ("concat", "csv", "file", "fits", "hdf5", "memory", "npy", "parquet", "remote", "s3", "sparse", "tiered")
 SCHEME = re.compile(rf"^({'|'.join(SCHEMES)}):", re.IGNORECASE)
+ANY_SCHEME = re.compile(r"^([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 CODES = re.compile(r"(?:%[0-9a-fA-F]{2})+")
 BEHIND_NPY = re.compile(r"^npy:([a-z][a-z0-9+.-]*://.*)", re.IGNORECASE | re.DOTALL)
 NO_CODE = re.compile(r"%(?![0-9a-fA-F]{2})|%00")
@@ -103,6 +104,12 @@ def parse(text: str) -> Optional[StoreUrl]:
         rest = slash + rest
     scheme = scheme.lower()
     return StoreUrl(scheme, host, tuple(rest.split(",")) if scheme == "concat" else (rest,), question + query)
+
+
+def unknown_scheme(text: str) -> Optional[str]:
+    """What stands before the ``://`` of a text that is no URL of a store; None for a plain path."""
+    found = ANY_SCHEME.match(text)
+    return None if found is None or SCHEME.match(text) else found.group(1)
 
 
 def is_pattern(encoded: str) -> bool:

@@ -9,13 +9,21 @@
 namespace tiermap {
 namespace {
 
-constexpr unsigned writes_at_once = 64;
 constexpr std::size_t batch_pages = WriteBack::most_pages;
 /// Pages are owned while their batch is written: a batch must not take so long that faults on them notice.
 constexpr std::uint64_t batch_bytes = 8 << 20;
 constexpr std::int64_t tick_nanoseconds = 100'000'000;
 
 }  // namespace
+
+std::uint64_t count_unwritten(Pager& pager, PagedRegion& region, std::uint64_t first, std::uint64_t end) {
+  std::uint64_t unwritten = 0;
+  region.table.for_each_used(first, end, [&](std::uint64_t page) {
+    const PageWord word = region.table.load(page);
+    unwritten += pager.wants_cleaning(word) || word.owned() ? 1U : 0U;
+  });
+  return unwritten;
+}
 
 int write_back_range(Pager& pager, PagedRegion& region, std::uint64_t first, std::uint64_t end, WriteBack& write_back,
                      bool suspects_too) {
@@ -55,8 +63,9 @@ int write_back_range(Pager& pager, PagedRegion& region, std::uint64_t first, std
 // From the delegated constructor on the destructor ends those that run, should another one not start.
 Evictors::Evictors(Pager& pager, std::uint32_t threads) : Evictors(pager) {
   for (std::uint32_t index = 0; index < threads; ++index) {
-    threads_.push_back(start_engine_thread("tiermap-evict", [this, write_back = std::make_unique<WriteBack>(
-                                                                       pager, writes_at_once)] { run(*write_back); }));
+    threads_.push_back(start_engine_thread(
+        "tiermap-evict",
+        [this, write_back = std::make_unique<WriteBack>(pager, WriteBack::most_at_once)] { run(*write_back); }));
   }
 }
 

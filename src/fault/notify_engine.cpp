@@ -1,13 +1,17 @@
 #include "fault/notify_engine.hpp"
 
+#include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <string_view>
 #include <utility>
 
 #include "platform/engine_thread.hpp"
 #include "platform/own_descriptor.hpp"
+#include "platform/write_unless_closed.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -37,6 +41,24 @@ NotifyEngine::NotifyEngine(Pager& pager, Fillers& fillers, RegionIndex& index,
       stop_event_(stop_event) {}
 
 // From the delegated constructor on the destructor ends those that run, should another one not start.
+namespace {
+
+// Nobody is asked for pages any more: all that were not in memory read as zeros, and what is stored to them is lost. A
+// program that goes on would not know.
+[[noreturn]] void end_without_descriptor() noexcept {
+  constexpr int exit_code = 134;  // As shells have it, should a handler return.
+  constexpr std::string_view text =
+      "tiermap: the program has closed a descriptor of Tiermap's, and pages read as zeros from now on: it is ended; "
+      "close only what was opened\n";
+  const iovec piece{const_cast<char*>(text.data()), text.size()};
+  write_unless_closed(STDERR_FILENO, {&piece, 1});
+  ::raise(SIGABRT);
+  ::syscall(SYS_exit_group, exit_code);
+  __builtin_unreachable();
+}
+
+}  // namespace
+
 NotifyEngine::NotifyEngine(Pager& pager, Fillers& fillers, RegionIndex& index,
                            std::span<const Userfaultfd> userfaultfds, const Settings& settings)
     : NotifyEngine(pager, fillers, index, userfaultfds, settings,
@@ -87,6 +109,9 @@ bool NotifyEngine::read_all(Manager& manager) {
   bool any = false;
   for (const Userfaultfd& userfaultfd : userfaultfds_) {
     const std::int64_t count = userfaultfd.read_messages(messages);
+    if (count == -EBADF) {
+      end_without_descriptor();
+    }
     const std::uint64_t now = now_nanoseconds();
     for (std::int64_t message = 0; message < count; ++message) {
       handle(messages[static_cast<std::size_t>(message)], manager, now);

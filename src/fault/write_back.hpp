@@ -18,10 +18,13 @@ namespace tiermap {
 class WriteBack {
  public:
   static constexpr std::size_t most_pages = 32;
+  /// A disk gains little from more in flight.
+  static constexpr unsigned most_at_once = 64;
 
   /// Called once for every page, with 0 or a negative errno value; must end the ownership.
   using Finished = std::function<void(PagedRegion&, std::uint64_t page, int error)>;
 
+  /// `depth` writes at once, by a thread of the engine's; with 0 one after the other, by any thread.
   WriteBack(Pager& pager, unsigned depth);
 
   /// Requires pages() < most_pages.

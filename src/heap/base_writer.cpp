@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "platform/engine_thread.hpp"
+
 namespace tiermap {
 namespace {
 
@@ -53,7 +55,15 @@ int BaseWriter::finish() {
     write_now(static_cast<const std::byte*>(only.bytes.iov_base), only.bytes.iov_len, only.offset);
     requests_.clear();
   }
-  if (!requests_.empty() && ring_ == nullptr) {
+  if (!requests_.empty()) {
+    do_in_engine_thread("tiermap-write", [this] { write_at_once(); });
+  }
+  requests_.clear();
+  return result_;
+}
+
+void BaseWriter::write_at_once() {
+  if (ring_ == nullptr) {
     ring_ = std::make_unique<IoRing>(depth_for(store_));
   }
   for (std::size_t request = 0; request < requests_.size() && result_ == 0; ++request) {
@@ -63,11 +73,9 @@ int BaseWriter::finish() {
     const Request& next = requests_[request];
     ring_->write(next.file_descriptor, {&next.bytes, 1}, next.file_offset, request);
   }
-  while (ring_ != nullptr && ring_->in_flight() > 0) {
+  while (ring_->in_flight() > 0) {
     reap(ring_->in_flight());
   }
-  requests_.clear();
-  return result_;
 }
 
 /// What was not done as a whole is asked for again, of the store: that does it, or names the error.

@@ -35,6 +35,7 @@ class BaseWriter {
     std::uint64_t offset;  ///< In the store.
   };
 
+  void write_at_once();
   void reap(unsigned least);
   void write_now(const std::byte* bytes, std::size_t count, std::uint64_t offset);
 

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include <exception>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -25,6 +26,24 @@ std::thread start_engine_thread(const char* name, Body&& body) {
   } catch (const std::system_error& error) {
     throw PlatformError(error.code().value(), "cannot start the thread " + std::string(name) +
                                                   ": raise the limit of threads (ulimit -u), or of memory");
+  }
+}
+
+/// Does `work` in a thread that lasts no longer, for what must not be done in a thread of the program; what it throws
+/// is thrown here. Throws PlatformError if there can be no thread.
+template <typename Work>
+void do_in_engine_thread(const char* name, Work&& work) {
+  const CancellationHeld held;  // join() is where a thread can be cancelled, and `work` may be on its stack.
+  std::exception_ptr failure;
+  start_engine_thread(name, [&] {
+    try {
+      work();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }).join();
+  if (failure != nullptr) {
+    std::rethrow_exception(failure);
   }
 }
 

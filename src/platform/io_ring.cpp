@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "platform/engine_thread.hpp"
 #include "platform/own_descriptor.hpp"
 
 namespace tiermap {
@@ -38,9 +39,17 @@ int try_out(io_uring& ring) noexcept {
 
 }  // namespace
 
-IoRing::IoRing(unsigned depth) : kernel_(std::make_unique<Kernel>()), depth_(depth) {
+IoRing::IoRing(unsigned depth) : kernel_(depth == 0 ? nullptr : std::make_unique<Kernel>()), depth_(depth) {
+  if (kernel_ != nullptr) {
+    do_in_engine_thread("tiermap-ring", [this] { open(); });  // Whoever makes a ring counts as one who has used it.
+  }
+  completions_.reserve(depth);
+  reaped_.reserve(depth);
+}
+
+void IoRing::open() noexcept {
   const StandardStreamsTaken taken;
-  if (const int made = make_ring(kernel_->ring, depth); made != 0) {
+  if (const int made = make_ring(kernel_->ring, depth_); made != 0) {
     error_number_ = -made;
     kernel_.reset();
   } else if (const int tried = try_out(kernel_->ring); tried != 0) {
@@ -48,8 +57,6 @@ IoRing::IoRing(unsigned depth) : kernel_(std::make_unique<Kernel>()), depth_(dep
     io_uring_queue_exit(&kernel_->ring);
     kernel_.reset();
   }
-  completions_.reserve(depth);
-  reaped_.reserve(depth);
 }
 
 IoRing::~IoRing() {

@@ -1,5 +1,7 @@
 // Many reads and writes in flight from one thread: io_uring, or plain system calls where it is refused. One thread uses
-// a ring. Not for signal handlers.
+// a ring: one of the engine's, since the kernel wakes every thread that has used a ring some time after that has ended,
+// and whatever the thread waits for then may fail with EINTR. It may be made and destroyed by any. Not for signal
+// handlers.
 #pragma once
 
 #include <sys/uio.h>
@@ -20,7 +22,7 @@ class IoRing {
     std::int64_t result;  ///< Bytes, or a negative errno value.
   };
 
-  /// At most `depth` requests in flight, 1 to 4096.
+  /// At most `depth` requests in flight, 1 to 4096; with 0 there is no ring, and nothing may be queued.
   explicit IoRing(unsigned depth);
   ~IoRing();
   IoRing(const IoRing&) = delete;
@@ -49,6 +51,7 @@ class IoRing {
 
  private:
   struct Kernel;
+  void open() noexcept;
   void perform(bool writing, int file_descriptor, std::span<const iovec> vectors, std::uint64_t offset,
                std::uint64_t token);
   void drain();

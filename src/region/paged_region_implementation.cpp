@@ -63,7 +63,7 @@ PagedRegionImplementation::PagedRegionImplementation(std::shared_ptr<Userfaultfd
         static_cast<std::uint32_t>(most_ahead / region_.page_bytes),
         choice_ == nullptr ? 1 : static_cast<std::uint32_t>(wide_->page_bytes / region_.page_bytes));
     region_.streams->advise(options.advice);
-    write_back_ = std::make_unique<WriteBack>(engine_->pager_, 64);
+    write_back_ = std::make_unique<WriteBack>(engine_->pager_, 0);
     if (choice_ != nullptr) {
       small_->counters = wide_->counters = region_.counters;
       choice_->advise(options.advice);
@@ -351,56 +351,6 @@ void PagedRegionImplementation::give_back_page_tables(Pages pages) noexcept {
     while (held > 0) {
       engine_->pager_.let_go(region_, first + --held);
     }
-  }
-}
-
-int PagedRegionImplementation::write_back(PagedRegion& region, Pages pages) {
-  const std::lock_guard held(write_mutex_);
-  return write_back_range(engine_->pager_, region, pages.first, pages.end, *write_back_);
-}
-
-// A page that comes in the other size meanwhile has what was written before from the store.
-int PagedRegionImplementation::write_back_sizes(ByteRange range) {
-  int first_error = 0;
-  for_each_size([&](PagedRegion& region) {
-    const int error = write_back(region, pages_of(region, range));
-    first_error = first_error == 0 ? error : first_error;
-  });
-  return first_error;
-}
-
-void PagedRegionImplementation::sync(ByteRange range) {
-  int error = region_.writable ? write_back_sizes(range) : 0;
-  if (error == 0 && region_.writable) {
-    try {
-      error = region_.store->flush();
-    } catch (...) {
-      error = -EIO;
-    }
-  }
-  if (error != 0) {
-    refuse_write_back(error);
-  }
-}
-
-void PagedRegionImplementation::write_back(ByteRange range) {
-  const int error = region_.writable ? write_back_sizes(range) : 0;
-  if (error != 0) {
-    refuse_write_back(error);
-  }
-}
-
-void PagedRegionImplementation::refuse_write_back(int error) const {
-  throw Error(-error, "cannot write back to " + region_.store->name() + ": " + std::strerror(-error) +
-                          "; what is dirty stays in memory, free the cause and sync again");
-}
-
-void PagedRegionImplementation::flush(ByteRange range) {
-  if (region_.writable) {
-    for_each_size([&](PagedRegion& region) {
-      const Pages pages = pages_of(region, range);
-      engine_->evictors_.flush(region, pages.first, pages.end);
-    });
   }
 }
 

@@ -112,8 +112,8 @@ class PagedRegionImplementation final : public RegionImplementation {
   std::uint64_t reserved_bytes_ = 0;
   std::unique_ptr<CounterBlock> own_counters_;  ///< When the publication has no slot left.
   PublishedRegion* published_ = nullptr;
-  std::mutex write_mutex_;  ///< One sync, unmap or resize of this region at a time.
-  std::unique_ptr<WriteBack> write_back_;
+  std::mutex write_mutex_;                 ///< One sync, unmap or resize of this region at a time.
+  std::unique_ptr<WriteBack> write_back_;  ///< For single pages.
   bool taken_down_ = false;
 };
 

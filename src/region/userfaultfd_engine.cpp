@@ -75,7 +75,8 @@ UserfaultfdEngine::UserfaultfdEngine(const ResolvedCacheOptions& options, FaultM
               .access_source = options.access_source.get(),
               .recorder = recorder_.get()}),
       fillers_(pager_, options.fillers),
-      evictors_(pager_, options.evictors) {
+      evictors_(pager_, options.evictors),
+      writers_(pager_) {
   if (options.budget_bytes < minimum_for(block_bytes, !move_)) {
     throw OptionError("budget of " + std::to_string(options.budget_bytes) +
                       " bytes is under the least that can work: give at least " +

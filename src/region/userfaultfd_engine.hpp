@@ -14,6 +14,7 @@
 #include "fault/pager.hpp"
 #include "fault/region_index.hpp"
 #include "fault/self_serving_engine.hpp"
+#include "fault/writers.hpp"
 #include "observe/publication.hpp"
 #include "observe/trace_recorder.hpp"
 #include "region/engine.hpp"
@@ -91,6 +92,7 @@ class UserfaultfdEngine final : public Engine {
   std::atomic<std::uint64_t> promised_bytes_{0};  ///< Of pages that a pin() at work is about to pin.
   Fillers fillers_;
   Evictors evictors_;
+  Writers writers_;
   std::optional<SelfServingEngine> self_serving_;
   std::optional<NotifyEngine> notify_;
   std::unique_ptr<BudgetAdapter> adapter_;

@@ -53,6 +53,22 @@ static void flock_ends(void) {
   check("close_range", close_range((unsigned)descriptor, (unsigned)descriptor, 0) == 0 && others_read() == 4);
 }
 
+/* A mapping has the opening of the file, and so its lock, until it is unmapped; also one that is changed meanwhile. */
+static void flock_lasts(void) {
+  for (int changed = 0; changed < 2; ++changed) {
+    int descriptor = make_file();
+    unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+    memory[place] = 1;
+    check("lock", flock(descriptor, LOCK_EX) == 0 && close(descriptor) == 0);
+    check("change", !changed || mprotect(memory, page_bytes, PROT_READ) == 0);
+    int other = open_again();
+    check("kept", flock(other, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK);
+    check("unmap", munmap(memory, file_bytes) == 0 && others_read() == 1);
+    check("free", flock(other, LOCK_EX | LOCK_NB) == 0);
+    close(other);
+  }
+}
+
 /* The process's lock ends with any descriptor of the file. */
 static void record_lock_ends(void) {
   unsigned char* memory = map_to_write();
@@ -92,6 +108,7 @@ static void downgrades(void) {
 
 const struct test_case lock_cases[] = {
     {"flock_ends", flock_ends},
+    {"flock_lasts", flock_lasts},
     {"record_lock_ends", record_lock_ends},
     {"downgrades", downgrades},
     {NULL, NULL},

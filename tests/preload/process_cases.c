@@ -289,6 +289,63 @@ static void own_tables(void) {
   own_table(1);
 }
 
+/* A child of vfork() does what it likes with its numbers, and the parent keeps its own. */
+static void vfork_redirects(void) {
+  unsigned char* memory = map_file(make_file(), file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  memory[70000] = 'v';
+  pid_t child = vfork();
+  if (child == 0) {
+    int done = 0;
+    for (int number = 3; number < 100; ++number) {
+      done += dup2(STDIN_FILENO, number) == number && close(number) == 0;
+    }
+    _exit(done);
+  }
+  printf("in the child %d\n", wait_for(child));
+  unsigned char byte = 0;
+  int descriptor = open(file_path(), O_RDONLY);
+  check("served", memory[file_bytes - 1] == known_byte(file_bytes - 1) && memory[70000] == 'v' &&
+                      pread(descriptor, &byte, 1, 70000) == 1 && byte == 'v');
+}
+
+/* What is open, as far as a program can ask. */
+static void open_numbers(void) {
+  unsigned char* memory = map_file(make_file(), file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  memory[70000] = 'n';
+  int open_ones = 0;
+  for (int number = 3; number < 1000; ++number) {
+    open_ones += fcntl(number, F_GETFD) >= 0;
+  }
+  printf("%d open\n", open_ones);
+}
+
+/* Where there is no /proc nobody can tell whose descriptors are whose. */
+static void without_proc(void) {
+  char root[4096];
+  char name[4200];
+  snprintf(root, sizeof root, "%s.root", file_path());
+  snprintf(name, sizeof name, "%s/file", root);
+  check("root", mkdir(root, 0700) == 0);
+  int descriptor = open(name, O_RDWR | O_CREAT, 0600);
+  check("file", ftruncate(descriptor, file_bytes) == 0);
+  unsigned char* memory = map_file(make_file(), file_bytes, PROT_READ, MAP_SHARED, 0);
+  check("before", memory[70000] == known_byte(70000));
+  pid_t child = fork();
+  if (child == 0) {
+    if (chroot(root) != 0) { /* Without the right to, nothing is shown. */
+      _exit(0);
+    }
+    alarm(20);
+    memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+    memory[70000] = 'p';
+    close_range(3, ~0U, 0);
+    _exit(memory[file_bytes - 1] == 0 && memory[70000] == 'p' && msync(memory, file_bytes, MS_SYNC) == 0 ? 0 : 1);
+  }
+  printf("in the child %d\n", wait_for(child));
+  unsigned char byte = 0;
+  printf("stored %d\n", pread(descriptor, &byte, 1, 70000) == 1 && byte == 'p');
+}
+
 const struct test_case process_cases[] = {
     {"fork_reads", fork_reads},
     {"fork_writes", fork_writes},
@@ -302,5 +359,8 @@ const struct test_case process_cases[] = {
     {"exec_fails", exec_fails},
     {"own_tables", own_tables},
     {"children_see", children_see},
+    {"vfork_redirects", vfork_redirects},
+    {"open_numbers", open_numbers},
+    {"without_proc", without_proc},
     {NULL, NULL},
 };

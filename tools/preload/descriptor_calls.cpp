@@ -64,9 +64,11 @@ int refuse(int error_number) noexcept {
   return -1;
 }
 
+/// A child of vfork() has descriptors of its own, of which it may do what it likes.
 Mappings* owner_of(int descriptor) noexcept {
   Mappings* mappings = mappings_for_caller();
-  return mappings != nullptr && mappings->own_descriptors().owns(descriptor) ? mappings : nullptr;
+  const bool own = mappings != nullptr && mappings->own_descriptors().owns(descriptor) && mappings->owned_by_caller();
+  return own ? mappings : nullptr;
 }
 
 /// The engine's threads have the table of descriptors that this thread had so far.
@@ -159,6 +161,9 @@ void note_lock_of_part(int descriptor) noexcept {
 }
 
 int control(int descriptor, int command, void* argument) {
+  if (owner_of(descriptor) != nullptr) {
+    return refuse(EBADF);
+  }
   const auto call = [&] {
     return next_calls().fcntl == nullptr ? static_cast<int>(::syscall(SYS_fcntl, descriptor, command, argument))
                                          : next_calls().fcntl(descriptor, command, argument);

@@ -1,16 +1,21 @@
 #include "preload/mapped_file_store.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
 
 #include "preload/kernel_calls.hpp"
+#include "tiermap/error.hpp"
 
 namespace tiermap::preload {
 
 MappedFileStore::MappedFileStore(int program_descriptor, const std::string& path, bool writable, std::uint64_t first)
-    : first_(first) {
+    : program_descriptor_(::fcntl(program_descriptor, F_DUPFD_CLOEXEC, 0)), first_(first) {
+  if (!program_descriptor_.valid()) {
+    throw StoreError(errno, "cannot keep " + path + " open: close files, or raise the limit of open files");
+  }
   // By this name also where the file has been renamed or deleted, or the program is in a changed root.
   OpenedFile opened = open_file("/proc/self/fd/" + std::to_string(program_descriptor), writable, true);
   descriptor_ = opened.file.buffered();

@@ -2,26 +2,32 @@
 // writes never make it longer, and what others add to it or cut off is seen at once.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
 
+#include "store/file_descriptor.hpp"
 #include "store/file_store.hpp"
 
 namespace tiermap::preload {
 
 class MappedFileStore final : public Store {
  public:
-  /// Opens the file of an open descriptor again, for itself. `first` is the offset where the mapping begins. Throws
-  /// StoreError.
+  /// Opens the file of an open descriptor again, for itself, and keeps a copy of the descriptor. `first` is the offset
+  /// where the mapping begins. Throws StoreError.
   MappedFileStore(int program_descriptor, const std::string& path, bool writable, std::uint64_t first);
 
   /// A page of the region: set before it is mapped.
   void set_page_bytes(std::uint64_t bytes) noexcept { page_bytes_ = bytes; }
 
-  int direct_descriptor() const noexcept { return direct_descriptor_; }
-  /// Not through O_DIRECT: for mappings of the kernel's in place of the region. Open as long as this object.
-  int descriptor() const noexcept { return descriptor_; }
+  /// The program's own opening, which a mapping keeps, and so its locks, once all of the program's descriptors are
+  /// closed: for mappings of the kernel's in place of the region.
+  int program_descriptor() const noexcept { return program_descriptor_.get(); }
+  /// All that it has open, as long as it lives; some may be negative.
+  std::array<int, 3> descriptors() const noexcept {
+    return {descriptor_, direct_descriptor_, program_descriptor_.get()};
+  }
   /// The file's size now.
   std::uint64_t actual_bytes() const noexcept;
 
@@ -40,6 +46,7 @@ class MappedFileStore final : public Store {
  private:
   bool page_is_past_end(std::uint64_t offset, std::uint64_t size) const noexcept;
 
+  FileDescriptor program_descriptor_;
   std::unique_ptr<FileStore> inner_;
   int descriptor_ = -1;
   int direct_descriptor_ = -1;

@@ -368,7 +368,7 @@ std::unique_ptr<Mapping> Mappings::make_mapping(const MapRequest& request, const
   options.page_size_bytes = page_bytes;
   options.offset = static_cast<std::uint64_t>(request.offset);
   mapping->store = std::make_shared<MappedFileStore>(request.descriptor, path, store_writes, options.offset);
-  if (std::max(mapping->store->descriptor(), mapping->store->direct_descriptor()) > most_descriptors()) {
+  if (std::ranges::max(mapping->store->descriptors()) > most_descriptors()) {
     throw Error(EMFILE, "half of the descriptors that the program may have are in use");
   }
   mapping->store->set_page_bytes(page_bytes);
@@ -382,8 +382,7 @@ std::unique_ptr<Mapping> Mappings::make_mapping(const MapRequest& request, const
     mapping->region = cache_->map(std::move(store), options);
   } catch (...) {
     if (record_locks_.load(std::memory_order_relaxed)) {
-      own_descriptors_.add(mapping->store->descriptor());
-      own_descriptors_.add(mapping->store->direct_descriptor());
+      own_descriptors_.add_all(mapping->store->descriptors());
       retire(FileIdentity::of(status), mapping->store);
     }
     throw;
@@ -395,8 +394,7 @@ std::unique_ptr<Mapping> Mappings::make_mapping(const MapRequest& request, const
   mapping->path = path;
   mapping->changed = status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec;
   mapping->slot = served_.add(mapping->start, mapping->bytes, mapping->file, mapping->shared_and_writable());
-  own_descriptors_.add(mapping->store->descriptor());
-  own_descriptors_.add(mapping->store->direct_descriptor());
+  own_descriptors_.add_all(mapping->store->descriptors());
   return mapping;
 }
 

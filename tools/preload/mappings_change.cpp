@@ -84,8 +84,7 @@ void Mappings::forget(Mapping& mapping) {
   if (record_locks_.load(std::memory_order_relaxed)) {
     retire(mapping.file, mapping.store);
   } else {
-    own_descriptors_.remove(mapping.store->descriptor());
-    own_descriptors_.remove(mapping.store->direct_descriptor());
+    own_descriptors_.remove_all(mapping.store->descriptors());
   }
   std::erase_if(mappings_, [&](const auto& other) { return other.get() == &mapping; });
 }
@@ -184,7 +183,7 @@ bool Mappings::convert(Mapping& mapping, const char* reason) noexcept {
                  ? replace_private(mapping)
                  : kernel::map(mapping.start, mapping.bytes, request.protection,
                                (request.flags & (MAP_SHARED | MAP_PRIVATE)) | MAP_FIXED | MAP_NORESERVE,
-                               mapping.store->descriptor(), request.offset) != MAP_FAILED;
+                               mapping.store->program_descriptor(), request.offset) != MAP_FAILED;
     });
     if (!done) {
       return false;
@@ -208,7 +207,7 @@ bool Mappings::convert(Mapping& mapping, const char* reason) noexcept {
 bool Mappings::replace_private(const Mapping& mapping) noexcept {
   const MapRequest& request = mapping.request;
   void* fresh = kernel::map(nullptr, mapping.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
-                            mapping.store->descriptor(), request.offset);
+                            mapping.store->program_descriptor(), request.offset);
   if (fresh == MAP_FAILED) {
     return false;
   }
@@ -383,13 +382,13 @@ void* Mappings::move_larger(Mapping& mapping, std::size_t new_length) {
     mapping.region.write_back({0, mapping.region.size()});
   }
   struct stat status = {};
-  if (kernel::status(mapping.store->descriptor(), &status) != 0) {
+  if (kernel::status(mapping.store->program_descriptor(), &status) != 0) {
     return MAP_FAILED;
   }
   MapRequest request = mapping.request;
   request.address = nullptr;
   request.length = new_length;
-  request.descriptor = mapping.store->descriptor();
+  request.descriptor = mapping.store->program_descriptor();
   RegionOptions options;
   options.length = kernel::round_up(new_length);
   std::unique_ptr<Mapping> larger = make_mapping(request, status, mapping.path, options);

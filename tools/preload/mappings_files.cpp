@@ -15,7 +15,7 @@ namespace {
 
 std::int64_t change_time(const Mapping& mapping) noexcept {
   struct stat status = {};
-  kernel::status(mapping.store->descriptor(), &status);
+  kernel::status(mapping.store->program_descriptor(), &status);
   return status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
@@ -180,8 +180,7 @@ void Mappings::release_retired(FileIdentity file) {
     if (entry.first != file) {
       return false;
     }
-    own_descriptors_.remove(entry.second->descriptor());
-    own_descriptors_.remove(entry.second->direct_descriptor());
+    own_descriptors_.remove_all(entry.second->descriptors());
     return true;
   });
   retired_count_.store(retired_.size(), std::memory_order_release);

@@ -59,11 +59,11 @@ void Mappings::after_fork_in_child() noexcept {
       const MapRequest& request = mapping->request;
       kernel::map(mapping->start, mapping->bytes, request.protection,
                   (request.flags & (MAP_SHARED | MAP_PRIVATE)) | MAP_FIXED | MAP_NORESERVE,
-                  mapping->store->descriptor(), request.offset);
+                  mapping->store->program_descriptor(), request.offset);
       histories_[mapping->file].note_kernel_mapping(mapping->store->writable());
     }
-    for (const int descriptor : {mapping->store->direct_descriptor(), mapping->store->descriptor()}) {
-      own_descriptors_.remove(descriptor);
+    own_descriptors_.remove_all(mapping->store->descriptors());
+    for (const int descriptor : mapping->store->descriptors()) {
       ::syscall(SYS_close, descriptor);
     }
     [[maybe_unused]] const auto* const left = mapping.release();

@@ -6,9 +6,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cstdlib>
+#include <exception>
 #include <string>
 #include <string_view>
+
+#include "tiermap/error.hpp"
 
 namespace tiermap::preload {
 namespace {
@@ -26,12 +30,12 @@ bool is_engines_kind(int descriptor) {
          name.starts_with("/dev/shm/tiermap");
 }
 
-/// In order, but for the one that the look itself needs: its number is free again.
+/// In order, but for the one that the look itself needs: its number is free again. Throws PlatformError.
 std::vector<int> open_descriptors() {
   std::vector<int> found;
   DIR* folder = ::opendir("/proc/self/fd");
   if (folder == nullptr) {
-    return found;
+    throw PlatformError(errno, "cannot tell which descriptors are open: let the program see /proc");
   }
   while (const dirent* entry = ::readdir(folder)) {
     const int descriptor = std::atoi(entry->d_name);
@@ -59,12 +63,13 @@ bool OwnDescriptors::owns_any(unsigned first, unsigned last) const noexcept {
 
 OwnDescriptors::Watch::Watch(OwnDescriptors& owner) : owner_(owner), before_(open_descriptors()) {}
 
-OwnDescriptors::Watch::~Watch() {
+OwnDescriptors::Watch::~Watch() try {
   for (const int descriptor : open_descriptors()) {
     if (!std::ranges::binary_search(before_, descriptor) && is_engines_kind(descriptor)) {
       owner_.add_engines(descriptor);
     }
   }
+} catch (const std::exception&) {  // It could be seen just now.
 }
 
 void OwnDescriptors::close_engines() noexcept {

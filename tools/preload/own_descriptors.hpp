@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace tiermap::preload {
@@ -21,6 +22,11 @@ class OwnDescriptors {
   bool owns_any(unsigned first, unsigned last) const noexcept;
 
   void add(int descriptor) noexcept { set(own_, descriptor); }
+  void add_all(std::span<const int> descriptors) noexcept {
+    for (const int descriptor : descriptors) {
+      add(descriptor);
+    }
+  }
   /// The engine's, of no use to a forked child.
   void add_engines(int descriptor) noexcept {
     set(engines_, descriptor);
@@ -32,9 +38,16 @@ class OwnDescriptors {
     clear(engines_, descriptor);
   }
 
+  void remove_all(std::span<const int> descriptors) noexcept {
+    for (const int descriptor : descriptors) {
+      remove(descriptor);
+    }
+  }
+
   /// While it lives, what the engine opens is found out, and added: userfaultfds, rings, events and its publication.
   class Watch {
    public:
+    /// Throws PlatformError where nobody can tell what is open.
     explicit Watch(OwnDescriptors& owner);
     ~Watch();
     Watch(const Watch&) = delete;
