@@ -65,8 +65,8 @@ class Evictors {
   std::vector<std::thread> threads_;
 };
 
-/// How many pages of [first, end) write_back_range() has to write, or to wait for. Those that become dirty meanwhile may
-/// not be among them.
+/// How many pages of [first, end) write_back_range() has to write, or to wait for. Those that become dirty meanwhile
+/// may not be among them.
 std::uint64_t count_unwritten(Pager& pager, PagedRegion& region, std::uint64_t first, std::uint64_t end);
 /// Writes back what is dirty in pages [first, end) of a region, where it is mapped, and waits for it. Returns 0 or the
 /// first error. Used by sync, flush and unmap.

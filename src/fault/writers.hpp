@@ -20,8 +20,8 @@ class Writers {
   Writers(const Writers&) = delete;
   Writers& operator=(const Writers&) = delete;
 
-  /// Does `work` in a thread of the engine's, and returns when it has ended; what it throws is thrown here. There are as
-  /// many threads as were wanted at one time; where there can be none more it is done in the calling thread.
+  /// Does `work` in a thread of the engine's, and returns when it has ended; what it throws is thrown here. There are
+  /// as many threads as were wanted at one time; where there can be none more it is done in the calling thread.
   void run(const std::function<void(WriteBack&)>& work);
 
  private:
