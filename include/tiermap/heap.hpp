@@ -76,8 +76,8 @@ struct HeapStatistics {
 /// the heap and what to do, EBUSY when it is open elsewhere; OptionError for options; PlatformError as Cache().
 class Heap {
  public:
-  /// Makes a heap; `path` must not exist, or be an empty directory, in one that exists, or hold what a creation left that
-  /// was cut short by a crash: that is replaced, if nothing is in it. EEXIST if anything else is there.
+  /// Makes a heap; `path` must not exist, or be an empty directory, in one that exists, or hold what a creation left
+  /// that was cut short by a crash: that is replaced, if nothing is in it. EEXIST if anything else is there.
   static Heap create(const std::string& path, const HeapOptions& options = {});
   /// Opens one in the state of the last close() or checkpoint().
   static Heap open(const std::string& path, const HeapOptions& options = {});

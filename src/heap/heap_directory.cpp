@@ -104,8 +104,8 @@ std::shared_ptr<Store> journal_when_settled(const std::string& path, bool writab
   throw StoreError(ENOENT, "heap " + path + " is missing: there is no such directory: check the path, or create it");
 }
 
-/// What there is keeps a heap from being made, but for what a creation left that was cut short. Returns if it is gone by
-/// now.
+/// What there is keeps a heap from being made, but for what a creation left that was cut short. Returns if it is gone
+/// by now.
 void make_way(const std::string& path) {
   const std::optional<DirectoryLock> lock = DirectoryLock::existing(path);
   std::shared_ptr<Store> journal;

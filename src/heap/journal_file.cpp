@@ -30,8 +30,8 @@ struct LockedFile {
   const pid_t owner = ::getpid();
 };
 
-/// Through the kernel's page cache: what is written to slots one by one goes to the disk together at the next flush, and
-/// most of it is read back soon, to be applied.
+/// Through the kernel's page cache: what is written to slots one by one goes to the disk together at the next flush,
+/// and most of it is read back soon, to be applied.
 FileOptions journal_options() {
   FileOptions options;
   options.direct = false;

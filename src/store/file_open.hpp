@@ -47,8 +47,8 @@ FileDescriptor open_nameless_file(const std::string& directory);
 
 /// So many descriptors are left to the rest of the program.
 inline constexpr std::uint64_t spare_descriptors = 64;
-/// Lets this process have `descriptors` descriptors open, beside the spare ones, by raising its soft limit where that is
-/// too low. False when the hard limit is below it.
+/// Lets this process have `descriptors` descriptors open, beside the spare ones, by raising its soft limit where that
+/// is too low. False when the hard limit is below it.
 bool allow_open_files(std::uint64_t descriptors);
 
 /// The hard limit of open descriptors, at most 1,048,576.

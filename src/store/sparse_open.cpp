@@ -20,8 +20,8 @@ std::size_t table_entries() {
   return static_cast<std::size_t>(open_files_limit());
 }
 
-/// Every segment stays open while the store is, so the capacity is bounded by the limit of open files. Of a store that is
-/// there the segments are as they are.
+/// Every segment stays open while the store is, so the capacity is bounded by the limit of open files. Of a store that
+/// is there the segments are as they are.
 void require_open_files(const std::string& path, std::uint64_t capacity, std::uint64_t segment, bool is_new) {
   const std::uint64_t segments = segments_of(capacity, segment);
   if (allow_open_files(segments)) {
