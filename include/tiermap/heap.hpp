@@ -76,14 +76,15 @@ struct HeapStatistics {
 /// the heap and what to do, EBUSY when it is open elsewhere; OptionError for options; PlatformError as Cache().
 class Heap {
  public:
-  /// Makes a heap; `path` must not exist, or be an empty directory, in one that exists. EEXIST if a heap is there.
+  /// Makes a heap; `path` must not exist, or be an empty directory, in one that exists, or hold what a creation left
+  /// that was cut short by a crash: that is replaced, if nothing is in it. EEXIST if anything else is there.
   static Heap create(const std::string& path, const HeapOptions& options = {});
   /// Opens one in the state of the last close() or checkpoint().
   static Heap open(const std::string& path, const HeapOptions& options = {});
   /// Nothing is written, not even what a crash left undone. Memory of such a heap must not be written to, and all that
   /// would change it throws OptionError (EROFS).
   static Heap open_read_only(const std::string& path, const HeapOptions& options = {});
-  /// open() if a heap is there, else create().
+  /// create() if nothing is there, or what a creation left that was cut short, else open().
   static Heap open_or_create(const std::string& path, const HeapOptions& options = {});
   /// Removes a heap, or what is left of one that was made only in part. False if there is nothing at `path`, or an
   /// empty directory, which stays. Refused for a heap that is open, and for a directory that holds anything else.

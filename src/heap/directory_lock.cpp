@@ -47,12 +47,17 @@ std::optional<DirectoryLock> DirectoryLock::existing(const std::string& path, st
 DirectoryLock DirectoryLock::making(const std::string& path, std::chrono::milliseconds wait) {
   const Deadline deadline = std::chrono::steady_clock::now() + wait;
   while (true) {
-    if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) {
+    const bool own = ::mkdir(path.c_str(), 0777) == 0;
+    if (!own && errno != EEXIST) {
       throw_file_error(errno, "heap " + path, "cannot be made");
     }
     DirectoryLock made(open_to_lock(path));
     if (!made.directory_.valid() && errno != ENOENT) {
-      throw_file_error(errno == ENOTDIR ? EEXIST : errno, "heap " + path, "cannot be made");
+      const int error = errno;
+      if (own) {
+        ::rmdir(path.c_str());  // Only if nobody has begun a heap in it.
+      }
+      throw_file_error(error == ENOTDIR ? EEXIST : error, "heap " + path, "cannot be made");
     }
     if (made.directory_.valid()) {
       made.lock(path, deadline);

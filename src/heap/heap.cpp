@@ -9,6 +9,7 @@
 #include "heap/heap_implementation.hpp"
 #include "heap/heap_removal.hpp"
 #include "heap/open_heaps.hpp"
+#include "heap/unfinished_creation.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -41,7 +42,8 @@ Heap Heap::open_read_only(const std::string& path, const HeapOptions& options) {
 Heap Heap::open_or_create(const std::string& path, const HeapOptions& options) {
   for (int attempt = 1;; ++attempt) {
     const HeapPresence presence = heap_presence(path);
-    const bool missing = presence == HeapPresence::nothing || presence == HeapPresence::empty_directory;
+    const bool missing =
+        presence == HeapPresence::nothing || presence == HeapPresence::empty_directory || is_unfinished_creation(path);
     try {
       return missing ? create(path, options) : open(path, options);
     } catch (const StoreError& error) {

@@ -39,8 +39,8 @@ HeapSegments segments_that_were(const SparseDirectory& directory) {
 void require_metadata(const std::string& path, const char* entry) {
   if (!SparseDirectory(path + entry, false).has_metadata()) {
     throw StoreError(EINVAL, "heap " + path +
-                                 " was made only in part, or has lost the file metadata of its data: remove it, or put "
-                                 "that back");
+                                 " was made only in part, or has lost the file metadata of its data: put that back, or "
+                                 "create it anew, which replaces only what nothing is in");
   }
 }
 

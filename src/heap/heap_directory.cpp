@@ -14,6 +14,7 @@
 #include "heap/heap_entries.hpp"
 #include "heap/heap_removal.hpp"
 #include "heap/journal_file.hpp"
+#include "heap/unfinished_creation.hpp"
 #include "store/file_open.hpp"
 #include "tiermap/error.hpp"
 
@@ -41,6 +42,9 @@ HeapPresence presence_by_entries(const std::string& path) {
     part = part || name == journal_entry || name == copied_data_entry;
     empty = false;
   }
+  if (unreadable && unreadable.value() != ENOENT && unreadable.value() != ENOTDIR) {
+    throw_file_error(unreadable.value(), "heap " + path, "cannot be looked at");
+  }
   if (unreadable) {
     return is_there(path) ? HeapPresence::something : HeapPresence::nothing;
   }
@@ -52,6 +56,15 @@ HeapPresence presence_by_entries(const std::string& path) {
 
 OpenMode mode_of(bool writable) noexcept {
   return writable ? OpenMode::read_write : OpenMode::read_only;
+}
+
+const char* what_is_in_part(const std::string& path) {
+  if (is_unfinished_creation(path)) {
+    return " was made only in part, and nothing is in it: create it anew, or remove it";
+  }
+  return is_there(path + copied_data_entry)
+             ? " was made only in part, as a copy, or while it was brought up to date: remove it, and copy again"
+             : " was made or removed only in part, or has lost its data: put that back, or remove what there is";
 }
 
 /// The journal of a heap that nobody makes or removes, locked; else null, and what is wrong is for
@@ -80,7 +93,7 @@ std::shared_ptr<Store> journal_when_settled(const std::string& path, bool writab
     return journal;
   }
   if (presence == HeapPresence::in_part && journal != nullptr) {
-    throw StoreError(EINVAL, "heap " + path + " was made only in part: remove it, and create or copy it again");
+    throw StoreError(EINVAL, "heap " + path + what_is_in_part(path));
   }
   if (presence == HeapPresence::empty_directory) {
     throw StoreError(ENOENT, path + " is not a heap: it is an empty directory: check the path, or create it");
@@ -91,11 +104,14 @@ std::shared_ptr<Store> journal_when_settled(const std::string& path, bool writab
   throw StoreError(ENOENT, "heap " + path + " is missing: there is no such directory: check the path, or create it");
 }
 
-/// What there is keeps a heap from being made. Returns if it is gone by now.
-void refuse_to_replace(const std::string& path) {
+/// What there is keeps a heap from being made, but for what a creation left that was cut short. Returns if it is gone
+/// by now.
+void make_way(const std::string& path) {
   const std::optional<DirectoryLock> lock = DirectoryLock::existing(path);
   std::shared_ptr<Store> journal;
-  if (lock && heap_presence(path) == HeapPresence::in_part && is_there(path + journal_entry)) {
+  if (lock && is_unfinished_creation(path)) {
+    remove_unfinished_creation(path);
+  } else if (lock && heap_presence(path) == HeapPresence::in_part && is_there(path + journal_entry)) {
     journal = open_journal_file(path + journal_entry, OpenMode::read_only);  // EBUSY if somebody is making it.
   }
   switch (heap_presence(path)) {
@@ -105,7 +121,7 @@ void refuse_to_replace(const std::string& path) {
     case HeapPresence::heap:
       throw StoreError(EEXIST, "heap " + path + " exists already: open it, remove it, or choose another path");
     case HeapPresence::in_part:
-      throw StoreError(EEXIST, "heap " + path + " was made only in part: remove it, or choose another path");
+      throw StoreError(EEXIST, "heap " + path + what_is_in_part(path));
     case HeapPresence::something:
       throw StoreError(EEXIST, path + " is there and no heap: choose another path for the heap");
   }
@@ -121,17 +137,17 @@ std::pair<std::shared_ptr<Store>, FileDescriptor> make_directory_and_journal(con
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
     if (replaces_nothing(path)) {
       const DirectoryLock lock = DirectoryLock::making(path);
-      if (replaces_nothing(path)) {
-        try {
+      try {
+        if (replaces_nothing(path)) {
           FileDescriptor directory = open_directory(path);
           return {open_journal_file(path + journal_entry, OpenMode::create), std::move(directory)};
-        } catch (const StoreError&) {
-          ::rmdir(path.c_str());
-          throw;
         }
+      } catch (const StoreError&) {
+        ::rmdir(path.c_str());
+        throw;
       }
     }
-    refuse_to_replace(path);
+    make_way(path);
   }
   throw StoreError(EBUSY, "heap " + path + " is made and removed by others all the time: choose another path");
 }
@@ -139,6 +155,7 @@ std::pair<std::shared_ptr<Store>, FileDescriptor> make_directory_and_journal(con
 }  // namespace
 
 HeapPresence heap_presence(const std::string& path) {
+  require_path(path);
   if (!is_there(path)) {
     return HeapPresence::nothing;
   }
@@ -164,11 +181,18 @@ std::string HeapFiles::lasting_path() const {
 }
 
 HeapInTheMaking::HeapInTheMaking(std::string path) : path_(std::move(path)) {
+  for (FileDescriptor& reserved : reserved_) {
+    reserved = FileDescriptor(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!reserved.valid()) {
+      throw_file_error(errno, "heap " + path_, "cannot be made");
+    }
+  }
   std::tie(journal_, directory_) = make_directory_and_journal(path_);
 }
 
 HeapInTheMaking::~HeapInTheMaking() {
   if (journal_ != nullptr) {
+    reserved_ = {};
     remove_own_files(path_, directory_.get());
   }
 }

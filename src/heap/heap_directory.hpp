@@ -1,6 +1,7 @@
 // A heap's directory and the files in it: making, opening, locking.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -21,6 +22,7 @@ enum class HeapPresence : std::uint8_t {
   in_part,    ///< What a creation, a copy or a removal that was cut short left, or one that is under way.
   something,  ///< Anything else.
 };
+/// Throws StoreError for what is no path, or cannot be looked at.
 HeapPresence heap_presence(const std::string& path);
 
 /// The files of a heap, open; the journal's lock is held as long as that is.
@@ -40,7 +42,8 @@ HeapFiles open_heap_files(const std::string& path, bool writable, DamagedData da
 /// again, and the lock given up only then, unless it was kept. What is open of it is to be closed by then.
 class HeapInTheMaking {
  public:
-  /// Makes its directory and journal. Throws StoreError, EEXIST if anything is there; nothing stays behind then.
+  /// Makes its directory and journal, in place of a creation that was cut short. Throws StoreError, EEXIST if anything
+  /// else is there; nothing stays behind then.
   explicit HeapInTheMaking(std::string path);
   ~HeapInTheMaking();
   HeapInTheMaking(const HeapInTheMaking&) = delete;
@@ -50,12 +53,17 @@ class HeapInTheMaking {
   HeapFiles create_files(HeapBacking backing, const HeapLayout& layout) const;
   const std::string& path() const noexcept { return path_; }
   /// It is a heap: locked from now on only as long as its files are open.
-  void keep() noexcept { journal_.reset(); }
+  void keep() noexcept {
+    journal_.reset();
+    reserved_ = {};
+  }
 
  private:
   const std::string path_;
   std::shared_ptr<Store> journal_;  ///< Null once it is kept.
   FileDescriptor directory_;
+  /// What taking it away needs open at once, so that this can be done where no more can be opened.
+  std::array<FileDescriptor, 2> reserved_;
 };
 
 }  // namespace tiermap

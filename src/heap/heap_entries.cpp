@@ -9,8 +9,18 @@
 
 #include "store/file_descriptor.hpp"
 #include "store/file_open.hpp"
+#include "tiermap/error.hpp"
 
 namespace tiermap {
+
+void require_path(const std::string& path) {
+  if (path.empty()) {
+    throw StoreError(ENOENT, "the path of a heap is empty: name one");
+  }
+  if (path.find('\0') != std::string::npos) {
+    throw StoreError(EINVAL, "heap " + path + ": a path cannot have a byte of zero in it: check the path");
+  }
+}
 
 bool is_there(const std::string& path) {
   struct stat status = {};

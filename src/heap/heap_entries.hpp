@@ -10,6 +10,8 @@ inline constexpr char data_entry[] = "/data";
 /// What `data` is called while it is copied, or brought up to date.
 inline constexpr char copied_data_entry[] = "/data.incomplete";
 
+/// Throws StoreError for a path that is empty, or that the kernel would take for another one.
+void require_path(const std::string& path);
 /// Also a symbolic link that leads nowhere.
 bool is_there(const std::string& path);
 bool is_directory(const std::string& path);

@@ -101,7 +101,7 @@ HeapSuperblock decode_superblock(const HeapBlock& block, const std::string& heap
   if (std::memcmp(block.data(), heap_magic.data(), heap_magic_bytes) != 0) {
     refuse_heap(heap,
                 "is not one: its data does not begin as a heap's does; it may have been made only in part: name "
-                "another, or remove it and create it anew");
+                "another, or create it anew, which replaces only what nothing is in");
   }
   const auto mark = native_at<std::uint32_t>(block, 8);
   if (is_of_other_endianness(block)) {

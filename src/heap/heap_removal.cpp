@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "heap/directory_lock.hpp"
 #include "heap/heap_directory.hpp"
@@ -27,6 +28,9 @@ bool begins_as(const std::string& path, std::string_view magic) {
   std::array<char, 8> first{};
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat status = {};
+  if (!file.valid() && errno != ELOOP && errno != ENXIO) {  // A symbolic link, or a socket.
+    throw_file_error(errno, path, "cannot be opened to be removed");
+  }
   if (!file.valid() || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
       ::pread(file.get(), first.data(), first.size(), 0) < 0) {
     return false;
@@ -35,16 +39,27 @@ bool begins_as(const std::string& path, std::string_view magic) {
   return text == magic || text == std::string_view("\0\0\0\0\0\0\0\0", 8);
 }
 
+/// What cannot be read is not taken for empty.
+std::vector<std::string> names_in(const std::string& directory) {
+  std::error_code unreadable;
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, unreadable)) {
+    names.push_back(entry.path().filename().string());
+  }
+  if (unreadable) {
+    throw_file_error(unreadable.value(), directory, "cannot be looked at");
+  }
+  return names;
+}
+
 /// What a sparse store's directory holds.
 bool holds_segments_alone(const std::string& path) {
-  std::error_code unreadable;
-  for (const auto& entry : std::filesystem::directory_iterator(path, unreadable)) {
-    const std::string name = entry.path().filename().string();
+  for (const std::string& name : names_in(path)) {
     if (!name.starts_with("segment-") && !name.starts_with("metadata") && name != "lock") {
       return false;
     }
   }
-  return !unreadable;
+  return true;
 }
 
 // Names alone do not make a heap: what is removed is gone.
@@ -78,11 +93,10 @@ void require_no_link(const std::string& path) {
 
 /// Before anything is gone.
 void require_nothing_else(const std::string& path) {
-  std::error_code unreadable;
-  for (const auto& entry : std::filesystem::directory_iterator(path, unreadable)) {
-    const std::string name = "/" + entry.path().filename().string();
-    if (name != data_entry && name != copied_data_entry && name != journal_entry) {
-      throw StoreError(ENOTEMPTY, "heap " + path + " holds " + entry.path().filename().string() +
+  for (const std::string& name : names_in(path)) {
+    const std::string entry = "/" + name;
+    if (entry != data_entry && entry != copied_data_entry && entry != journal_entry) {
+      throw StoreError(ENOTEMPTY, "heap " + path + " holds " + name +
                                       ", which is not of it, and is left as it is: move that elsewhere");
     }
   }
@@ -106,6 +120,7 @@ void take_away(const std::string& path) {
 }  // namespace
 
 bool remove_heap_files(const std::string& path) {
+  require_path(path);
   require_no_link(path);
   const std::optional<DirectoryLock> lock = DirectoryLock::existing(path);
   const HeapPresence presence = heap_presence(path);

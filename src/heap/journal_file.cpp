@@ -30,20 +30,18 @@ struct LockedFile {
   const pid_t owner = ::getpid();
 };
 
-}  // namespace
+/// Through the kernel's page cache: what is written to slots one by one goes to the disk together at the next flush,
+/// and most of it is read back soon, to be applied.
+FileOptions journal_options() {
+  FileOptions options;
+  options.direct = false;
+  return options;
+}
 
-std::shared_ptr<Store> open_journal_file(const std::string& path, OpenMode mode) {
+std::shared_ptr<Store> open_existing(const std::string& path, OpenMode mode) {
   const bool writable = mode != OpenMode::read_only;
   const std::string heap = "heap " + std::filesystem::path(path).parent_path().string();
   const auto file = std::make_shared<LockedFile>();
-  // Through the kernel's page cache: what is written to slots one by one goes to the disk together at the next flush,
-  // and most of it is read back soon, to be applied.
-  FileOptions options;
-  options.direct = false;
-  if (mode == OpenMode::create) {
-    FileStore::open(path, mode, 0, options);
-    mode = OpenMode::read_write;
-  }
   // Opening a FIFO would wait for whoever comes to write to it.
   file->lock = FileDescriptor(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat locked = {};
@@ -66,8 +64,25 @@ std::shared_ptr<Store> open_journal_file(const std::string& path, OpenMode mode)
   if (::stat(path.c_str(), &named) != 0 || locked.st_ino != named.st_ino || locked.st_dev != named.st_dev) {
     throw StoreError(EBUSY, heap + " was removed while it was opened: try again");
   }
-  file->store = FileStore::open(path, mode, 0, options);
+  file->store = FileStore::open(path, mode, 0, journal_options());
   return {file, file->store.get()};
+}
+
+}  // namespace
+
+std::shared_ptr<Store> open_journal_file(const std::string& path, OpenMode mode) {
+  if (mode != OpenMode::create) {
+    return open_existing(path, mode);
+  }
+  FileStore::open(path, mode, 0, journal_options());
+  try {
+    return open_existing(path, OpenMode::read_write);
+  } catch (const StoreError& error) {
+    if (error.code().value() != EBUSY) {  // Nor is it somebody else's by now.
+      ::unlink(path.c_str());
+    }
+    throw;
+  }
 }
 
 }  // namespace tiermap

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <string>
 
 #include "platform/own_descriptor.hpp"
 #include "platform/page_sizes.hpp"
@@ -37,8 +38,10 @@ void append(std::vector<PageRun>& runs, std::size_t first, std::uint64_t offset,
 PresentPages::PresentPages(bool may_scan)
     : file_descriptor_(above_standard_streams(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC))) {
   if (file_descriptor_ < 0) {
-    throw PlatformError(errno,
-                        "cannot open /proc/self/pagemap, by which fault mode kernel keeps its budget: mount /proc");
+    const int error = errno;
+    throw PlatformError(
+        error, std::string("cannot open /proc/self/pagemap, by which fault mode kernel keeps its budget: ") +
+                   (error == EMFILE || error == ENFILE ? "raise the limit of open files (ulimit -n)" : "mount /proc"));
   }
   page_region found{};
   pm_scan_arg probe{};

@@ -16,7 +16,6 @@
 namespace tiermap {
 namespace {
 
-constexpr std::uint64_t spare_descriptors = 64;
 constexpr std::uint64_t most_descriptors = 1U << 20;
 
 const char* remedy(int error_number) {

@@ -45,8 +45,10 @@ OpenedFile create_file(const std::string& path, std::uint64_t bytes, bool direct
 /// A file without a name in a directory, gone with its last descriptor. Invalid, with errno, where there can be none.
 FileDescriptor open_nameless_file(const std::string& directory);
 
-/// Lets this process have `descriptors` descriptors open, 64 more than what a store needs, by raising its soft limit
-/// where that is too low. False when the hard limit is below it.
+/// So many descriptors are left to the rest of the program.
+inline constexpr std::uint64_t spare_descriptors = 64;
+/// Lets this process have `descriptors` descriptors open, beside the spare ones, by raising its soft limit where that
+/// is too low. False when the hard limit is below it.
 bool allow_open_files(std::uint64_t descriptors);
 
 /// The hard limit of open descriptors, at most 1,048,576.

@@ -20,20 +20,25 @@ std::size_t table_entries() {
   return static_cast<std::size_t>(open_files_limit());
 }
 
-/// Every segment stays open while the store is, so the capacity is bounded by the limit of open files.
-void require_open_files(const std::string& path, std::uint64_t capacity, std::uint64_t segment) {
+/// Every segment stays open while the store is, so the capacity is bounded by the limit of open files. Of a store that
+/// is there the segments are as they are.
+void require_open_files(const std::string& path, std::uint64_t capacity, std::uint64_t segment, bool is_new) {
   const std::uint64_t segments = segments_of(capacity, segment);
   if (allow_open_files(segments)) {
     return;
   }
+  const auto needed = [capacity](std::uint64_t size) { return segments_of(capacity, size) + spare_descriptors; };
   std::uint64_t enough = segment;
-  while (segments_of(capacity, enough) + 64 > open_files_limit() && enough < largest_sparse_bytes / 2) {
+  while (needed(enough) > open_files_limit() && enough < largest_sparse_bytes / 2) {
     enough *= 2;
   }
+  const bool helps = is_new && needed(enough) <= open_files_limit();
   throw StoreError(EMFILE, "sparse store " + path + ": " + std::to_string(segments) + " segments of " +
-                               std::to_string(segment) + " bytes are more than the limit of " +
-                               std::to_string(open_files_limit()) + " open files: choose segments of " +
-                               std::to_string(enough) + " bytes or raise the limit (ulimit -Hn)");
+                               std::to_string(segment) + " bytes, and " + std::to_string(spare_descriptors) +
+                               " files for the rest of the program, are more than the limit of " +
+                               std::to_string(open_files_limit()) + " open files: " +
+                               (helps ? "choose segments of " + std::to_string(enough) + " bytes or " : "") +
+                               "raise the limit (ulimit -Hn)");
 }
 
 SparseMetadata metadata_for_new(const std::string& path, std::uint64_t create_bytes, const SparseOptions& options) {
@@ -58,7 +63,7 @@ SparseMetadata metadata_for_new(const std::string& path, std::uint64_t create_by
                                  " bytes is above the capacity of " + std::to_string(metadata.capacity_bytes) +
                                  ": choose a larger capacity");
   }
-  require_open_files(path, metadata.capacity_bytes, metadata.segment_bytes);
+  require_open_files(path, metadata.capacity_bytes, metadata.segment_bytes, true);
   return metadata;
 }
 
@@ -166,7 +171,7 @@ std::unique_ptr<SparseStore> SparseStore::open_existing(const std::string& path,
   const SparseMetadata metadata = load_sparse_metadata(directory.descriptor(), path);
   check_options(path, metadata, writable, options);
   const std::uint64_t capacity = std::max(metadata.capacity_bytes, options.capacity_bytes);
-  require_open_files(path, capacity, metadata.segment_bytes);
+  require_open_files(path, capacity, metadata.segment_bytes, false);
   if (writable) {
     directory.remove_leftovers();
   }

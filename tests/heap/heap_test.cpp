@@ -145,19 +145,7 @@ TEST_F(HeapTest, is_refused_by_name_where_there_is_none) {
   EXPECT_FALSE(std::filesystem::exists(other));
 }
 
-TEST_F(HeapTest, what_was_made_in_part_is_refused_and_can_be_removed) {
-  std::filesystem::create_directory(path_);
-  write_file(path_ + "/journal", "");
-  EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::open(path_, small()); }), "only in part"));
-  EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::open_or_create(path_, small()); }), "only in part"));
-  EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::create(path_, small()); }), "only in part"));
-  write_file(path_ + "/data", std::string(8192, '\0'));
-  EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::open(path_, small()); }), "made only in part"));
-  EXPECT_TRUE(Heap::remove(path_));
-  EXPECT_NO_THROW(Heap::create(path_, small()));
-}
-
-TEST_F(HeapTest, a_sparse_one_that_was_made_in_part_is_refused_and_can_be_removed) {
+TEST_F(HeapTest, a_sparse_one_without_its_metadata_is_refused_and_can_be_removed) {
   HeapOptions options = small();
   options.backing = HeapBacking::sparse;
   Heap::create(path_, options).close();

@@ -246,6 +246,32 @@ TEST(SparseStore, more_segments_than_files_may_be_open_are_refused_with_the_size
   EXPECT_FALSE(std::filesystem::exists(directory / "s"));
 }
 
+// Those of a store that is there cannot be chosen, and no size of segments helps where hardly a file may be open.
+TEST(SparseStore, a_size_of_segments_is_advised_only_where_it_helps) {
+  const TemporaryDirectory directory;
+  open(directory / "s", OpenMode::create, 1 << 20);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit limit{40, 40};
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    for (const bool is_new : {false, true}) {
+      try {
+        open(directory / (is_new ? "new" : "s"), is_new ? OpenMode::create : OpenMode::read_only, is_new ? 1 << 20 : 0);
+        ::_exit(1);
+      } catch (const StoreError& error) {
+        const std::string_view text = error.what();
+        if (text.find("choose") != std::string_view::npos || text.find("raise the limit") == std::string_view::npos) {
+          ::_exit(2);
+        }
+      }
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
 TEST(SparseStore, raises_a_soft_limit_that_is_too_low) {
   struct rlimit before = {};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);

@@ -172,7 +172,7 @@ TEST_F(HeapCommand, what_is_no_heap_gets_one_line_and_exit_code_2) {
   EXPECT_EQ(heap_command({"copy", path_}).exit_code, 2);
 }
 
-TEST_F(HeapCommand, empty_data_and_a_heap_made_in_part_cannot_be_read) {
+TEST_F(HeapCommand, empty_data_and_a_heap_without_data_cannot_be_read) {
   make_closed();
   ASSERT_EQ(::truncate((path_ + "/data").c_str(), 0), 0);
   const CommandResult empty = heap_command({"check", path_});
@@ -181,7 +181,7 @@ TEST_F(HeapCommand, empty_data_and_a_heap_made_in_part_cannot_be_read) {
   std::filesystem::remove(path_ + "/data");
   const CommandResult part = heap_command({"check", path_});
   EXPECT_EQ(part.exit_code, 2);
-  EXPECT_TRUE(says(part.errors, "made only in part"));
+  EXPECT_TRUE(says(part.errors, "has lost its data"));
 }
 
 TEST_F(HeapCommand, a_heap_that_is_open_for_writing_is_refused) {
