@@ -211,6 +211,7 @@ bool FramePool::try_take_two(FrameArena& arena, FrameId& data, FrameId& token) n
   token = token == no_frame ? try_take(arena) : token;
   if (token == no_frame) {
     give_back(data, record(data).populated);
+    data = no_frame;
     return false;
   }
   if (record(token).populated && !record(data).populated) {

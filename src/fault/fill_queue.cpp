@@ -10,12 +10,13 @@ FillQueue::FillQueue() {
   prefetches_.requests = LazyArray<FillRequest>(capacity);
 }
 
-bool FillQueue::push(const FillRequest& request) noexcept {
+bool FillQueue::push(const FillRequest& request, const std::atomic<std::uint32_t>* only_at_zero) noexcept {
   bool someone_idle = false;
   {
     const std::lock_guard held(lock_);
     Ring& ring = request.kind == FillKind::fault ? faults_ : prefetches_;
-    if (closed_.load(std::memory_order_relaxed) || ring.size() == capacity) {
+    const bool unwanted = only_at_zero != nullptr && only_at_zero->load() != 0;
+    if (unwanted || closed_.load(std::memory_order_relaxed) || ring.size() == capacity) {
       return false;
     }
     ring.requests[ring.tail++ % capacity] = request;

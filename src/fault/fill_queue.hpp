@@ -34,7 +34,7 @@ class FillQueue {
   FillQueue();
 
   /// Faults go before prefetches. False if the queue is full, or closed: the request is still the caller's.
-  bool push(const FillRequest& request) noexcept;
+  bool push(const FillRequest& request, const std::atomic<std::uint32_t>* only_at_zero = nullptr) noexcept;
 
   static constexpr std::size_t batch_size = 16;
   using Batch = std::array<FillRequest, batch_size>;

@@ -84,7 +84,9 @@ void FillWorker::start_fault(const FillRequest& request) {
     } else if (pager_.obtain_frames(region, frames)) {
       break;
     } else {
-      pager_.abandon_fill(region, request.first, {}, -ENOMEM);
+      // A thread that could fill the page itself finds out for itself.
+      const bool handed_over = pager_.settings().self_serving && !region.reads_may_block();
+      pager_.abandon_fill(region, request.first, {}, handed_over ? 0 : -ENOMEM);
       if (request.completion != nullptr) {
         request.completion->settle(1, 0);
       }

@@ -43,6 +43,21 @@ void Fillers::fill(PagedRegion& region, std::uint64_t page, bool write, std::uin
   }
 }
 
+bool Fillers::hand_over(PagedRegion& region, std::uint64_t page, bool write,
+                        std::uint64_t started_nanoseconds) noexcept {
+  region.users.fetch_add(1, std::memory_order_acq_rel);
+  const FillRequest request{.region = &region,
+                            .first = page,
+                            .kind = FillKind::fault,
+                            .write = write,
+                            .started_nanoseconds = started_nanoseconds};
+  if (!queue_.push(request, &pager_.blocking_regions)) {
+    RegionUse::adopt(&region);
+    return false;
+  }
+  return true;
+}
+
 void Fillers::prefetch(PagedRegion& region, const ReadAhead& plan, PrefetchState* completion) noexcept {
   if (plan.count == 0) {
     return;

@@ -19,6 +19,10 @@ class Fillers {
 
   /// Hands over a page in state filling. Safe in signal handlers.
   void fill(PagedRegion& region, std::uint64_t page, bool write, std::uint64_t started_nanoseconds) noexcept;
+  /// The same for a page that the caller could fill as well. False, and the page is still his, if that would take a
+  /// place in the queue that is not there, or if a filler may be inside a store that waits for whatever it likes, the
+  /// caller included: what is queued here is read before any such store is asked. Safe in signal handlers.
+  bool hand_over(PagedRegion& region, std::uint64_t page, bool write, std::uint64_t started_nanoseconds) noexcept;
   /// Asks for pages that are not there yet; forgotten if there is too much of that already. Safe in signal handlers.
   /// `completion` may be null.
   void prefetch(PagedRegion& region, const ReadAhead& plan, PrefetchState* completion) noexcept;

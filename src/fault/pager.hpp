@@ -70,9 +70,20 @@ class Pager {
   /// Does what needs no I/O (handler). `word` is what the page's word was when the answer is `wait`.
   Resolution resolve(PagedRegion& region, std::uint64_t page, bool write, PageWord& word, int& error) noexcept;
 
+  /// Whether the region's pages are copied into place, and dropped when they go, though they could be moved. With room
+  /// for a few pages only, those that one instruction needs together must be rescued, not read again.
+  bool copies_small_pages(const PagedRegion& region) const noexcept {
+    return region.page_bytes <= settings_.largest_copied_page_bytes &&
+           frames_.budget_bytes() >= least_frames_to_copy * FramePool::cost(region.page_bytes);
+  }
   /// Takes frames without waiting (handler): free ones, or those of unmapped clean pages. With `room_for_copy` none
   /// sooner than one, where a page is better copied but one frame would do to move it.
   bool try_frames(PagedRegion& region, Arrival arrival, FillFrames& frames, bool room_for_copy = false) noexcept;
+  /// Whether memory is so little that threads have turns: only then need admits() be asked (handler).
+  bool takes_turns(const PagedRegion& region) const noexcept {
+    constexpr std::uint64_t plenty_frames = 256;
+    return frames_.budget_bytes() < plenty_frames * FramePool::cost(region.page_bytes);
+  }
   /// Whether a thread's fault may be served now, before it is resolved (handler). If not, ask again in a moment: with
   /// little memory, others have their turn.
   bool admits(const PagedRegion& region, std::uint64_t page, std::uint32_t thread) noexcept;
@@ -222,6 +233,7 @@ class Pager {
   std::atomic<std::uint32_t> doubtful_writes_under_way{0};
   std::atomic<std::uint32_t> fills_with_frames{0};  ///< Pages being filled: their frames will be evictable soon.
   std::atomic<std::uint32_t> writable_regions{0};
+  std::atomic<std::uint32_t> blocking_regions{0};  ///< Whose store may wait for whatever it likes, in a filler.
   /// Negative errno value of the last write to a store, if that failed; 0 if it did not.
   std::atomic<int> last_write_error{0};
   /// Whether pages are in the hands of others who may let them go soon.
@@ -257,11 +269,6 @@ class Pager {
   /// Whether a page that is filled now is to be copied into place.
   bool fills_by_copy(const PagedRegion& region, Arrival arrival) const noexcept {
     return evicts_by_copy(region) || (arrival == Arrival::mapped && copies_small_pages(region));
-  }
-  /// With room for a few pages only, those that one instruction needs together must be rescued, not read again.
-  bool copies_small_pages(const PagedRegion& region) const noexcept {
-    return region.page_bytes <= settings_.largest_copied_page_bytes &&
-           frames_.budget_bytes() >= least_frames_to_copy * FramePool::cost(region.page_bytes);
   }
   static constexpr std::uint64_t least_frames_to_copy = 64;
   /// Whether a page that is read is to arrive writable, and be taken for changed: see WriteHabit.

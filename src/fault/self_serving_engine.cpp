@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <mutex>
+#include <utility>
 
 #include "fault/region_index.hpp"
 #include "platform/clock.hpp"
@@ -41,6 +42,11 @@ bool was_write(const void* context) noexcept {
 #endif
 }
 
+// The engine's own threads are, and whoever is at work for it: a filler may be waiting for such a one.
+bool deaf_to_signals(const void* context) noexcept {
+  return ::sigismember(&static_cast<const ucontext_t*>(context)->uc_sigmask, SIGURG) == 1;
+}
+
 // What the program would have got without us.
 void pass_on(int signal_number, siginfo_t* information, void* context) noexcept {
   const struct sigaction& before = router().before;
@@ -66,7 +72,8 @@ void handle_signal(int signal_number, siginfo_t* information, void* context) {
     const CancellationHeld held;
     const RegionUse region = router().index.find(information->si_addr);
     if (region) {
-      served = region->self_serving->serve(*region, static_cast<std::byte*>(information->si_addr), was_write(context));
+      served = region->self_serving->serve(*region, static_cast<std::byte*>(information->si_addr),
+                                           {was_write(context), !deaf_to_signals(context)});
     }
   }
   if (!served) {
@@ -115,11 +122,11 @@ void SelfServingEngine::detach(const PagedRegion& region) {
   router().index.remove(region);
 }
 
-bool SelfServingEngine::serve(PagedRegion& found, std::byte* address, bool write) noexcept {
+bool SelfServingEngine::serve(PagedRegion& found, std::byte* address, Access access) noexcept {
   bool counted = false;
   while (true) {
     PagedRegion& region = pager_.serving(found, address);
-    const Served served = serve_in(region, address, write, counted);
+    const Served served = serve_in(region, address, access, counted);
     if (served != Served::elsewhere) {
       return served == Served::yes;
     }
@@ -127,24 +134,26 @@ bool SelfServingEngine::serve(PagedRegion& found, std::byte* address, bool write
   }
 }
 
-SelfServingEngine::Served SelfServingEngine::serve_in(PagedRegion& region, std::byte* address, bool write,
+SelfServingEngine::Served SelfServingEngine::serve_in(PagedRegion& region, std::byte* address, Access access,
                                                       bool& counted) noexcept {
   const std::uint64_t page = region.page_of(address);
   // Longer each time: many may wait, and who looks takes the processor from whose turn it is.
   constexpr long longest_pause_nanoseconds = 1'600'000;
   timespec pause{0, 50'000};
-  while (!pager_.admits(region, page, static_cast<std::uint32_t>(::gettid()))) {
+  while (pager_.takes_turns(region) && !pager_.admits(region, page, static_cast<std::uint32_t>(::gettid()))) {
     ::nanosleep(&pause, nullptr);
     pause.tv_nsec = std::min(2 * pause.tv_nsec, longest_pause_nanoseconds);
   }
+  bool waited = false;
+  bool filler_reads = false;
   while (true) {
     PageWord word;
     int error = 0;
-    const Resolution resolution = pager_.resolve(region, page, write, word, error);
+    const Resolution resolution = pager_.resolve(region, page, access.write, word, error);
     const bool absent =
         resolution == Resolution::fill || resolution == Resolution::wait || word.state() == PageState::unmapped;
     if (absent && !counted) {
-      pager_.count(region, write ? Counter::write_faults : Counter::read_faults);
+      pager_.count(region, access.write ? Counter::write_faults : Counter::read_faults);
       counted = true;
     }
     switch (resolution) {
@@ -153,13 +162,24 @@ SelfServingEngine::Served SelfServingEngine::serve_in(PagedRegion& region, std::
         if (word.state() == PageState::unmapped && word.prefetched()) {
           fillers_.follow(Fillers::plan_after_use(region, page));
         }
-        return Pager::taken_away(region, page, address, word) ? Served::no : Served::yes;
+        // Who has waited for the page just tries again.
+        return !waited && Pager::taken_away(region, page, address, word) ? Served::no : Served::yes;
       case Resolution::wait:
-        pager_.count(region, Counter::coalesced_faults);
+        if (!std::exchange(filler_reads, false)) {
+          pager_.count(region, Counter::coalesced_faults);
+        }
         Pager::wait(region, page, word);
+        waited = true;
         continue;
-      case Resolution::fill:
-        return fill(region, page, write) ? Served::yes : Served::no;
+      case Resolution::fill: {
+        const Filled filled = fill(region, page, access);
+        if (filled == Filled::by_filler) {  // To try the access before that would only be a second signal.
+          waited = filler_reads = true;
+          access.may_hand_over = false;
+          continue;
+        }
+        return filled == Filled::here ? Served::yes : Served::no;
+      }
       case Resolution::moved:
         return Served::elsewhere;
       case Resolution::failed:
@@ -169,20 +189,34 @@ SelfServingEngine::Served SelfServingEngine::serve_in(PagedRegion& region, std::
   }
 }
 
-// The page is ours to fill. Read here if the store can be read here, else by a filler: then the access is tried again,
-// and waits for the page above.
-bool SelfServingEngine::fill(PagedRegion& region, std::uint64_t page, bool write) noexcept {
+// Takes frames for a small page, or leaves it to a filler. Where there are pages to be written the evictors make
+// frames, and faults outrun them: threads that wait for frames one by one, and wake each other, cost more than a filler
+// that waits for all of them, and then reads many pages at once.
+bool SelfServingEngine::left_to_filler(PagedRegion& region, std::uint64_t page, Access access, std::uint64_t started,
+                                       FillFrames& frames) noexcept {
+  return access.may_hand_over && region.store_is_direct && pager_.copies_small_pages(region) &&
+         pager_.writable_regions.load(std::memory_order_relaxed) > 0 &&
+         !pager_.try_frames(region, Arrival::mapped, frames, true) &&
+         fillers_.hand_over(region, page, access.write, started);
+}
+
+// The page is ours to fill. Read here if the store can be read here, else by a filler: then the page is waited for, as
+// if another thread had been the first to miss it.
+SelfServingEngine::Filled SelfServingEngine::fill(PagedRegion& region, std::uint64_t page, Access access) noexcept {
   const std::uint64_t started = now_nanoseconds();
   const Fillers::Plan ahead = Fillers::plan_after_miss(region, page);
   fillers_.follow(ahead);
   if (region.reads_may_block()) {
-    fillers_.fill(region, page, write, started);
-    return true;
+    fillers_.fill(region, page, access.write, started);
+    return Filled::by_filler;
   }
   FillFrames frames;
-  if (!pager_.obtain_frames(region, frames)) {
+  if (left_to_filler(region, page, access, started, frames)) {
+    return Filled::by_filler;
+  }
+  if (frames.data == no_frame && !pager_.obtain_frames(region, frames)) {
     pager_.abandon_fill(region, page, {}, 0);
-    return false;
+    return Filled::failed;
   }
   const std::uint64_t framed = now_nanoseconds();
   region.traffic->reads.enter();
@@ -190,21 +224,21 @@ bool SelfServingEngine::fill(PagedRegion& region, std::uint64_t page, bool write
   region.traffic->reads.leave();
   if (error == -EAGAIN) {  // This piece of the store needs a filler after all.
     pager_.return_frames(frames);
-    fillers_.fill(region, page, write, started);
-    return true;
+    fillers_.fill(region, page, access.write, started);
+    return Filled::by_filler;
   }
   const std::uint64_t read = now_nanoseconds();
   if (error != 0) {
     pager_.abandon_fill(region, page, frames, error);
-    return false;
+    return Filled::failed;
   }
-  error = pager_.finish_fill(region, page, frames, write, FillKind::fault);
+  error = pager_.finish_fill(region, page, frames, access.write, FillKind::fault);
   const std::uint64_t placed = now_nanoseconds();
   pager_.record(region, Stage::frame, framed - started);
   pager_.record(region, Stage::read, read - framed);
   pager_.record(region, Stage::place, placed - read);
   pager_.record(region, Stage::total, placed - started);
-  return error == 0 || error == -ESTALE;
+  return error == 0 || error == -ESTALE ? Filled::here : Filled::failed;
 }
 
 }  // namespace tiermap

@@ -24,13 +24,20 @@ class SelfServingEngine {
   void attach(PagedRegion& region);
   void detach(const PagedRegion& region);
 
+  struct Access {
+    bool write;
+    bool may_hand_over;  ///< To a filler, where this thread could fill the page itself.
+  };
   /// Serves one fault (handler). False if it is an error that the program must be told.
-  bool serve(PagedRegion& region, std::byte* address, bool write) noexcept;
+  bool serve(PagedRegion& region, std::byte* address, Access access) noexcept;
 
  private:
   enum class Served : std::uint8_t { yes, no, elsewhere };
-  Served serve_in(PagedRegion& region, std::byte* address, bool write, bool& counted) noexcept;
-  bool fill(PagedRegion& region, std::uint64_t page, bool write) noexcept;
+  Served serve_in(PagedRegion& region, std::byte* address, Access access, bool& counted) noexcept;
+  enum class Filled : std::uint8_t { here, by_filler, failed };
+  Filled fill(PagedRegion& region, std::uint64_t page, Access access) noexcept;
+  bool left_to_filler(PagedRegion& region, std::uint64_t page, Access access, std::uint64_t started,
+                      FillFrames& frames) noexcept;
 
   Pager& pager_;
   Fillers& fillers_;

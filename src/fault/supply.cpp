@@ -198,8 +198,7 @@ void Pager::tell_exhausted() noexcept {
 }
 
 bool Pager::admits(const PagedRegion& region, std::uint64_t page, std::uint32_t thread) noexcept {
-  constexpr std::uint64_t plenty_frames = 256;
-  if (frames_.budget_bytes() >= plenty_frames * FramePool::cost(region.page_bytes)) {
+  if (!takes_turns(region)) {
     return true;
   }
   const PageWord word = region.table.load(page);

@@ -72,6 +72,9 @@ PagedRegionImplementation::PagedRegionImplementation(std::shared_ptr<Userfaultfd
     if (region_.writable) {
       engine_->pager_.writable_regions.fetch_add(1);
     }
+    if (region_.reads_may_block()) {
+      engine_->pager_.blocking_regions.fetch_add(1);
+    }
     enter_index();
   } catch (...) {
     engine_->detach(*this);
@@ -434,6 +437,9 @@ void PagedRegionImplementation::leave_engine() noexcept {
   });
   if (region_.writable) {
     engine_->pager_.writable_regions.fetch_sub(1);
+  }
+  if (region_.reads_may_block()) {
+    engine_->pager_.blocking_regions.fetch_sub(1);
   }
   if (published_ != nullptr) {
     engine_->publication_.remove_region(published_);
