@@ -82,8 +82,8 @@ class FramePool {
 
   /// A frame, if the budget has one without evicting anything: free with memory, or fresh.
   FrameId try_take(FrameArena& arena) noexcept;
-  /// Two frames at once, or none (both no_frame then), for copying: one with memory or to be given some, to read into, and one to charge the
-  /// copy to, whose slot holds nothing if that can be had.
+  /// Two frames at once, or none (both no_frame then), for copying: one with memory or to be given some, to read into,
+  /// and one to charge the copy to, whose slot holds nothing if that can be had.
   bool try_take_two(FrameArena& arena, FrameId& data, FrameId& token) noexcept;
   /// A held frame becomes free; `populated` says whether its slot holds memory (all or part). Over budget, or
   /// shrinking, that memory goes at once.
