@@ -24,6 +24,8 @@ constexpr std::uint64_t hope_nanoseconds = 50'000;
 /// Messages up to the first size share a frame, which grows to the second.
 constexpr std::size_t small_message_bytes = 16 << 10;
 constexpr std::size_t frame_bytes = 64 << 10;
+/// Of what has come, for which a waiter leaves the rest lying. Of small messages many at once cost less.
+constexpr std::uint64_t much_bytes = 64 << 10;
 
 /// What the header and everything on top may be.
 std::size_t largest_frame(const WireOptions& options) noexcept {
@@ -144,11 +146,13 @@ void WireWorker::send_frame(const Driving&, UcxConnection& connection, SealedMes
 
 unsigned WireWorker::drive(const Driving& driving, const PendingCall* awaited, bool yields) {
   unsigned steps = 0;
+  const std::uint64_t before = arrived_bytes_;
   for (unsigned round = 0; round < most_rounds; ++round) {
     const unsigned now = libraries_.ucp_worker_progress(worker_);
     steps += now;
     // Who has what he waits for makes use of it, and asks for more, while the peer is still at the rest.
-    if (now == 0 || (awaited != nullptr && awaited->is_done()) || (yields && wanted_.load())) {
+    const bool enough = awaited != nullptr && awaited->is_done() && arrived_bytes_ - before >= much_bytes;
+    if (now == 0 || enough || (yields && wanted_.load())) {
       break;
     }
   }
@@ -339,6 +343,7 @@ ucs_status_t WireWorker::arrive(ucp_ep_h endpoint, const void* data, std::size_t
     connection->fail(Driving(), EPROTO, "sent more than " + std::to_string(largest_frame(options_)) + " bytes at once");
     return UCS_OK;
   }
+  arrived_bytes_ += bytes;
   const std::shared_ptr<std::byte[]> frame = frames_->take(bytes);
   std::memcpy(frame.get(), data, bytes);
   connection->arrive(Driving(), frame, bytes);

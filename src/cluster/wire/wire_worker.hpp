@@ -88,7 +88,8 @@ class WireWorker : public std::enable_shared_from_this<WireWorker> {
   void poll_until_quiet();
   void sleep_until_something_comes();
   bool try_drive(const PendingCall* awaited);
-  /// Until nothing comes, or `awaited` is done; where it `yields`, until somebody else would rather drive.
+  /// Until nothing comes, or `awaited` is done and there is much to make use of; where it `yields`, until somebody else
+  /// would rather drive.
   unsigned drive(const Driving& driving, const PendingCall* awaited = nullptr, bool yields = false);
   void send_outbox(const Driving& driving);
   void send_frame(const Driving& driving, UcxConnection& connection, SealedMessage frame);
@@ -122,6 +123,7 @@ class WireWorker : public std::enable_shared_from_this<WireWorker> {
   std::vector<ucp_ep_h> given_up_;                                  ///< The driver's: to be closed.
   std::uint64_t closing_ = 0;                                       ///< The driver's: endpoints not quite gone.
   bool shut_down_ = false;                                          ///< The driver's.
+  std::uint64_t arrived_bytes_ = 0;                                 ///< The driver's.
 
   const std::shared_ptr<ArrivalFrames> frames_ = std::make_shared<ArrivalFrames>();
 
