@@ -2,6 +2,7 @@
 import dataclasses
 
 from comparison import Pick, Ratio, ratio_of, worst_step
+from remote_scenarios import BLOCKS, DEPTHS, panel_of
 from untuned_scenarios import PANELS as UNTUNED_PANELS
 
 
@@ -96,6 +97,10 @@ FIGURES = (
     Aim("gray-scott-twice", "Gray-Scott, a grid twice the memory, where plain memory is killed: of the speed of plain "
         "memory without a limit", 0.8, "(MegaMmap, Fig. 6: completes)", "gray-scott-twice",
         Ratio(other=Pick("memory", "plain memory, no limit"))),
+    *(Aim(f"remote-{order}-{block >> 10}k-{depth}", f"Remote reads of {block >> 10} KiB over TCP loopback, {order}, "
+          f"{depth} at once: of ucx_perftest's bytes a second", least, "", "remote-reads",
+          Ratio(Pick(x=block), Pick("ucx"), panel_of(order, depth)))
+      for order, least in (("random", 0.8), ("sequential", 0.9)) for depth in DEPTHS for block in BLOCKS),
     *(Aim(f"untuned-{panel.replace(',', '').replace(' ', '-')}", f"Untuned, {panel}: against mmap", 0.9, "", "untuned",
           Ratio(panel=panel)) for panel in UNTUNED_PANELS),
 )
@@ -115,10 +120,13 @@ OTHERS = (
     ("bfs-page-size", "ratio", "mmap", 1.8),
     ("bfs-page-size", "all fits", "memory", 0.95),
     ("random-io-read", "", "direct", 0.9),
+    ("remote-reads", "random", "ucx", 0.8),
+    ("remote-reads", "sequential", "ucx", 0.9),
     ("untuned", "", "mmap", 0.9),
 )
 IN_WORDS = {
     "random-reads": "Aim: at least 0.9 of fio with the self-serving engine, and not below the best mmap at any point.",
+    "remote-reads": "Aim: at least 0.8 of ucx_perftest at random, 0.9 in sequence.",
     "untuned": "Aim: never slower than the best mmap by more than 10 %.",
     "sequential-read": "Aim: within 5 % of `read()` with O_DIRECT and of the best mmap.",
     "fault-latency": "Aim: under 6 us self-served and 200,000 a second on 2 cores; notify under 25 us; on an idle "

@@ -13,7 +13,7 @@ from results import advantage, best, points_of
 from scenarios import SCENARIOS
 
 NOTES = pathlib.Path(__file__).resolve().parent / "notes"
-RIVALS = ("mmap", "fio", "direct", "memory", "rocksdb", "lmdb", "spark")
+RIVALS = ("mmap", "fio", "direct", "memory", "rocksdb", "lmdb", "spark", "ucx")
 NAMES = {"direct": "direct I/O"}
 
 

@@ -29,7 +29,7 @@ class Peer:
         if not words or not NAME.fullmatch(name):
             raise BadPeer(f"peer {text} does not do: give NAME=COMMAND, such as umap=/opt/umap/bin/{{program}}, with a "
                           "name of small letters, digits and -")
-        if name in ("tiermap", "mmap", "memory", "direct", "fio", "spark"):
+        if name in ("tiermap", "mmap", "memory", "direct", "fio", "spark", "ucx"):
             raise BadPeer(f"peer {name} has a name of this harness: choose another one")
         return Peer(name, words)
 

@@ -1,8 +1,9 @@
-// Reads of a data set on a memory server: blocks at random, or one after the other, so many at once. By calls,
-// which one
-// thread has on their way, or through the store, which has a thread for each.
+// Reads of a data set on a memory server: blocks at random, or one after the other, so many at once. By calls, which
+// one thread has on their way, or through the store, which has a thread for each.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <deque>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -23,6 +24,7 @@ struct RemoteArguments {
   double seconds = 3;
   bool sequential = false;
   bool through_store = false;
+  bool fill = false;
 };
 
 /// Offsets of blocks, by whoever asks next.
@@ -58,7 +60,7 @@ std::uint64_t read_by_calls(const RemoteArguments& arguments, std::uint64_t bloc
     if (got.size() != block) {
       throw StoreError(EIO, "a read failed");
     }
-    std::ranges::copy(got, page.begin());
+    std::memcpy(page.data(), got.data(), block);
     calls.pop_front();
     ++done;
   }
@@ -89,6 +91,20 @@ std::uint64_t read_through_store(const RemoteArguments& arguments, std::uint64_t
   return done;
 }
 
+/// Other bytes in every page.
+void fill(const RemoteArguments& arguments) {
+  const std::unique_ptr<Store> store = open_store(arguments.url, OpenMode::read_write);
+  std::vector<std::uint64_t> words((1 << 20) / sizeof(std::uint64_t));
+  std::uint64_t number = 0;
+  for (std::uint64_t offset = 0; offset < store->size_bytes(); offset += 1 << 20) {
+    std::ranges::generate(words, [&] { return word_at(number++); });
+    const std::uint64_t bytes = std::min<std::uint64_t>(1 << 20, store->size_bytes() - offset);
+    if (store->write(words.data(), bytes, offset) != static_cast<std::int64_t>(bytes)) {
+      throw StoreError(EIO, "a write failed");
+    }
+  }
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Reads of a data set on a memory server");
   RemoteArguments arguments;
@@ -98,8 +114,13 @@ int run(int argc, char** argv) {
   app.add_option("--seconds", arguments.seconds, "How long to measure")->check(CLI::Range(0.1, 3600.0));
   app.add_flag("--sequential", arguments.sequential, "One block after the other, not at random");
   app.add_flag("--store", arguments.through_store, "Through the store, a thread for each read at once");
+  app.add_flag("--fill", arguments.fill, "Fill the data set, and read nothing");
   CLI11_PARSE(app, argc, argv);
   try {
+    if (arguments.fill) {
+      fill(arguments);
+      return 0;
+    }
     const std::uint64_t block = parse_size(arguments.block, "block");
     const double started = now_seconds();
     const double cpu_started = cpu_seconds();

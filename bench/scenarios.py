@@ -4,6 +4,7 @@ import engine_scenarios
 import graph_scenarios
 import heap_scenarios
 import lookup_scenarios
+import remote_scenarios
 import service_scenarios
 import simulation_scenarios
 import sort_scenarios
@@ -12,5 +13,6 @@ import vector_scenarios
 
 SCENARIOS = {scenario.name: scenario for part in
              (engine_scenarios, sort_scenarios, graph_scenarios, lookup_scenarios, service_scenarios,
-              door_scenarios, heap_scenarios, vector_scenarios, simulation_scenarios, untuned_scenarios)
+              door_scenarios, heap_scenarios, vector_scenarios, simulation_scenarios, remote_scenarios,
+              untuned_scenarios)
              for scenario in part.SCENARIOS}

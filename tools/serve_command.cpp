@@ -1,6 +1,8 @@
 // `tiermap serve`: a memory server, and what is to be done with the data sets of running ones.
 #include <fmt/format.h>
+#include <malloc.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <memory>
@@ -62,7 +64,15 @@ ServerOptions server_options(const ServeOptions& options) {
   return server;
 }
 
+/// Answers are made and gone again: what malloc gave back to the kernel after each would be cleared anew for the next.
+void keep_freed_memory() {
+  constexpr int kept_bytes = 64 << 20;
+  mallopt(M_TRIM_THRESHOLD, kept_bytes);
+  mallopt(M_MMAP_THRESHOLD, kept_bytes);
+}
+
 void serve(const ServeOptions& options) {
+  keep_freed_memory();
   const sigset_t signals = ending_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   MemoryServer server(server_options(options));
@@ -88,6 +98,10 @@ RemoteTarget target_of(const std::string& text) {
   return parse_remote_url(url);
 }
 
+std::string attached_by(const DataSetLine& line) {
+  return line.writers != 0 ? "one that writes" : std::to_string(line.readers) + " that read";
+}
+
 void list(const ServeOptions& options) {
   Wire wire{WireOptions{}};
   MemoryClient client(wire, parse_host_and_port(options.server, "server"), login_from_environment(""));
@@ -108,13 +122,57 @@ void list(const ServeOptions& options) {
   }
   for (const DataSetLine& line : lines) {
     fmt::print("{:<24} {:>10}  {:<12} {}, {}, attached by {}\n", line.name, format_size_rounded(line.bytes),
-               line.owner.empty() ? "-" : line.owner, line.place, line.layout,
-               line.writers != 0 ? std::string("one that writes") : std::to_string(line.readers) + " that read");
+               line.owner.empty() ? "-" : line.owner, line.place, line.layout, attached_by(line));
   }
 }
 
 void create(const ServeOptions& options) {
   create_remote(target_of(options.url), parse_size(options.size, "--size"));
+}
+
+void stat(const ServeOptions& options) {
+  const RemoteTarget target = target_of(options.url);
+  const std::vector<RemotePart> parts = look_at_remote(target);
+  const DataSetLine& any =
+      *std::ranges::find_if(parts, [](const RemotePart& part) { return part.line.has_value(); })->line;
+  if (options.json) {
+    nlohmann::json servers = nlohmann::json::array();
+    for (const RemotePart& part : parts) {
+      servers.push_back({{"server", part.server}});
+      if (part.line.has_value()) {
+        servers.back().update({{"bytes", part.line->bytes},
+                               {"place", part.line->place},
+                               {"readers", part.line->readers},
+                               {"writers", part.line->writers}});
+      } else {
+        servers.back()["failure"] = part.failure;
+      }
+    }
+    fmt::print("{}\n", nlohmann::json{{"name", any.name},
+                                      {"bytes", any.whole_bytes},
+                                      {"layout", any.layout},
+                                      {"owner", any.owner},
+                                      {"servers", servers}}
+                           .dump());
+    return;
+  }
+  fmt::print("{}: {} bytes, {}, owner {}\n", any.name, any.whole_bytes, any.layout,
+             any.owner.empty() ? "-" : any.owner);
+  for (const RemotePart& part : parts) {
+    fmt::print("{:<24} {}\n", part.server,
+               part.line.has_value() ? fmt::format("{:>10}  {}, attached by {}", format_size_rounded(part.line->bytes),
+                                                   part.line->place, attached_by(*part.line))
+                                     : part.failure);
+  }
+}
+
+void resize(const ServeOptions& options) {
+  target_of(options.url);
+  const std::uint64_t bytes = parse_size(options.size, "--size");
+  if (const int result = open_store(options.url, OpenMode::read_write)->resize(bytes); result != 0) {
+    throw StoreError(-result, "store '" + options.url + "' cannot be made " + format_size_rounded(bytes) + ": " +
+                                  error_text(-result));
+  }
 }
 
 void drop(const ServeOptions& options) {
@@ -221,6 +279,13 @@ CLI::App* add_serve_command(CLI::App& program) {
   CLI::App* const creating = add("create", "Make a data set of zeros.", create);
   url(creating);
   creating->add_option("--size", options->size, "Its size, such as 16GiB.")->required();
+  CLI::App* const telling = add("stat", "Say how large a data set is and where it lies, without attaching it.", stat);
+  url(telling);
+  telling->add_flag("--json", options->json, "Print a JSON object instead of text.");
+  CLI::App* const resizing =
+      add("resize", "Change the size of a data set that nobody is attached to; what is added is zeros.", resize);
+  url(resizing);
+  resizing->add_option("--size", options->size, "Its new size, such as 16GiB.")->required();
   url(add("drop", "Remove a data set that nobody is attached to, from all its servers.", drop));
   CLI::App* const loading = add("load", "Make a data set of what another store has.", load);
   loading->add_option("FROM", options->other, "A file, or the URL of any store.")->required();

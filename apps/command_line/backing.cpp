@@ -40,6 +40,20 @@ std::string path_of(const std::string& url) {
   }
 }
 
+/// Whether it is a data set that a memory server has, or that opening will say more about: one that is in use, or whose
+/// server is not there.
+bool is_served(const std::string& url) {
+  if (!url.starts_with("remote:")) {
+    return false;
+  }
+  try {
+    open_store(url, OpenMode::read_only);
+    return true;
+  } catch (const StoreError& error) {
+    return error.code().value() != ENOENT;
+  }
+}
+
 bool is_regular_file(const std::string& path) {
   struct stat status{};
   return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
@@ -183,7 +197,7 @@ void Backing::reopen_read_only() {
 
 bool backing_exists(const std::string& url) {
   const std::string path = path_of(url);
-  return !path.empty() && std::filesystem::exists(path);
+  return path.empty() ? is_served(url) : std::filesystem::exists(path);
 }
 
 void refuse_left_behind(const std::string& path) {

@@ -87,7 +87,8 @@ class Store {
   /// nothing. Thread-safe.
   virtual double read_microseconds(std::uint64_t offset, std::uint64_t bytes) const noexcept;
 
-  /// Changes the size; what is cut off is lost, what is added reads as zero. Returns 0 or a negative errno value.
+  /// Changes the size; what is cut off is lost, what is added reads as zero. Asked for the size that it has, it cuts
+  /// off what writes to an extent of locate_write() left behind its end. Returns 0 or a negative errno value.
   virtual int resize(std::uint64_t bytes);
 
   /// Discards a range: it reads as zeros from now on, the size stays, and the room it took is given back as far as that

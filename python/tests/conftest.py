@@ -14,6 +14,8 @@ MIB = 1 << 20
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 #: heap_writer.cpp, built; None where the tests are run by hand and it is not named.
 HEAP_WRITER = os.environ.get("TIERMAP_HEAP_WRITER")
+#: The `tiermap` program that goes with this package; the tests of the wheel are run beside a build.
+PROGRAM = os.environ.get("TIERMAP_PROGRAM", "tiermap")
 
 
 @pytest.fixture(autouse=True)
@@ -90,3 +92,20 @@ def script(tmp_path):
         return Ended(done)
 
     return run
+
+
+@pytest.fixture
+def server():
+    try:
+        started = subprocess.Popen([PROGRAM, "serve", "--listen", "127.0.0.1:0", "--memory", "64MiB"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    except OSError:
+        pytest.skip(f"no {PROGRAM} program to serve: name one in TIERMAP_PROGRAM")
+    said = started.stdout.readline()
+    if not said.startswith("listening on "):
+        pytest.skip("this Tiermap serves nothing: " + started.stderr.read().strip())
+    yield said.split()[2].rstrip(",")
+    started.terminate()
+    assert started.wait(timeout=60) == 0
+    started.stdout.close()
+    started.stderr.close()

@@ -29,6 +29,12 @@ def test_workers(tmp_path):
     assert done.returncode == 0 and "8 blocks" in done.stdout, done.stderr
 
 
+def test_remote_dask(tmp_path, server):
+    pytest.importorskip("dask.array")
+    done = run(tmp_path, "remote_dask.py", f"remote://{server}/roots")
+    assert done.returncode == 0 and "the mean of 8 blocks is 133.3" in done.stdout, done.stderr
+
+
 def test_warm_reduction(tmp_path):
     done = run(tmp_path, "warm_reduction.py", "--mebibytes", 16, "--rounds", 2)
     assert done.returncode == 0 and "plain" in done.stdout, done.stderr

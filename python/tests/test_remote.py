@@ -1,34 +1,11 @@
 """Arrays on the data sets of a memory server, which is a program of its own."""
-import os
 import pickle
-import subprocess
 
 import numpy
 import pytest
 
 import tiermap
 from conftest import known
-
-#: The `tiermap` program that goes with this package; the tests of the wheel are run beside a build.
-PROGRAM = os.environ.get("TIERMAP_PROGRAM", "tiermap")
-
-
-@pytest.fixture
-def server():
-    try:
-        started = subprocess.Popen([PROGRAM, "serve", "--listen", "127.0.0.1:0", "--memory", "64MiB"],
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    except OSError:
-        pytest.skip(f"no {PROGRAM} program to serve: name one in TIERMAP_PROGRAM")
-    said = started.stdout.readline()
-    if not said.startswith("listening on "):
-        pytest.skip("this Tiermap serves nothing: " + started.stderr.read().strip())
-    yield said.split()[2].rstrip(",")
-    started.terminate()
-    assert started.wait(timeout=60) == 0
-    started.stdout.close()
-    started.stderr.close()
-
 
 def test_an_array_is_made_and_found_again(server):
     url = f"remote://{server}/numbers"

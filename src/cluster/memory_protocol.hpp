@@ -77,6 +77,7 @@ struct DataSetLine {
   std::uint64_t readers = 0;  ///< Attached now.
   std::uint64_t writers = 0;
   std::string layout;
+  std::uint64_t whole_bytes = 0;  ///< On all its servers.
 };
 std::string encode(const std::vector<DataSetLine>& lines);
 std::vector<DataSetLine> decode_lines(std::string_view text);

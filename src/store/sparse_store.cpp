@@ -273,7 +273,7 @@ int SparseStore::resize(std::uint64_t bytes) {
     return -EMFILE;
   }
   // The metadata goes first: from then on a crash leads to the new size, and an open finishes the cut.
-  discarding_ = discarding_ || bytes < size_before;
+  discarding_ = discarding_ || bytes <= size_before;
   capacity_.store(std::max(bytes, capacity_before));
   size_.store(bytes, std::memory_order_release);
   int result = store_sparse_metadata(directory_.descriptor(), metadata());

@@ -229,7 +229,7 @@ int TieredStore::flush() {
 }
 
 int TieredStore::resize(std::uint64_t bytes) {
-  const bool shorter = bytes < size_bytes();
+  const bool shorter = bytes <= size_bytes();
   const int error = mover_.resize(bytes);
   return error != 0 || !shorter ? error : cut_off(bytes);
 }

@@ -26,8 +26,7 @@ int GrowingStore::lengthen() {
 
 int GrowingStore::shorten() {
   const std::lock_guard lock(length_mutex_);
-  const std::uint64_t limit = limit_bytes();
-  return base_->size_bytes() > limit ? base_->resize(limit) : 0;
+  return base_->resize(limit_bytes());
 }
 
 std::int64_t GrowingStore::read(void* buffer, std::size_t bytes, std::uint64_t offset) {

@@ -29,8 +29,9 @@ class GrowingStore final : public Store {
   std::uint64_t extend(std::uint64_t bytes, std::uint64_t most) noexcept;
   /// For a new limit, lower or not. Of what lies behind nothing is written from now on.
   void set_limit(std::uint64_t bytes) noexcept { limit_.store(bytes, std::memory_order_release); }
-  /// Makes the store as long as the limit says if it is shorter, or longer. Return 0 or a negative errno value.
+  /// Makes the store as long as the limit says if it is shorter. Returns 0 or a negative errno value.
   int lengthen();
+  /// The same if it is longer, or may be: of a write that was on its way it does not know itself.
   int shorten();
 
   std::uint64_t size_bytes() const override { return base_->size_bytes(); }

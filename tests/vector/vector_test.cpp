@@ -166,6 +166,55 @@ TEST_F(VectorTest, elements_that_come_after_others_were_cut_off_are_zero) {
   EXPECT_EQ(std::accumulate(numbers.begin(), numbers.end(), std::uint64_t{0}), 9U * (100'000 - 5));
 }
 
+/// Of which a write that was on its way when it was cut arrives afterwards, as one by an evictor does: the store, which
+/// handed out where to write, is not told.
+class LateWriteStore final : public Store {
+ public:
+  LateWriteStore(std::shared_ptr<Store> base, std::string file) : base_(std::move(base)), file_(std::move(file)) {}
+  std::uint64_t size_bytes() const override { return base_->size_bytes(); }
+  bool writable() const override { return true; }
+  bool growable() const override { return true; }
+  std::string name() const override { return base_->name(); }
+  std::int64_t read(void* buffer, std::size_t bytes, std::uint64_t offset) override {
+    return base_->read(buffer, bytes, offset);
+  }
+  std::int64_t write(const void* buffer, std::size_t bytes, std::uint64_t offset) override {
+    return base_->write(buffer, bytes, offset);
+  }
+  int resize(std::uint64_t bytes) override {
+    const bool cut = bytes < base_->size_bytes();
+    const int result = base_->resize(bytes);
+    if (cut) {
+      std::fstream(file_, std::ios::in | std::ios::out | std::ios::binary).seekp(64 << 10) << "late";
+    }
+    return result;
+  }
+
+ private:
+  const std::shared_ptr<Store> base_;
+  const std::string file_;
+};
+
+TEST_F(VectorTest, what_was_on_its_way_when_it_was_cut_is_cut_off_too) {
+  const std::string folder = directory_ / "sparse";
+  const std::pair<std::string, std::string> places[] = {
+      {path_, path_}, {"sparse://" + folder + "?segment=1MiB&capacity=64MiB", folder + "/segment-0000000000"}};
+  for (const auto& [url, file] : places) {
+    SCOPED_TRACE(url);
+    const std::shared_ptr<Store> store = open_store(url, OpenMode::create);
+    ASSERT_EQ(store->resize(0), 0);
+    auto numbers = Vector<std::uint64_t>::on(std::make_shared<LateWriteStore>(store, file), small());
+    ASSERT_EQ(numbers.append(std::vector<std::uint64_t>(20'000, 7)), 0U);
+    numbers.sync();
+    numbers.resize(5);
+    if (url == path_) {
+      EXPECT_EQ(file_bytes(), 5 * sizeof(std::uint64_t));
+    }
+    numbers.resize(20'000);
+    EXPECT_EQ(std::accumulate(numbers.begin(), numbers.end(), std::uint64_t{0}), 5U * 7);
+  }
+}
+
 TEST_F(VectorTest, any_number_of_threads_append) {
   constexpr std::uint64_t each = 50'000;
   auto numbers = Vector<std::uint64_t>::create(path_, 0, small());

@@ -170,6 +170,33 @@ void create_remote(const RemoteTarget& target, std::uint64_t bytes) {
   create_on(reach(*wire, target), target, bytes);
 }
 
+std::vector<RemotePart> look_at_remote(const RemoteTarget& target) {
+  const std::unique_ptr<Wire> wire = make_wire(target);
+  std::vector<RemotePart> parts;
+  std::optional<StoreError> failure;
+  bool found = false;
+  for (const HostAndPort& server : target.servers) {
+    RemotePart part{server.text(), std::nullopt, ""};
+    try {
+      const std::vector<DataSetLine> lines = MemoryClient(*wire, server, target.login).list(target.name);
+      if (lines.empty()) {
+        throw StoreError(ENOENT, "server " + quote_value(part.server) + ": data set " + quote_value(target.name) +
+                                     " is not here, or not for you: see what `tiermap serve list` shows, or create it");
+      }
+      part.line = lines.front();
+      found = true;
+    } catch (const StoreError& error) {
+      part.failure = error.what();
+      failure = error;
+    }
+    parts.push_back(std::move(part));
+  }
+  if (!found) {
+    throw failure.value();
+  }
+  return parts;
+}
+
 void drop_remote(const RemoteTarget& target) {
   const std::unique_ptr<Wire> wire = make_wire(target);
   const Reached reached = reach(*wire, target);

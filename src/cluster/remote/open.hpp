@@ -2,7 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
+#include "cluster/memory_protocol.hpp"
 #include "cluster/remote/remote_url.hpp"
 #include "store/store_url.hpp"
 #include "tiermap/store.hpp"
@@ -16,5 +20,14 @@ std::unique_ptr<Store> open_remote(const StoreUrl& url, OpenMode mode, std::uint
 /// A data set on all servers of `target`, or on none. Throws StoreError.
 void create_remote(const RemoteTarget& target, std::uint64_t bytes);
 void drop_remote(const RemoteTarget& target);
+
+/// What one server says of a data set, without attaching it.
+struct RemotePart {
+  std::string server;
+  std::optional<DataSetLine> line;
+  std::string failure;  ///< Why there is no line.
+};
+/// Of all servers of `target`, in their order. Throws StoreError if none of them has it.
+std::vector<RemotePart> look_at_remote(const RemoteTarget& target);
 
 }  // namespace tiermap

@@ -97,7 +97,7 @@ std::vector<DataSetLine> Catalog::list(const std::string& user, const std::strin
   for (const auto& [key, set] : sets_) {
     if (may(*set, user, false) && (name.empty() || name == key)) {
       lines.push_back({key, set->store->size_bytes(), set->rights.owner, set->place, set->readers, set->writers,
-                       set->layout.text()});
+                       set->layout.text(), set->whole_bytes});
     }
   }
   return lines;

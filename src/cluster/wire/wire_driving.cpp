@@ -20,10 +20,12 @@ constexpr std::uint64_t poll_nanoseconds = 50'000;
 constexpr std::int64_t look_nanoseconds = 200'000;
 constexpr unsigned most_rounds = 64;
 /// For which a waiter hopes that the thread lets it poll.
-constexpr unsigned most_looks = 200;
+constexpr std::uint64_t hope_nanoseconds = 50'000;
 /// Messages up to the first size share a frame, which grows to the second.
 constexpr std::size_t small_message_bytes = 16 << 10;
 constexpr std::size_t frame_bytes = 64 << 10;
+/// Of what has come, for which a waiter leaves the rest lying. Of small messages many at once cost less.
+constexpr std::uint64_t much_bytes = 64 << 10;
 
 /// What the header and everything on top may be.
 std::size_t largest_frame(const WireOptions& options) noexcept {
@@ -142,12 +144,15 @@ void WireWorker::send_frame(const Driving&, UcxConnection& connection, SealedMes
   }
 }
 
-unsigned WireWorker::drive(const Driving& driving) {
+unsigned WireWorker::drive(const Driving& driving, const PendingCall* awaited, bool yields) {
   unsigned steps = 0;
+  const std::uint64_t before = arrived_bytes_;
   for (unsigned round = 0; round < most_rounds; ++round) {
     const unsigned now = libraries_.ucp_worker_progress(worker_);
     steps += now;
-    if (now == 0) {
+    // Who has what he waits for makes use of it, and asks for more, while the peer is still at the rest.
+    const bool enough = awaited != nullptr && awaited->is_done() && arrived_bytes_ - before >= much_bytes;
+    if (now == 0 || enough || (yields && wanted_.load())) {
       break;
     }
   }
@@ -173,7 +178,7 @@ unsigned WireWorker::drive(const Driving& driving) {
 }
 
 /// False after shut_down(). Returns with `steps` of what came.
-bool WireWorker::try_drive() {
+bool WireWorker::try_drive(const PendingCall* awaited) {
   unsigned steps = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -181,7 +186,7 @@ bool WireWorker::try_drive() {
       return false;
     }
     driver_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-    steps = drive(Driving());
+    steps = drive(Driving(), awaited, awaited == nullptr);
     driver_.store(std::thread::id(), std::memory_order_relaxed);
   }
   send_what_is_left();
@@ -206,7 +211,8 @@ bool WireWorker::take_over(const PendingCall& call) noexcept {
   bool taken = false;
   if (sleepers_.load() == 0) {
     wanted_.store(true);
-    for (unsigned look = 0; look < most_looks && !taken && !call.is_done(); ++look) {
+    const std::uint64_t end = now_nanoseconds() + hope_nanoseconds;
+    while (!taken && !call.is_done() && now_nanoseconds() < end) {
       pause_processor();
       taken = become(Poller::waiter);
     }
@@ -227,7 +233,7 @@ void WireWorker::wait_for(PendingCall& call) {
     std::uint64_t quiet_since = now_nanoseconds();
     while (!call.is_done()) {
       const std::uint64_t now = now_nanoseconds();
-      if (try_drive()) {
+      if (try_drive(&call)) {
         quiet_since = now;
       } else if (now - quiet_since > poll_nanoseconds) {
         break;
@@ -274,7 +280,7 @@ void WireWorker::poll_until_quiet() {
   std::uint64_t quiet_since = now_nanoseconds();
   while (!stopping_.load()) {
     const std::uint64_t now = now_nanoseconds();
-    if (try_drive()) {
+    if (try_drive(nullptr)) {
       quiet_since = now;
     } else if (now - quiet_since > poll_nanoseconds) {
       return;
@@ -337,7 +343,8 @@ ucs_status_t WireWorker::arrive(ucp_ep_h endpoint, const void* data, std::size_t
     connection->fail(Driving(), EPROTO, "sent more than " + std::to_string(largest_frame(options_)) + " bytes at once");
     return UCS_OK;
   }
-  auto frame = std::make_shared_for_overwrite<std::byte[]>(bytes);
+  arrived_bytes_ += bytes;
+  const std::shared_ptr<std::byte[]> frame = frames_->take(bytes);
   std::memcpy(frame.get(), data, bytes);
   connection->arrive(Driving(), frame, bytes);
   return UCS_OK;

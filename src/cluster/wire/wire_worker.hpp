@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "cluster/wire/arrival_frames.hpp"
 #include "cluster/wire/libraries.hpp"
 #include "cluster/wire/wire.hpp"
 #include "platform/futex.hpp"
@@ -86,8 +87,10 @@ class WireWorker : public std::enable_shared_from_this<WireWorker> {
   void run();
   void poll_until_quiet();
   void sleep_until_something_comes();
-  bool try_drive();
-  unsigned drive(const Driving& driving);
+  bool try_drive(const PendingCall* awaited);
+  /// Until nothing comes, or `awaited` is done and there is much to make use of; where it `yields`, until somebody else
+  /// would rather drive.
+  unsigned drive(const Driving& driving, const PendingCall* awaited = nullptr, bool yields = false);
   void send_outbox(const Driving& driving);
   void send_frame(const Driving& driving, UcxConnection& connection, SealedMessage frame);
   void send_what_is_left();
@@ -120,6 +123,9 @@ class WireWorker : public std::enable_shared_from_this<WireWorker> {
   std::vector<ucp_ep_h> given_up_;                                  ///< The driver's: to be closed.
   std::uint64_t closing_ = 0;                                       ///< The driver's: endpoints not quite gone.
   bool shut_down_ = false;                                          ///< The driver's.
+  std::uint64_t arrived_bytes_ = 0;                                 ///< The driver's.
+
+  const std::shared_ptr<ArrivalFrames> frames_ = std::make_shared<ArrivalFrames>();
 
   FutexLock outbox_lock_;
   std::vector<Outgoing> outbox_;  ///< Guarded by outbox_lock_.

@@ -1,0 +1,46 @@
+"""Scenarios of memory servers: what a remote read gets of what the wire has."""
+import pathlib
+import shutil
+import sys
+
+from cases import Case, Scenario
+
+READER, TIERMAP = "bench-remote_read", "tiermap"
+RUN = pathlib.Path(__file__).resolve().parent / "remote_reads.py"
+BLOCKS = (4 << 10, 64 << 10, 1 << 20)
+DEPTHS = (1, 16)
+# As between nodes: shared memory is what UCX would rather use on one machine.
+OVER_TCP = {"UCX_TLS": "tcp,self"}
+
+
+def panel_of(order, depth):
+    return f"{order}, {depth} at once"
+
+
+def remote_reads(bench):
+    if shutil.which("ucx_perftest") is None and not bench.dry:
+        bench.skip("ucx_perftest", "it is not installed: package ucx-utils")
+        return []
+    seconds = bench.choose(0.5, 1, 3)
+    cases = []
+    for order in ("random", "sequential"):
+        for depth in DEPTHS:
+            for block in BLOCKS:
+                about = {"x": block, "panel": panel_of(order, depth), "metric": "bytes_per_second", "for_peers": False,
+                         "environment": OVER_TCP}
+                size = ("--block", block, "--depth", depth, "--seconds", seconds)
+                reads = [sys.executable, RUN, "tiermap", "--program", bench.program(TIERMAP), "--reader",
+                         bench.program(READER), *size, *(("--sequential",) if order == "sequential" else ())]
+                cases += [Case("calls of one thread", "tiermap", reads, **about),
+                          Case("through the store", "tiermap", [*reads, "--store"], **about),
+                          Case("ucx_perftest ucp_get", "ucx", [sys.executable, RUN, "ucx", *size], **about)]
+    return cases
+
+
+SCENARIOS = (
+    Scenario("remote-reads", "Remote reads over TCP loopback",
+             "`bench-remote_read`: blocks of a data set in a memory server's DRAM, 512 MiB, by calls that one thread has on "
+             "their way, and through the store, by a thread for each; client and server are a process each. Beside it "
+             "UCX's own `ucx_perftest -t ucp_get`, with the segments that Tiermap chooses, which reads one buffer over "
+             "and over, and verifies nothing.", (READER, TIERMAP), remote_reads, "size of a read"),
+)

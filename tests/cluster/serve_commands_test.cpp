@@ -1,0 +1,88 @@
+// `tiermap serve`'s subcommands on servers that are processes of their own.
+#include <nlohmann/json.hpp>
+
+#include "cluster/server_process.hpp"
+#include "cluster/wire_fixture.hpp"
+#include "tiermap/error.hpp"
+#include "tiermap/tiermap.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr std::uint64_t mebi = 1 << 20;
+
+/// What `tiermap serve ARGUMENTS` prints.
+std::string said_by(const std::vector<std::string>& arguments) {
+  std::vector<std::string> all = {"tiermap", "serve"};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  ChildProcess command(all);
+  const std::string output = command.output();
+  EXPECT_EQ(command.wait(), 0) << command.errors();
+  return output;
+}
+
+/// Its one line of error.
+std::string refusal_by(const std::vector<std::string>& arguments) {
+  std::vector<std::string> all = {"tiermap", "serve"};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  ChildProcess command(all);
+  const std::string errors = command.errors();
+  EXPECT_EQ(command.wait(), 1) << errors;
+  EXPECT_EQ(std::ranges::count(errors, '\n'), 1) << errors;
+  return errors;
+}
+
+TEST(ServeCommandsTest, ADataSetIsMadeLongerAndShorterWhereItLies) {
+  const ServerProcess one;
+  const ServerProcess other;
+  const std::string url = "remote://" + one.address + "," + other.address + "/set?layout=striped&stripe=64KiB";
+  said_by({"create", url, "--size", "1000000"});
+  {
+    const auto store = open_store(url, OpenMode::read_write);
+    const auto content = test_body(1'000'000, 1);
+    ASSERT_EQ(store->write(content.data(), content.size(), 0), 1'000'000);
+    EXPECT_NE(refusal_by({"resize", url, "--size", "1MiB"}).find("is being written by"), std::string::npos);
+    const auto told = nlohmann::json::parse(said_by({"stat", url, "--json"}));
+    EXPECT_EQ(told["servers"][0]["writers"], 1);
+  }
+  said_by({"resize", url, "--size", "3000000"});
+  said_by({"resize", url, "--size", "300000"});
+  said_by({"resize", url, "--size", "2000000"});
+  const auto told = nlohmann::json::parse(said_by({"stat", url, "--json"}));
+  EXPECT_EQ(told["bytes"], 2'000'000);
+  EXPECT_EQ(told["layout"], "striped over 2 servers, 1 copy, stripes of 64KiB");
+  ASSERT_EQ(told["servers"].size(), 2U);
+  EXPECT_EQ(told["servers"][0]["server"], one.address);
+  EXPECT_EQ(told["servers"][1]["place"], "memory");
+  EXPECT_GE(told["servers"][0]["bytes"].get<int>() + told["servers"][1]["bytes"].get<int>(), 2'000'000);
+  const auto store = open_store(url, OpenMode::read_only);
+  std::vector<std::byte> got(2'000'000);
+  ASSERT_EQ(store->read(got.data(), got.size(), 0), 2'000'000);
+  const std::vector<std::byte> content = test_body(1'000'000, 1);
+  EXPECT_TRUE(same_bytes(std::span(got).first(300'000), std::span(content).first(300'000)));
+  EXPECT_EQ(std::ranges::count(std::span(got).subspan(300'000), std::byte{0}), 1'700'000);
+}
+
+TEST(ServeCommandsTest, WhatCannotBeIsSaidInOneLine) {
+  const ServerProcess server({"--memory", "2MiB"});
+  EXPECT_NE(refusal_by({"stat", server.url("none")}).find("is not here"), std::string::npos);
+  EXPECT_NE(refusal_by({"resize", server.url("none"), "--size", "1MiB"}).find("is not here"), std::string::npos);
+  said_by({"create", server.url("set"), "--size", "1MiB"});
+  EXPECT_NE(refusal_by({"resize", server.url("set"), "--size", "1GiB"}).find("cannot be made 1"), std::string::npos);
+  EXPECT_NE(said_by({"stat", server.url("set")}).find("set: 1048576 bytes, on one server, owner -"), std::string::npos);
+}
+
+TEST(ServeCommandsTest, AServerThatIsGoneIsSaidBesideTheOthers) {
+  const ServerProcess one;
+  ServerProcess other;
+  const std::string url = "remote://" + one.address + "," + other.address + "/set?layout=replicated&timeout=1s";
+  said_by({"create", url, "--size", "1MiB"});
+  other.signal(SIGKILL);
+  other.wait();
+  const auto told = nlohmann::json::parse(said_by({"stat", url, "--json"}));
+  EXPECT_EQ(told["servers"][0]["bytes"], mebi);
+  EXPECT_NE(told["servers"][1]["failure"].get<std::string>().find("cannot be reached"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tiermap
