@@ -41,9 +41,10 @@ WorkloadOptions with_enough_fillers(WorkloadOptions options, const KMeansOptions
 /// One run of the program: points, a system, clusters.
 class KMeansRun {
  public:
-  KMeansRun(const WorkloadOptions& options, const KMeansOptions& kmeans)
+  KMeansRun(const WorkloadOptions& options, const KMeansOptions& kmeans, Ranks& ranks)
       : options_(with_enough_fillers(options, kmeans)),
         kmeans_(kmeans),
+        ranks_(ranks),
         team_(options.threads),
         progress_("preparing", 0) {}
 
@@ -138,7 +139,7 @@ class KMeansRun {
   }
 
   void cluster(PointMemory& memory) {
-    const PointPass pass{memory, team_, progress_};
+    const PointPass pass{memory, team_, progress_, ranks_};
     Measurement measured(*system_);
     const StopWatch choosing;
     const InitialCentroids initial = choose_initial_centroids(pass, parse_initial(options_, kmeans_));
@@ -229,6 +230,7 @@ class KMeansRun {
 
   const WorkloadOptions options_;
   const KMeansOptions& kmeans_;
+  Ranks& ranks_;
   ThreadTeam team_;
   ProgressDisplay progress_;
   std::unique_ptr<MemorySystem> system_;
@@ -249,6 +251,7 @@ int main(int argc, char** argv) {
                            tiermap::default_page_size);
   tiermap::KMeansOptions kmeans;
   tiermap::declare(program.app(), kmeans);
-  return program.run(
-      argc, argv, [&](const tiermap::WorkloadOptions& options) { return tiermap::KMeansRun(options, kmeans).run(); });
+  return program.run_on_ranks(argc, argv, [&](const tiermap::WorkloadOptions& options, tiermap::Ranks& ranks) {
+    return tiermap::KMeansRun(options, kmeans, ranks).run();
+  });
 }

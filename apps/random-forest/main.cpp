@@ -63,7 +63,7 @@ class ForestRun {
     const std::unique_ptr<PointMemory> memory = PointMemory::make(*system_, options_, layout_, *table_, *predictions_);
     report_.fields["load_seconds"] = loading.seconds();
     Measurement measured(*system_);
-    work({*memory, team_, progress_});
+    work({*memory, team_, progress_, alone_});
     measured.pause();
     if (options_.verify || wishes_.check_in_memory) {
       verify();
@@ -282,6 +282,7 @@ class ForestRun {
   const ForestOptions& wishes_;
   ThreadTeam team_;
   ProgressDisplay progress_;
+  Ranks alone_;
   std::unique_ptr<MemorySystem> system_;
   std::optional<Backing> table_;
   std::optional<Backing> predictions_;

@@ -48,7 +48,8 @@ class KMeansParts : public testing::Test {
     const auto memory = PointMemory::make(*system, options, layout_, points_, assignments_);
     ThreadTeam team(threads);
     ProgressDisplay progress("testing", 0);
-    const PointPass pass{*memory, team, progress};
+    Ranks alone;
+    const PointPass pass{*memory, team, progress, alone};
     InitialOptions initial_options;
     initial_options.clusters = clusters;
     InitialCentroids initial = choose_initial_centroids(pass, initial_options);
