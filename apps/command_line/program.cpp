@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "command_line/backing.hpp"
+#include "command_line/rank_failures.hpp"
 #include "tiermap/error.hpp"
 #include "tiermap/version.hpp"
 
@@ -152,29 +153,26 @@ int Program::run_on_ranks(int argc, char** argv, const Work& work) {
 }
 
 int Program::run_joined(int argc, char** argv, const Work& work, Ranks& ranks) {
+  RankFailures failures(ranks, [this](const std::string& message) { complain(name_, message); });
   int code = right;
   const std::optional<Failure> failure = failure_of([&] {
     try {
       app_.parse(argc, argv);
+      code = run_parsed(work, ranks);
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() != 0) {
         throw OptionError(unparsed(app_, error));
       }
       code = ranks.is_first() ? exit_code_of(name_, app_, error) : right;
-      return ranks.end();
     }
-    code = run_parsed(work, ranks);
+    failures.stop_looking();
     ranks.end();
   });
-  if (!failure.has_value()) {
-    return code;
+  if (failure.has_value()) {
+    failures.tell(failure->message);
+    return failure->exit_code;
   }
-  if (ranks.is_first_to_tell()) {
-    complain(name_, failure->message);
-  } else {
-    ranks.wait_for_failure();  // What starts ranks may end all of them with the first one: not before it has told.
-  }
-  return failure->exit_code;
+  return code;
 }
 
 int Program::run_parsed(const Work& work, Ranks& ranks) {

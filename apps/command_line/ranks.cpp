@@ -43,6 +43,10 @@ std::string Ranks::first_complaint(const std::string& own) {
   return complaint == all.end() ? "" : fmt::format("rank {}: {}", complaint - all.begin(), text_in(*complaint));
 }
 
+void Ranks::require_health() {
+  job_->fetch_add("health", 0);
+}
+
 bool Ranks::is_first_to_tell() noexcept {
   try {
     return alone() || job_->is_first_to_tell();

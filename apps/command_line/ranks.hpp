@@ -79,6 +79,8 @@ class Ranks {
   /// The first of all texts that is not empty, and which rank's it is: "rank 2: ...". Of one alone as it is.
   std::string first_complaint(const std::string& own);
 
+  /// Throws if the job has failed.
+  void require_health();
   /// True for one rank of all that ask: it is to tell the user what went wrong.
   bool is_first_to_tell() noexcept;
   /// Returns when the job has failed; at once if it has.

@@ -92,17 +92,25 @@ void Report::combine(Ranks& ranks) {
     verified = failure.empty();
     fields["verified"] = *verified;
   }
+  // Whole numbers stay what they are.
+  const auto combine_number = [&](nlohmann::ordered_json& number, const auto& of_all) {
+    if (number.is_number_float()) {
+      number = of_all(ranks.gather_each(number.get<double>()));
+    } else {
+      number = of_all(ranks.gather_each(number.get<std::uint64_t>()));
+    }
+  };
+  const auto take_most = [&](nlohmann::ordered_json& number) {
+    combine_number(number, [](const auto& all) { return std::ranges::max(all); });
+  };
+  const auto add_up = [&](nlohmann::ordered_json& number) {
+    combine_number(number, [](const auto& all) { return std::reduce(all.begin(), all.end()); });
+  };
   for (const char* const most : {"seconds", "prepare_seconds", "load_seconds", "verify_seconds", "peak_rss_bytes"}) {
     if (fields.contains(most)) {
-      fields[most] = std::ranges::max(ranks.gather_each(fields[most].get<double>()));
+      take_most(fields[most]);
     }
   }
-  const auto add_up = [&](nlohmann::ordered_json& number) {
-    const std::vector<double> all = ranks.gather_each(number.get<double>());
-    const double sum = std::accumulate(all.begin(), all.end(), 0.0);
-    number = number.is_number_float() ? nlohmann::ordered_json(sum)
-                                      : nlohmann::ordered_json(static_cast<std::uint64_t>(sum));
-  };
   for (const char* const sum :
        {"read_bytes", "written_bytes", "faults", "minor_faults", "user_seconds", "system_seconds"}) {
     add_up(fields[sum]);

@@ -124,13 +124,16 @@ void CandidateDrawing::note_if_misplaced(std::uint64_t point, std::span<const fl
 }
 
 void CandidateDrawing::refuse_misplaced(const std::vector<Found>& threads) const {
+  std::vector<MisplacedPoint> misplaced;
   for (const Found& thread : threads) {
-    if (!thread.misplaced.empty()) {
-      const auto& [point, dimension, coordinate] = thread.misplaced.front();
-      throw StoreError(EINVAL, fmt::format("point {} has no place: its coordinate {} is {} (both are counted from 0): "
-                                           "leave such points out of the file, or give them numbers",
-                                           point, dimension, coordinate));
-    }
+    misplaced.insert(misplaced.end(), thread.misplaced.begin(), thread.misplaced.end());
+  }
+  misplaced = pass_.ranks.gather(std::move(misplaced));
+  if (!misplaced.empty()) {
+    const auto& [point, dimension, coordinate] = misplaced.front();
+    throw StoreError(EINVAL, fmt::format("point {} has no place: its coordinate {} is {} (both are counted from 0): "
+                                         "leave such points out of the file, or give them numbers",
+                                         point, dimension, coordinate));
   }
 }
 

@@ -39,9 +39,14 @@ double add_piece(const PointPiece& piece, const Centroids& centroids, double ine
   return inertia;
 }
 
+std::uint64_t parts_of(const PointPass& pass, const Centroids& centroids) {
+  const std::uint64_t numbers = (std::uint64_t{centroids.dimensions()} + 1) * centroids.size();
+  return part_count(pass.memory.layout().points, numbers * sizeof(double));
+}
+
 ClusterSums sum_clusters(const PointPass& pass, const Centroids& centroids, Assignments assignments) {
   const std::size_t numbers = std::size_t{centroids.size()} * centroids.dimensions();
-  const std::uint64_t parts = part_count(pass.memory.layout().points, (numbers + centroids.size()) * sizeof(double));
+  const std::uint64_t parts = parts_of(pass, centroids);
   std::vector<double> coordinates(parts * numbers);
   std::vector<double> inertias(parts);
   std::vector<std::vector<std::uint64_t>> sizes(pass.team.size(), std::vector<std::uint64_t>(centroids.size()));
@@ -85,7 +90,7 @@ bool move_to_means(Centroids& centroids, ClusterSums sums) {
 
 Clustering iterate(const PointPass& pass, Centroids centroids, const LloydOptions& options) {
   const std::uint64_t points = pass.memory.layout().points;
-  Clustering clustering{std::move(centroids), {}};
+  Clustering clustering{std::move(centroids), {}, 0, 0, false, {}};
   while (clustering.iterations < options.iterations && !clustering.converged) {
     pass.progress.restart(fmt::format("iteration {}", clustering.iterations + 1), points);
     ClusterSums sums = sum_clusters(pass, clustering.centroids, Assignments::left);
@@ -98,6 +103,7 @@ Clustering iterate(const PointPass& pass, Centroids centroids, const LloydOption
   ClusterSums sums = sum_clusters(pass, clustering.centroids, Assignments::visited);
   clustering.sizes = std::move(sums.sizes);
   clustering.inertia = sums.inertia;
+  clustering.assigned = points_of_rank(pass, parts_of(pass, clustering.centroids));
   return clustering;
 }
 
