@@ -51,8 +51,7 @@ ClusterSums sum_clusters(const PointPass& pass, const Centroids& centroids, Assi
   std::vector<double> inertias(parts);
   std::vector<std::vector<std::uint64_t>> sizes(pass.team.size(), std::vector<std::uint64_t>(centroids.size()));
   for_each_piece(pass, assignments, parts, [&](std::uint32_t thread, std::uint64_t part, const PointPiece& piece) {
-    inertias[part] =
-        add_piece(piece, centroids, inertias[part], coordinates.data() + part * numbers, sizes[thread]);
+    inertias[part] = add_piece(piece, centroids, inertias[part], coordinates.data() + part * numbers, sizes[thread]);
   });
   coordinates = of_all_parts(pass, std::move(coordinates), numbers);
   inertias = of_all_parts(pass, std::move(inertias));

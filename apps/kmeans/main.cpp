@@ -67,7 +67,8 @@ class KMeansRun {
     prepare();
     report_.fields["prepare_seconds"] = preparing.seconds();
     const StopWatch loading;
-    const std::unique_ptr<PointMemory> memory = PointMemory::make(*system_, options_, layout_, *points_, assignments_->mapped());
+    const std::unique_ptr<PointMemory> memory =
+        PointMemory::make(*system_, options_, layout_, *points_, assignments_->mapped());
     report_.fields["load_seconds"] = loading.seconds();
     cluster(*memory);
     return std::move(report_);
@@ -76,9 +77,10 @@ class KMeansRun {
  private:
   void refuse_several_ranks() const {
     if (!ranks_.alone()) {
-      throw OptionError(fmt::format("points are made by one process, and there are {} ranks: make them first, by "
-                                    "`{} generate` alone, and name their file",
-                                    ranks_.count(), program_name));
+      throw OptionError(
+          fmt::format("points are made by one process, and there are {} ranks: make them first, by "
+                      "`{} generate` alone, and name their file",
+                      ranks_.count(), program_name));
     }
   }
 

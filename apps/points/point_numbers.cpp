@@ -26,8 +26,8 @@ PointNumbers::PointNumbers(Ranks& ranks, const std::string& program, const std::
                            std::uint64_t points)
     : ranks_(ranks),
       file_(ranks.alone() || url.empty() ? std::nullopt : file_of_all(ranks, url, points * bytes_a_number)),
-      mapped_(Backing::create(ranks.alone() && !url.empty() ? url : scratch_path(program, what), points * bytes_a_number)) {
-}
+      mapped_(Backing::create(ranks.alone() && !url.empty() ? url : scratch_path(program, what),
+                              points * bytes_a_number)) {}
 
 void PointNumbers::put(VectorRange points) {
   if (!file_.has_value()) {

@@ -38,7 +38,8 @@ std::vector<Found> of_all_parts(const PointPass& pass, std::vector<Found> parts,
     return parts;
   }
   const VectorRange own = parts_of_rank(pass, parts.size() / numbers_a_part);
-  return pass.ranks.gather(std::span<const Found>(parts).subspan(own.first * numbers_a_part, own.count * numbers_a_part));
+  return pass.ranks.gather(
+      std::span<const Found>(parts).subspan(own.first * numbers_a_part, own.count * numbers_a_part));
 }
 
 /// The points of a pass in so many parts that are this rank's.

@@ -46,9 +46,10 @@ class ForestRun {
   Report run() {
     check_options(options_, wishes_);
     if (wishes_.makes_table() && !ranks_.alone()) {
-      throw OptionError(fmt::format("a table is made by one process, and there are {} ranks: make it first, by "
-                                    "`{} generate` alone, and name its file",
-                                    ranks_.count(), program_name));
+      throw OptionError(
+          fmt::format("a table is made by one process, and there are {} ranks: make it first, by "
+                      "`{} generate` alone, and name its file",
+                      ranks_.count(), program_name));
     }
     ranks_.barrier();  // All have looked what is there before one makes anything.
     system_ = MemorySystem::make(options_);
@@ -67,7 +68,8 @@ class ForestRun {
       return generated();
     }
     const StopWatch loading;
-    const std::unique_ptr<PointMemory> memory = PointMemory::make(*system_, options_, layout_, *table_, predictions_->mapped());
+    const std::unique_ptr<PointMemory> memory =
+        PointMemory::make(*system_, options_, layout_, *table_, predictions_->mapped());
     report_.fields["load_seconds"] = loading.seconds();
     Measurement measured(*system_);
     work(*memory);

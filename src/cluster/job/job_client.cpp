@@ -30,7 +30,8 @@ bool take_gathered(std::span<const std::byte> body, std::vector<std::vector<std:
       body = body.subspan(sizeof(counts));
     }
     if (counts[1] > body.size() || one.size() + counts[1] > counts[0] || (counts[1] == 0 && one.size() < counts[0])) {
-      throw StoreError(EBADMSG, "what ranks had to say to each other has come in pieces: install the same Tiermap on all");
+      throw StoreError(EBADMSG,
+                       "what ranks had to say to each other has come in pieces: install the same Tiermap on all");
     }
     one.insert(one.end(), body.begin(), body.begin() + static_cast<std::ptrdiff_t>(counts[1]));
     body = body.subspan(counts[1]);
@@ -110,9 +111,9 @@ std::vector<std::vector<std::byte>> JobClient::gather(std::span<const std::byte>
   for (bool complete = false; !complete;) {
     const std::vector<std::byte>& mine = all[place_.rank];
     const std::span<const std::byte> left = own.subspan(mine.size());
-    const WireReply reply = start(0, JobRequest::gather, {own.size(), 0, 0, 0},
-                                  left.first(std::min<std::uint64_t>(left.size(), at_once)))
-                                .wait();
+    const WireReply reply =
+        start(0, JobRequest::gather, {own.size(), 0, 0, 0}, left.first(std::min<std::uint64_t>(left.size(), at_once)))
+            .wait();
     require(0, reply);
     complete = take_gathered(reply.body.bytes(), all);
   }

@@ -66,8 +66,7 @@ void Jobs::conclude(Job& job, Answers& answers) {
                                        : "job " + quote_value(job.name) + ": rank 0 " + first + ", but " +
                                              rank_text(static_cast<std::uint32_t>(other - job.gathered.begin())) + " " +
                                              doing(**other) + ": have all ranks do the same";
-  const auto bodies =
-      disagreement.empty() && gathers(*job.gathered[0]) ? bodies_of_all(job.gathered) : nullptr;
+  const auto bodies = disagreement.empty() && gathers(*job.gathered[0]) ? bodies_of_all(job.gathered) : nullptr;
   for (std::optional<WireRequest>& one : job.gathered) {
     if (!disagreement.empty()) {
       answers.refuse(std::move(*one), -EINVAL, disagreement);
