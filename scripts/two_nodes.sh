@@ -45,8 +45,11 @@ serve() {
 }
 
 clean() {
-  ((${#servers[@]} == 0)) || kill "${servers[@]}" 2>/dev/null || true
-  wait
+  local process
+  for process in $ranks "${servers[@]}"; do
+    kill "$process" 2>/dev/null || true
+  done
+  wait || true
   down
   rm -rf "$folder"
 }
@@ -57,9 +60,12 @@ run() {
     command -v "$program" >/dev/null || { echo "two_nodes.sh: no $program: install it, or put its folder into PATH" >&2; return 2; }
   done
   servers=()
+  ranks=
   folder=$(mktemp -d)
   chmod 700 "$folder"
   trap clean EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
   up
   # UCX would find that both are one machine, and go through its memory.
   export UCX_TLS=tcp,self TIERMAP_USER=two-nodes TIERMAP_SERVERS=10.77.0.1:7070,10.77.0.2:7070
@@ -67,7 +73,10 @@ run() {
   export TIERMAP_SECRET
   serve "$first" 10.77.0.1 "$folder"
   serve "$second" 10.77.0.2 "$folder"
-  mpiexec.mpich -n 1 ip netns exec "$first" "$@" : -n 1 ip netns exec "$second" "$@"
+  # In the background: a signal is then answered at once, by ending all.
+  mpiexec.mpich -n 1 ip netns exec "$first" "$@" : -n 1 ip netns exec "$second" "$@" &
+  ranks=$!
+  wait "$ranks"
 }
 
 case ${1:-} in
