@@ -84,8 +84,8 @@ class Job {
 
   /// Waits for all ranks. What any of them wrote to shared vectors before it, all see after it.
   void barrier();
-  /// By all ranks: what each of them passes, in the order of ranks. It goes through the first server, and each rank gets
-  /// all of it: for sums and decisions, not for data. Orders nothing else.
+  /// By all ranks: what each of them passes, in the order of ranks. It goes through the first server, and each rank
+  /// gets all of it: for sums and decisions, not for data. Orders nothing else.
   std::vector<std::vector<std::byte>> gather(std::span<const std::byte> bytes);
   /// Waits for the lock of this name, and then sees what those wrote who had it before. Not twice by one thread: that
   /// throws EDEADLK.

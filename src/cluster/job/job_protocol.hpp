@@ -26,8 +26,8 @@ enum class JobRequest : std::uint16_t {
   exchange,    ///< Words: handle, offset, bytes, sequence number that the last fetch or exchange of it told. Body:
   ///< ChangeList. -EAGAIN if the bytes have changed since; reply's words: sequence number; body: the bytes.
   changes,  ///< Words: handle, since. Reply's words: sequence number; body: BlockRuns that others changed after it.
-  gather,  ///< Words: bytes of this rank in all. Body: its next ones. Answered when all ranks are there; reply's body: of
-  ///< each rank, in their order, its bytes in all and how many of them follow, as eight bytes each, and these.
+  gather,   ///< Words: bytes of this rank in all. Body: its next ones. Answered when all ranks are there; reply's body:
+  ///< of each rank, in their order, its bytes in all and how many of them follow, as eight bytes each, and these.
   tell,  ///< Reply's words: how many have asked before. Answered also when the job has failed.
 };
 inline constexpr std::uint16_t first_job_request = 64;
