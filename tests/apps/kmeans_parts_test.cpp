@@ -61,8 +61,9 @@ class KMeansParts : public testing::Test {
   std::string wrong(const Clustering& clustering) {
     ProgressDisplay progress("testing", 0);
     Agreement agreement;
+    Ranks alone;
     return find_wrong_assignment({*points_.store(), *assignments_.store(), layout_}, clustering, nullptr, agreement,
-                                 progress);
+                                 progress, alone);
   }
 
   PointLayout layout_{points, dimensions};
