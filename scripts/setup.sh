@@ -8,7 +8,7 @@ packages_of() {
                 nlohmann-json3-dev libgtest-dev librocksdb-dev liblmdb-dev libcfitsio-dev \
                 libboost-dev libhdf5-dev libcurl4-openssl-dev libucx-dev libssl-dev ;;
     test) echo clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev python3 python3-dev python3-venv dpkg-dev file \
-               lrzip sqlite3 lmdb-utils ripgrep bsdextrautils git python3-numpy python3-h5py iproute2 ;;
+               lrzip sqlite3 lmdb-utils ripgrep bsdextrautils git python3-numpy python3-h5py iproute2 mpich ;;
     demo) echo python3-matplotlib ;;
     bench) echo fio ucx-utils ;;
     spark) echo openjdk-17-jre-headless python3-venv ;;

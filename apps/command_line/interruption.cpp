@@ -35,8 +35,9 @@ struct Interrupted {
 };
 Interrupted interrupted;
 
-/// How the thread that hit the failing memory wakes the one that removes; nobody else sends it.
-int memory_failed_signal() {
+/// How a thread that cannot go on, such as one that hit failing memory, wakes the one that removes; nobody else sends
+/// it.
+int failed_signal() {
   return SIGRTMIN + 1;
 }
 
@@ -62,7 +63,7 @@ void handle_bus_error(int /*signal_number*/, siginfo_t* information, void* /*con
   }
   if (!interrupted.told.test_and_set()) {
     tell_of_failed_memory();
-    ::kill(interrupted.process, memory_failed_signal());
+    end_after_failure();
   }
   while (true) {  // The access cannot be finished.
     ::pause();
@@ -87,6 +88,10 @@ void remove_while_it_is_filled(const std::string& path) {
 }
 
 }  // namespace
+
+void end_after_failure() noexcept {
+  ::kill(interrupted.process, failed_signal());
+}
 
 std::unique_lock<std::mutex> hold_interruptions() {
   return std::unique_lock(made_paths().mutex);
@@ -127,7 +132,7 @@ void remove_scratch_on_interruption(const char* program) {
   interrupted.process = ::getpid();
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, memory_failed_signal()}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, failed_signal()}) {
     sigaddset(&signals, signal);
   }
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
@@ -144,7 +149,7 @@ void remove_scratch_on_interruption(const char* program) {
     for (const std::string& path : made.paths) {
       remove_while_it_is_filled(path);
     }
-    ::_exit(received == memory_failed_signal() ? 1 : 128 + received);
+    ::_exit(received == failed_signal() ? 1 : 128 + received);
   }).detach();
 }
 

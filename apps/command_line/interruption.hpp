@@ -11,6 +11,9 @@ namespace tiermap {
 void remove_if_interrupted(const std::string& path);
 void keep_if_interrupted(const std::string& path) noexcept;
 
+/// Ends the process with exit code 1, after removing what is noted, from any thread; returns before that.
+void end_after_failure() noexcept;
+
 /// While this is held no interruption removes anything or ends the process.
 std::unique_lock<std::mutex> hold_interruptions();
 /// As remove_if_interrupted(), by who holds interruptions.

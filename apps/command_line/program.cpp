@@ -8,9 +8,11 @@
 #include <exception>
 #include <iostream>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "command_line/backing.hpp"
+#include "command_line/rank_failures.hpp"
 #include "tiermap/error.hpp"
 #include "tiermap/version.hpp"
 
@@ -32,7 +34,45 @@ void complain(const std::string& name, std::string message) {
 /// A store that fails while it is used is not its user's mistake; one that cannot be opened is.
 bool failed_at_work(const StoreError& error) {
   const int number = error.code().value();
-  return number == EIO || number == ENOSPC || number == EDQUOT;
+  return number == EIO || number == ENOSPC || number == EDQUOT || number == ECONNABORTED;
+}
+
+struct Failure {
+  int exit_code;
+  std::string message;
+};
+
+/// What `body` throws; nothing if it returns.
+std::optional<Failure> failure_of(const std::function<void()>& body) {
+  try {
+    body();
+    return std::nullopt;
+  } catch (const OptionError& error) {
+    return Failure{bad_input, error.what()};
+  } catch (const PlatformError& error) {
+    return Failure{bad_input, error.what()};
+  } catch (const StoreError& error) {
+    return Failure{failed_at_work(error) ? wrong : bad_input, error.what()};
+  } catch (const std::bad_alloc&) {
+    return Failure{wrong, "the memory for the program's own tables is not to be had: choose a smaller input"};
+  } catch (const std::exception& error) {
+    return Failure{wrong, error.what()};
+  }
+}
+
+/// What the program's user is told of options that cannot be parsed.
+std::string unparsed(const CLI::App& app, const CLI::ParseError& error) {
+  return fmt::format("{}: see {} --help", error.what(), app.get_name());
+}
+
+/// Before any thread is started. `name` must stay.
+void prepare_process(const char* name) {
+  remove_scratch_on_interruption(name);
+#ifdef M_MMAP_THRESHOLD
+  // A fixed threshold: tables and buffers go back to the kernel when they are freed, and do not add to what a budget
+  // was meant to limit. Left alone, glibc raises it with the first large block that is freed.
+  ::mallopt(M_MMAP_THRESHOLD, 256 << 10);
+#endif
 }
 
 }  // namespace
@@ -62,58 +102,93 @@ int exit_code_of(const std::string& name, const CLI::App& app, const CLI::ParseE
     }
     return code;
   }
-  complain(name, fmt::format("{}: see {} --help", error.what(), name));
+  complain(name, unparsed(app, error));
   return bad_input;
 }
 
 int exit_code_of(const std::string& name, const std::function<int()>& body) {
-  try {
-    return body();
-  } catch (const OptionError& error) {
-    complain(name, error.what());
-    return bad_input;
-  } catch (const PlatformError& error) {
-    complain(name, error.what());
-    return bad_input;
-  } catch (const StoreError& error) {
-    complain(name, error.what());
-    return failed_at_work(error) ? wrong : bad_input;
-  } catch (const std::bad_alloc&) {
-    complain(name, "the memory for the program's own tables is not to be had: choose a smaller input");
-    return wrong;
-  } catch (const std::exception& error) {
-    complain(name, error.what());
-    return wrong;
+  int code = right;
+  const std::optional<Failure> failure = failure_of([&] { code = body(); });
+  if (failure.has_value()) {
+    complain(name, failure->message);
+    return failure->exit_code;
   }
+  return code;
 }
 
 int Program::run(int argc, char** argv, const std::function<Report(const WorkloadOptions&)>& work) {
+  return run_alone(argc, argv, [&](const WorkloadOptions& options, Ranks&) { return work(options); });
+}
+
+int Program::run_alone(int argc, char** argv, const Work& work) {
   try {
     app_.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return exit_code_of(name_, app_, error);
   }
-  remove_scratch_on_interruption(name_.c_str());
-#ifdef M_MMAP_THRESHOLD
-  // A fixed threshold: tables and buffers go back to the kernel when they are freed, and do not add to what a budget
-  // was meant to limit. Left alone, glibc raises it with the first large block that is freed.
-  ::mallopt(M_MMAP_THRESHOLD, 256 << 10);
-#endif
+  prepare_process(name_.c_str());
   return exit_code_of(name_, [&] {
-    refuse_empty_values(app_);
-    return run_parsed(work);
+    Ranks alone;
+    return run_parsed(work, alone);
   });
 }
 
-int Program::run_parsed(const std::function<Report(const WorkloadOptions&)>& work) {
+int Program::run_on_ranks(int argc, char** argv, const Work& work) {
+  JobRank place;
+  if (const std::optional<Failure> failure = failure_of([&] { place = launched_rank(); }); failure.has_value()) {
+    complain(name_, failure->message);
+    return failure->exit_code;
+  }
+  if (place.ranks == 1 && place.rank == 0) {
+    return run_alone(argc, argv, work);
+  }
+  name_ += fmt::format(": rank {}", place.rank);
+  prepare_process(name_.c_str());
+  std::optional<Ranks> ranks;
+  if (const std::optional<Failure> failure = failure_of([&] { ranks.emplace(place); }); failure.has_value()) {
+    complain(name_, failure->message);
+    return failure->exit_code;
+  }
+  return run_joined(argc, argv, work, *ranks);
+}
+
+int Program::run_joined(int argc, char** argv, const Work& work, Ranks& ranks) {
+  RankFailures failures(ranks, [this](const std::string& message) { complain(name_, message); });
+  int code = right;
+  const std::optional<Failure> failure = failure_of([&] {
+    try {
+      app_.parse(argc, argv);
+      code = run_parsed(work, ranks);
+    } catch (const CLI::ParseError& error) {
+      if (error.get_exit_code() != 0) {
+        throw OptionError(unparsed(app_, error));
+      }
+      code = ranks.is_first() ? exit_code_of(name_, app_, error) : right;
+    }
+    failures.stop_looking();
+    ranks.end();
+  });
+  if (failure.has_value()) {
+    failures.tell(failure->message);
+    return failure->exit_code;
+  }
+  return code;
+}
+
+int Program::run_parsed(const Work& work, Ranks& ranks) {
+  refuse_empty_values(app_);
   if (choose_default_page_size_) {
     shared_.set_default_page_size(choose_default_page_size_());
   }
   const WorkloadOptions options = shared_.checked();
-  const Report report = work(options);
+  Report report = work(options, ranks);
+  report.combine(ranks);
   const bool failed = report.verified.has_value() && !*report.verified;
+  if (!ranks.is_first()) {
+    return failed ? wrong : right;
+  }
   if (failed) {
-    complain(name_, report.failure);
+    complain(app_.get_name(), report.failure);  // Which names its rank, if there are several.
   }
   const std::string text = options.json ? report.fields.dump() + "\n" : report.summary();
   if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "command_line/options.hpp"
+#include "command_line/ranks.hpp"
 #include "command_line/report.hpp"
 
 namespace tiermap {
@@ -29,8 +30,17 @@ class Program {
   /// 1 if it was wrong or the work failed, 2 for bad input. Standard output gets the report only; errors are one line.
   int run(int argc, char** argv, const std::function<Report(const WorkloadOptions&)>& work);
 
+  /// The same for a program that several processes may run together. `work` is called in each of them, all of which
+  /// prepare what is to be reported; the first one prints it, with the resources of all. What goes wrong on any rank
+  /// ends all of them with one line that names the rank; while they look for each other, each has a line of its own.
+  int run_on_ranks(int argc, char** argv, const std::function<Report(const WorkloadOptions&, Ranks&)>& work);
+
  private:
-  int run_parsed(const std::function<Report(const WorkloadOptions&)>& work);
+  using Work = std::function<Report(const WorkloadOptions&, Ranks&)>;
+
+  int run_alone(int argc, char** argv, const Work& work);
+  int run_joined(int argc, char** argv, const Work& work, Ranks& ranks);
+  int run_parsed(const Work& work, Ranks& ranks);
 
   std::string name_;
   CLI::App app_;

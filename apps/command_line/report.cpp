@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "config/size.hpp"
 
@@ -82,6 +83,46 @@ void Report::describe(const WorkloadOptions& options, const MemorySystem& system
   fields = std::move(shared);
 }
 
+void Report::combine(Ranks& ranks) {
+  if (ranks.alone()) {
+    return;
+  }
+  failure = ranks.first_complaint(failure);
+  if (verified.has_value()) {
+    verified = failure.empty();
+    fields["verified"] = *verified;
+  }
+  // Whole numbers stay what they are.
+  const auto combine_number = [&](nlohmann::ordered_json& number, const auto& of_all) {
+    if (number.is_number_float()) {
+      number = of_all(ranks.gather_each(number.get<double>()));
+    } else {
+      number = of_all(ranks.gather_each(number.get<std::uint64_t>()));
+    }
+  };
+  const auto take_most = [&](nlohmann::ordered_json& number) {
+    combine_number(number, [](const auto& all) { return std::ranges::max(all); });
+  };
+  const auto add_up = [&](nlohmann::ordered_json& number) {
+    combine_number(number, [](const auto& all) { return std::reduce(all.begin(), all.end()); });
+  };
+  for (const char* const most : {"seconds", "prepare_seconds", "load_seconds", "verify_seconds", "peak_rss_bytes"}) {
+    if (fields.contains(most)) {
+      take_most(fields[most]);
+    }
+  }
+  for (const char* const sum :
+       {"read_bytes", "written_bytes", "faults", "minor_faults", "user_seconds", "system_seconds"}) {
+    add_up(fields[sum]);
+  }
+  if (fields.contains("counters")) {
+    for (nlohmann::ordered_json& counter : fields["counters"]) {
+      add_up(counter);
+    }
+  }
+  fields["ranks"] = ranks.count();
+}
+
 std::string Report::summary() const {
   const auto number = [&](const char* name) { return fields.at(name).get<double>(); };
   const auto size = [&](const char* name) { return format_size_rounded(number(name)); };
@@ -89,8 +130,10 @@ std::string Report::summary() const {
   // The other systems have no budget.
   const std::string memory = name == system_name(System::tiermap) ? " in " + size("budget_bytes") + " of memory" : "";
   const auto threads = fields.at("threads").get<std::uint32_t>();
-  std::string text = fmt::format("{} with {}: {:.2f} s, {}{}, {} thread{}\n", workload, name, number("seconds"),
-                                 size("bytes"), memory, threads, threads == 1 ? "" : "s");
+  const std::string ranks =
+      fields.contains("ranks") ? fmt::format(" on each of {} ranks", fields.at("ranks").get<std::uint32_t>()) : "";
+  std::string text = fmt::format("{} with {}: {:.2f} s, {}{}, {} thread{}{}\n", workload, name, number("seconds"),
+                                 size("bytes"), memory, threads, threads == 1 ? "" : "s", ranks);
   text += fmt::format("read {}, wrote {}, {} faults, peak {} resident\n", size("read_bytes"), size("written_bytes"),
                       fields.at("faults").get<std::uint64_t>(), size("peak_rss_bytes"));
   if (!remark.empty()) {

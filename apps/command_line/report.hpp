@@ -10,6 +10,7 @@
 #include "command_line/memory_system.hpp"
 #include "command_line/options.hpp"
 #include "command_line/process_usage.hpp"
+#include "command_line/ranks.hpp"
 
 namespace tiermap {
 
@@ -59,6 +60,9 @@ struct Report {
 
   /// Fills in the shared fields.
   void describe(const WorkloadOptions& options, const MemorySystem& system, const Measurement& measured);
+  /// After describe(), by all ranks, each with what is its own: from then on it is the resources of all, and right if
+  /// each found it so. Seconds and memory are those of the rank that took most. Nothing of one alone.
+  void combine(Ranks& ranks);
   /// The same for people, in a few lines.
   std::string summary() const;
 };

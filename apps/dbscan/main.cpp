@@ -136,7 +136,7 @@ class DbscanRun {
   void load(PointTree& tree) {
     const std::unique_ptr<PointMemory> memory = PointMemory::make(*system_, options_, layout_, *points_, *labels_);
     progress_.restart("loading", layout_.points);
-    for_each_piece({*memory, team_, progress_}, Assignments::left, part_count(layout_.points, 1),
+    for_each_piece({*memory, team_, progress_, alone_}, Assignments::left, part_count(layout_.points, 1),
                    [&](std::uint32_t, std::uint64_t, const PointPiece& piece) {
                      for (std::uint64_t index = 0; index < piece.count; ++index) {
                        const float* const point = piece.coordinates + index * layout_.dimensions;
@@ -220,6 +220,7 @@ class DbscanRun {
   const DbscanOptions& dbscan_;
   ThreadTeam team_;
   ProgressDisplay progress_;
+  Ranks alone_;
   std::unique_ptr<MemorySystem> system_;
   std::optional<Particles> particles_;
   std::unique_ptr<ClusterTruth> truth_;

@@ -25,6 +25,12 @@ void CandidateDrawing::add(std::span<const float> point) {
   coordinates_.insert(coordinates_.end(), point.begin(), point.end());
 }
 
+void CandidateDrawing::add_all(std::span<const float> points) {
+  for (; !points.empty(); points = points.subspan(candidates_.dimensions())) {
+    add(points.first(candidates_.dimensions()));
+  }
+}
+
 std::uint32_t CandidateDrawing::useful_candidates() const {
   return static_cast<std::uint32_t>(
       std::count_if(weights_.begin(), weights_.end(), [](std::uint64_t weight) { return weight > 0; }));
@@ -46,13 +52,15 @@ void CandidateDrawing::run() {
     if (cost == 0 || (rounds_ >= options_.rounds && useful_candidates() >= options_.clusters)) {
       return;
     }
+    std::vector<float> drawn;
     for (const Found& thread : threads) {
       for (const DrawnPoint& point : thread.drawn) {
         if (is_drawn(point.share, point.squared, cost)) {
-          add(point.coordinates);
+          drawn.insert(drawn.end(), point.coordinates.begin(), point.coordinates.end());
         }
       }
     }
+    add_all(pass_.ranks.gather(std::move(drawn)));
   }
 }
 
@@ -72,6 +80,8 @@ double CandidateDrawing::visit_points(std::vector<Found>& threads) {
   for (const Found& thread : threads) {
     std::transform(thread.weights.begin(), thread.weights.end(), weights_.begin(), weights_.begin(), std::plus<>());
   }
+  pass_.ranks.add_up(weights_);
+  costs = of_all_parts(pass_, std::move(costs));
   return std::accumulate(costs.begin(), costs.end(), 0.0);
 }
 
@@ -114,13 +124,16 @@ void CandidateDrawing::note_if_misplaced(std::uint64_t point, std::span<const fl
 }
 
 void CandidateDrawing::refuse_misplaced(const std::vector<Found>& threads) const {
+  std::vector<MisplacedPoint> misplaced;
   for (const Found& thread : threads) {
-    if (!thread.misplaced.empty()) {
-      const auto& [point, dimension, coordinate] = thread.misplaced.front();
-      throw StoreError(EINVAL, fmt::format("point {} has no place: its coordinate {} is {} (both are counted from 0): "
-                                           "leave such points out of the file, or give them numbers",
-                                           point, dimension, coordinate));
-    }
+    misplaced.insert(misplaced.end(), thread.misplaced.begin(), thread.misplaced.end());
+  }
+  misplaced = pass_.ranks.gather(std::move(misplaced));
+  if (!misplaced.empty()) {
+    const auto& [point, dimension, coordinate] = misplaced.front();
+    throw StoreError(EINVAL, fmt::format("point {} has no place: its coordinate {} is {} (both are counted from 0): "
+                                         "leave such points out of the file, or give them numbers",
+                                         point, dimension, coordinate));
   }
 }
 

@@ -55,6 +55,7 @@ class CandidateDrawing {
   };
 
   void add(std::span<const float> point);
+  void add_all(std::span<const float> points);
   std::uint32_t useful_candidates() const;
   bool is_drawn(double share, double squared, double cost) const;
   double visit_points(std::vector<Found>& threads);

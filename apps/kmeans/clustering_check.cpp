@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "command_line/backing.hpp"
@@ -51,14 +52,15 @@ bool differ(double one, double other) {
   return std::abs(one - other) > rounding * std::max(std::abs(one), std::abs(other));
 }
 
-/// Calls use(first, count, coordinates, assignments) with all points, as the stores have them.
+/// Calls use(first, count, coordinates, assignments) with the points of the range, as the stores have them.
 template <typename Use>
-void read_pieces(const ClusteringFiles& files, ProgressDisplay& progress, const Use& use) {
+void read_pieces(const ClusteringFiles& files, VectorRange range, ProgressDisplay& progress, const Use& use) {
   const std::uint64_t point_bytes = files.layout.dimensions * sizeof(float);
   AlignedBuffer points(points_at_once * point_bytes);
   AlignedBuffer assignments(points_at_once * sizeof(std::uint32_t));
-  for (std::uint64_t first = 0; first < files.layout.points; first += points_at_once) {
-    const std::uint64_t count = std::min(points_at_once, files.layout.points - first);
+  const std::uint64_t end = range.first + range.count;
+  for (std::uint64_t first = range.first; first < end; first += points_at_once) {
+    const std::uint64_t count = std::min(points_at_once, end - first);
     read_fully(files.points, points.data(), count * point_bytes, first * point_bytes);
     read_fully(files.assignments, assignments.data(), count * sizeof(std::uint32_t), first * sizeof(std::uint32_t));
     use(first, count, points.as_span<float>().data(), assignments.as_span<std::uint32_t>().data());
@@ -88,13 +90,13 @@ void iterate_plainly(const std::vector<float>& points, std::vector<PlainPoint>& 
 }  // namespace
 
 std::string find_wrong_assignment(const ClusteringFiles& files, const Clustering& clustering, const ClusterTruth* truth,
-                                  Agreement& agreement, ProgressDisplay& progress) {
+                                  Agreement& agreement, ProgressDisplay& progress, Ranks& ranks) {
   const std::vector<PlainPoint> centroids = plain_points(clustering.centroids);
   std::vector<std::uint64_t> sizes(centroids.size());
   std::vector<std::uint32_t> known(points_at_once);
   double inertia = 0;
   std::string wrong;
-  read_pieces(files, progress,
+  read_pieces(files, clustering.assigned, progress,
               [&](std::uint64_t first, std::uint64_t count, const float* points, const std::uint32_t* assignments) {
                 if (truth != nullptr) {
                   truth->read(first, std::span(known).first(count));
@@ -116,6 +118,10 @@ std::string find_wrong_assignment(const ClusteringFiles& files, const Clustering
                   }
                 }
               });
+  agreement.combine(ranks);
+  ranks.add_up(sizes);
+  const std::vector<double> inertias = ranks.gather_each(inertia);
+  inertia = std::accumulate(inertias.begin(), inertias.end(), 0.0);
   if (!wrong.empty()) {
     return wrong;
   }

@@ -20,6 +20,7 @@ struct Clustering {
   double inertia = 0;                ///< The sum of the squares of the points' distances from their centroids.
   std::uint32_t iterations = 0;
   bool converged = false;  ///< Rather than stopped by the number of iterations.
+  VectorRange assigned;    ///< The points whose assignments this rank has written.
 };
 
 /// Goes through the points once for each iteration, and once more for the assignments, which are to the centroids that

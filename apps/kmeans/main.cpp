@@ -18,6 +18,7 @@
 #include "points/cluster_truth.hpp"
 #include "points/particles.hpp"
 #include "points/point_memory.hpp"
+#include "points/point_numbers.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -41,14 +42,19 @@ WorkloadOptions with_enough_fillers(WorkloadOptions options, const KMeansOptions
 /// One run of the program: points, a system, clusters.
 class KMeansRun {
  public:
-  KMeansRun(const WorkloadOptions& options, const KMeansOptions& kmeans)
+  KMeansRun(const WorkloadOptions& options, const KMeansOptions& kmeans, Ranks& ranks)
       : options_(with_enough_fillers(options, kmeans)),
         kmeans_(kmeans),
+        ranks_(ranks),
         team_(options.threads),
         progress_("preparing", 0) {}
 
   Report run() {
     check_options(options_, kmeans_);
+    if (kmeans_.makes_points()) {
+      refuse_several_ranks();
+    }
+    ranks_.barrier();  // All have looked what is there before one makes anything.
     system_ = MemorySystem::make(options_);
     if (kmeans_.only_generates()) {
       return generate();
@@ -61,13 +67,23 @@ class KMeansRun {
     prepare();
     report_.fields["prepare_seconds"] = preparing.seconds();
     const StopWatch loading;
-    const std::unique_ptr<PointMemory> memory = PointMemory::make(*system_, options_, layout_, *points_, *assignments_);
+    const std::unique_ptr<PointMemory> memory =
+        PointMemory::make(*system_, options_, layout_, *points_, assignments_->mapped());
     report_.fields["load_seconds"] = loading.seconds();
     cluster(*memory);
     return std::move(report_);
   }
 
  private:
+  void refuse_several_ranks() const {
+    if (!ranks_.alone()) {
+      throw OptionError(
+          fmt::format("points are made by one process, and there are {} ranks: make them first, by "
+                      "`{} generate` alone, and name their file",
+                      ranks_.count(), program_name));
+    }
+  }
+
   Report generate() {
     Measurement measured(*system_);
     make_points(options_.file, kmeans_.truth);
@@ -123,9 +139,7 @@ class KMeansRun {
     points_->make_cold();
     // A vector opens it once more, which some stores allow to readers only.
     points_->reopen_read_only();
-    assignments_ =
-        Backing::create(kmeans_.assignments.empty() ? scratch_path(program_name, "assignments") : kmeans_.assignments,
-                        layout_.points * sizeof(std::uint32_t));
+    assignments_.emplace(ranks_, program_name, "assignments", kmeans_.assignments, layout_.points);
   }
 
   void check_memory() const {
@@ -138,7 +152,7 @@ class KMeansRun {
   }
 
   void cluster(PointMemory& memory) {
-    const PointPass pass{memory, team_, progress_};
+    const PointPass pass{memory, team_, progress_, ranks_};
     Measurement measured(*system_);
     const StopWatch choosing;
     const InitialCentroids initial = choose_initial_centroids(pass, parse_initial(options_, kmeans_));
@@ -146,6 +160,7 @@ class KMeansRun {
     const Clustering clustering = iterate(pass, initial.centroids, parse_lloyd(kmeans_));
     progress_.restart("writing assignments", 0);
     memory.save_assignments();
+    assignments_->put(clustering.assigned);
     measured.pause();
 
     const StopWatch verifying;
@@ -159,15 +174,14 @@ class KMeansRun {
   }
 
   void verify(const InitialCentroids& initial, const Clustering& clustering) {
-    assignments_->make_cold();
-    const ClusteringFiles files{*points_->store(), *assignments_->store(), layout_};
+    const ClusteringFiles files{*points_->store(), assignments_->cold_store(), layout_};
     progress_.restart("checking", layout_.points);
     Agreement agreement;
-    report_.failure = find_wrong_assignment(files, clustering, truth_.get(), agreement, progress_);
+    report_.failure = find_wrong_assignment(files, clustering, truth_.get(), agreement, progress_, ranks_);
     if (report_.failure.empty() && truth_ != nullptr) {
       check_agreement(agreement, clustering.centroids.size());
     }
-    if (report_.failure.empty() && kmeans_.check_in_memory) {
+    if (report_.failure.empty() && kmeans_.check_in_memory && ranks_.is_first()) {
       progress_.restart("checking in memory", layout_.points * clustering.iterations);
       report_.failure = compare_with_plain_lloyd(files, initial.centroids, clustering, progress_);
     }
@@ -229,13 +243,14 @@ class KMeansRun {
 
   const WorkloadOptions options_;
   const KMeansOptions& kmeans_;
+  Ranks& ranks_;
   ThreadTeam team_;
   ProgressDisplay progress_;
   std::unique_ptr<MemorySystem> system_;
   std::optional<Particles> particles_;
   std::unique_ptr<ClusterTruth> truth_;
   std::optional<Backing> points_;
-  std::optional<Backing> assignments_;
+  std::optional<PointNumbers> assignments_;
   PointLayout layout_;
   Report report_;
 };
@@ -249,6 +264,7 @@ int main(int argc, char** argv) {
                            tiermap::default_page_size);
   tiermap::KMeansOptions kmeans;
   tiermap::declare(program.app(), kmeans);
-  return program.run(
-      argc, argv, [&](const tiermap::WorkloadOptions& options) { return tiermap::KMeansRun(options, kmeans).run(); });
+  return program.run_on_ranks(argc, argv, [&](const tiermap::WorkloadOptions& options, tiermap::Ranks& ranks) {
+    return tiermap::KMeansRun(options, kmeans, ranks).run();
+  });
 }

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <utility>
+#include <vector>
 
 #include "command_line/backing.hpp"
 #include "tiermap/error.hpp"
@@ -61,6 +62,20 @@ std::unique_ptr<ClusterTruth> stored_truth(std::shared_ptr<Store> store, std::ui
                                          store->name(), store->size_bytes(), points));
   }
   return std::make_unique<StoredTruth>(std::move(store));
+}
+
+void Agreement::combine(Ranks& ranks) {
+  struct Count {
+    std::uint64_t both;
+    std::uint64_t things;
+  };
+  std::vector<Count> counts;
+  for (const auto& [both, things] : std::exchange(together_, {})) {
+    counts.push_back({both, things});
+  }
+  for (const auto& [both, things] : ranks.gather(std::move(counts))) {
+    together_[both] += things;
+  }
 }
 
 std::size_t Agreement::others() const {

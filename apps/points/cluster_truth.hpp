@@ -6,6 +6,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "command_line/ranks.hpp"
 #include "points/particles.hpp"
 #include "tiermap/store.hpp"
 
@@ -29,6 +30,8 @@ class Agreement {
  public:
   /// Points that are in this group of the one and in that group of the other.
   void add(std::uint32_t one, std::uint32_t other) { ++together_[std::uint64_t{one} << 32U | other]; }
+  /// By all ranks, each of which has added other points: what all of them come to.
+  void combine(Ranks& ranks);
   /// How many groups the other has.
   std::size_t others() const;
   /// 1 if they are the same, whatever the groups are called; about 0 if one says nothing of the other (Hubert and

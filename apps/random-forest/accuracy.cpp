@@ -1,8 +1,13 @@
 #include "random-forest/accuracy.hpp"
 
+#include <utility>
 #include <vector>
 
 namespace tiermap {
+
+VectorRange classified_rows(const PointPass& pass) {
+  return points_of_rank(pass, part_count(pass.memory.layout().points, 1));
+}
 
 Accuracy measure_accuracy(const PointPass& pass, const Forest& forest, const HeldOutRows* held_out,
                           Assignments predictions) {
@@ -26,7 +31,7 @@ Accuracy measure_accuracy(const PointPass& pass, const Forest& forest, const Hel
                    }
                  });
   Accuracy sum;
-  for (const Accuracy& one : of_part) {
+  for (const Accuracy& one : of_all_parts(pass, std::move(of_part))) {
     sum.rows += one.rows;
     sum.right += one.right;
   }

@@ -17,8 +17,11 @@ struct Accuracy {
   bool operator==(const Accuracy&) const = default;
 };
 
-/// Classifies rows in one pass: those that are held out, or all where `held_out` is null. With Assignments::visited the
-/// class of every row is written down.
+/// The rows that this rank classifies in measure_accuracy().
+VectorRange classified_rows(const PointPass& pass);
+
+/// By all ranks: classifies rows in one pass: those that are held out, or all where `held_out` is null. With
+/// Assignments::visited the class of every row is written down.
 Accuracy measure_accuracy(const PointPass& pass, const Forest& forest, const HeldOutRows* held_out,
                           Assignments predictions);
 

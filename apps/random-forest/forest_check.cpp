@@ -11,13 +11,15 @@ namespace {
 
 constexpr std::uint64_t checked_rows_at_once = 4096;
 
-/// Calls use(row's number, its cells) with all rows, until it returns something to say; returns that.
+/// Calls use(row's number, its cells) with the rows of a range, until it returns something to say; returns that.
 template <typename Use>
-std::string for_each_stored_row(Store& table, const PointLayout& layout, ProgressDisplay& progress, const Use& use) {
+std::string for_each_stored_row(Store& table, const PointLayout& layout, VectorRange range, ProgressDisplay& progress,
+                                const Use& use) {
   const std::uint64_t row_bytes = layout.dimensions * sizeof(float);
   AlignedBuffer rows(checked_rows_at_once * row_bytes);
-  for (std::uint64_t first = 0; first < layout.points; first += checked_rows_at_once) {
-    const std::uint64_t count = std::min(checked_rows_at_once, layout.points - first);
+  const std::uint64_t end = range.first + range.count;
+  for (std::uint64_t first = range.first; first < end; first += checked_rows_at_once) {
+    const std::uint64_t count = std::min(checked_rows_at_once, end - first);
     read_fully(table, rows.data(), count * row_bytes, first * row_bytes);
     for (std::uint64_t index = 0; index < count; ++index) {
       std::string wrong = use(first + index, rows.as_span<float>().data() + index * layout.dimensions);
@@ -57,14 +59,17 @@ std::uint32_t plain_class(const Forest& forest, const float* row) {
 
 }  // namespace
 
-std::string find_wrong_class(Store& table, Store* predictions, const PointLayout& layout, const Forest& forest,
-                             const HeldOutRows* held_out, const Accuracy& expected, ProgressDisplay& progress) {
+std::string find_wrong_class(const ClassifiedRows& classified, const Forest& forest, const HeldOutRows* held_out,
+                             const Accuracy& expected, ProgressDisplay& progress, Ranks& ranks) {
   AlignedBuffer said(checked_rows_at_once * sizeof(std::uint32_t));
   Accuracy found;
-  std::string wrong = for_each_stored_row(table, layout, progress, [&](std::uint64_t row, const float* cells) {
-    const std::uint64_t index = row % checked_rows_at_once;
+  Store* const predictions = classified.predictions;
+  const VectorRange& rows = classified.rows;
+  const auto check_row = [&](std::uint64_t row, const float* cells) {
+    const std::uint64_t index = (row - rows.first) % checked_rows_at_once;
     if (predictions != nullptr && index == 0) {
-      read_fully(*predictions, said.data(), std::min(checked_rows_at_once, layout.points - row) * sizeof(std::uint32_t),
+      read_fully(*predictions, said.data(),
+                 std::min(checked_rows_at_once, rows.first + rows.count - row) * sizeof(std::uint32_t),
                  row * sizeof(std::uint32_t));
     }
     const std::uint32_t which = plain_class(forest, cells);
@@ -76,7 +81,11 @@ std::string find_wrong_class(Store& table, Store* predictions, const PointLayout
     found.rows += counts ? 1U : 0U;
     found.right += counts && static_cast<float>(which) == cells[forest.features] ? 1U : 0U;
     return std::string();
-  });
+  };
+  std::string wrong = for_each_stored_row(classified.table, classified.layout, rows, progress, check_row);
+  std::vector<std::uint64_t> counts = {found.rows, found.right};
+  ranks.add_up(counts);
+  found = {counts[0], counts[1]};
   if (wrong.empty() && found != expected) {
     wrong = fmt::format("{} of {} rows are classified rightly, and {} of {} were counted", found.right, found.rows,
                         expected.right, expected.rows);
@@ -87,7 +96,7 @@ std::string find_wrong_class(Store& table, Store* predictions, const PointLayout
 std::string find_wrong_leaf(Store& table, const PointLayout& layout, const DecisionTree& tree,
                             std::span<const std::uint16_t> times, ProgressDisplay& progress) {
   std::vector<std::vector<std::uint64_t>> classes(tree.splits.size());
-  for_each_stored_row(table, layout, progress, [&](std::uint64_t row, const float* cells) {
+  for_each_stored_row(table, layout, {0, layout.points}, progress, [&](std::uint64_t row, const float* cells) {
     if (times[row] != 0) {
       std::vector<std::uint64_t>& here = classes[leaf_of(tree, cells)];
       const auto which = static_cast<std::size_t>(cells[layout.dimensions - 1]);

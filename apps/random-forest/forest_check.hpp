@@ -14,9 +14,17 @@
 
 namespace tiermap {
 
-/// The class of every row, if `predictions` is not null, and how many are right.
-std::string find_wrong_class(Store& table, Store* predictions, const PointLayout& layout, const Forest& forest,
-                             const HeldOutRows* held_out, const Accuracy& expected, ProgressDisplay& progress);
+/// Rows, and what was said of them.
+struct ClassifiedRows {
+  Store& table;
+  Store* predictions;  ///< Null: what was said is not written down.
+  PointLayout layout;
+  VectorRange rows;  ///< That are to be looked at.
+};
+
+/// By all ranks, each with its rows: the class of every row, if there are predictions, and how many are right.
+std::string find_wrong_class(const ClassifiedRows& classified, const Forest& forest, const HeldOutRows* held_out,
+                             const Accuracy& expected, ProgressDisplay& progress, Ranks& ranks);
 
 /// Takes every row of a tree's sample (`times`: how often each is in it) down the tree: to each leaf some must come,
 /// and most of them must be of its class.

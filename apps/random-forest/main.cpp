@@ -15,6 +15,7 @@
 #include "parallel/random.hpp"
 #include "platform/memory_limits.hpp"
 #include "points/point_memory.hpp"
+#include "points/point_numbers.hpp"
 #include "random-forest/accuracy.hpp"
 #include "random-forest/bagging.hpp"
 #include "random-forest/forest_check.hpp"
@@ -39,18 +40,25 @@ enum class Drawing : std::uint8_t { held_out, bags, features };
 
 class ForestRun {
  public:
-  ForestRun(const WorkloadOptions& options, const ForestOptions& wishes)
-      : options_(options), wishes_(wishes), team_(options.threads), progress_("preparing", 0) {}
+  ForestRun(const WorkloadOptions& options, const ForestOptions& wishes, Ranks& ranks)
+      : options_(options), wishes_(wishes), ranks_(ranks), team_(options.threads), progress_("preparing", 0) {}
 
   Report run() {
     check_options(options_, wishes_);
+    if (wishes_.makes_table() && !ranks_.alone()) {
+      throw OptionError(
+          fmt::format("a table is made by one process, and there are {} ranks: make it first, by "
+                      "`{} generate` alone, and name its file",
+                      ranks_.count(), program_name));
+    }
+    ranks_.barrier();  // All have looked what is there before one makes anything.
     system_ = MemorySystem::make(options_);
     if (!wishes_.table.empty()) {
       system_->check_url(wishes_.table);
     }
     if (wishes_.only_predicts()) {
       forest_ = load_forest(wishes_.forest);
-    } else if (!wishes_.forest.empty()) {
+    } else if (!wishes_.forest.empty() && ranks_.is_first()) {
       Backing::create(wishes_.forest, 0);  // Whether it can be made is known before the work is done.
     }
     const StopWatch preparing;
@@ -60,10 +68,11 @@ class ForestRun {
       return generated();
     }
     const StopWatch loading;
-    const std::unique_ptr<PointMemory> memory = PointMemory::make(*system_, options_, layout_, *table_, *predictions_);
+    const std::unique_ptr<PointMemory> memory =
+        PointMemory::make(*system_, options_, layout_, *table_, predictions_->mapped());
     report_.fields["load_seconds"] = loading.seconds();
     Measurement measured(*system_);
-    work({*memory, team_, progress_});
+    work(*memory);
     measured.pause();
     if (options_.verify || wishes_.check_in_memory) {
       verify();
@@ -102,9 +111,7 @@ class ForestRun {
     // A vector opens it once more, which some stores allow to readers only.
     table_->reopen_read_only();
     if (!wishes_.only_generates()) {
-      predictions_ =
-          Backing::create(wishes_.predictions.empty() ? scratch_path(program_name, "predictions") : wishes_.predictions,
-                          layout_.points * sizeof(std::uint32_t));
+      predictions_.emplace(ranks_, program_name, "predictions", wishes_.predictions, layout_.points);
     }
   }
 
@@ -153,17 +160,21 @@ class ForestRun {
     }
   }
 
-  void work(const PointPass& pass) {
+  void work(PointMemory& memory) {
+    const PointPass whole{memory, team_, progress_, alone_};
     progress_.restart("looking at the table", layout_.points);
-    held_out_.emplace(pass, wishes_.only_predicts() ? 0 : parse_hold_out(wishes_), seed_of(Drawing::held_out));
+    held_out_.emplace(whole, wishes_.only_predicts() ? 0 : parse_hold_out(wishes_), seed_of(Drawing::held_out));
     if (!wishes_.only_predicts()) {
-      train(pass);
+      train(whole);
     }
     progress_.restart("classifying", layout_.points);
-    accuracy_ = measure_accuracy(pass, forest_, measured_by(),
+    const PointPass divided{memory, team_, progress_, ranks_};
+    checked_ = classified_rows(divided);
+    accuracy_ = measure_accuracy(divided, forest_, measured_by(),
                                  wishes_.predictions.empty() ? Assignments::left : Assignments::visited);
     if (!wishes_.predictions.empty()) {
-      pass.memory.save_assignments();
+      memory.save_assignments();
+      predictions_->put(checked_);
     }
   }
 
@@ -194,7 +205,8 @@ class ForestRun {
     GrowthPlan plan = growth_plan();
     plan.most_splits = most_splits();
     plan.rows_at_once = system_->budget_bytes() / 2 / row_bytes;
-    for (std::uint32_t tree = 0; tree < parse_trees(wishes_); ++tree) {
+    const VectorRange own = ranks_.part_of(parse_trees(wishes_));
+    for (std::uint64_t tree = own.first; tree < own.first + own.count; ++tree) {
       progress_.restart(fmt::format("sampling for tree {}", tree + 1), layout_.points);
       const std::vector<std::uint64_t> classes = bag_of(tree).fill(pass, rows);
       const std::uint64_t count = std::accumulate(classes.begin(), classes.end(), std::uint64_t{0});
@@ -210,6 +222,26 @@ class ForestRun {
       rows_trained_on_ += count;
     }
     mapped->discard();
+    gather_trees();
+  }
+
+  /// From all ranks, each of which has grown some.
+  void gather_trees() {
+    std::vector<std::uint64_t> sizes;
+    std::vector<TreeSplit> splits;
+    for (const DecisionTree& tree : std::exchange(forest_.trees, {})) {
+      sizes.push_back(tree.splits.size());
+      splits.insert(splits.end(), tree.splits.begin(), tree.splits.end());
+    }
+    splits = ranks_.gather(std::move(splits));
+    auto next = splits.begin();
+    for (const std::uint64_t size : ranks_.gather(std::move(sizes))) {
+      const auto end = next + static_cast<std::ptrdiff_t>(size);
+      forest_.trees.push_back({{next, end}});
+      next = end;
+    }
+    const std::vector<std::uint64_t> rows = ranks_.gather_each(rows_trained_on_);
+    rows_trained_on_ = std::accumulate(rows.begin(), rows.end(), std::uint64_t{0});
   }
 
   /// Of all trees: for which there is memory beside the budget, and which can be numbered.
@@ -219,8 +251,21 @@ class ForestRun {
   }
 
   void verify() {
+    Store& predictions = predictions_->cold_store();
+    const std::string wrong_tree = wishes_.only_predicts() ? "" : find_wrong_tree();
+    progress_.restart("checking", layout_.points);
+    const std::string wrong_class =
+        find_wrong_class({*table_->store(), wishes_.predictions.empty() ? nullptr : &predictions, layout_, checked_},
+                         forest_, measured_by(), accuracy_, progress_, ranks_);
+    report_.failure = wrong_tree.empty() ? wrong_class : wrong_tree;
+    report_.verified = report_.failure.empty();
+  }
+
+  /// Of those that this rank has grown.
+  std::string find_wrong_tree() {
     Store& table = *table_->store();
-    for (std::uint64_t tree = 0; !wishes_.only_predicts() && tree < forest_.trees.size(); ++tree) {
+    const VectorRange own = ranks_.part_of(forest_.trees.size());
+    for (std::uint64_t tree = own.first; tree < own.first + own.count; ++tree) {
       progress_.restart(fmt::format("checking tree {}", tree + 1), layout_.points);
       const std::vector<std::uint16_t> times = bag_of(tree).times();
       std::string wrong = find_wrong_leaf(table, layout_, forest_.trees[tree], times, progress_);
@@ -229,17 +274,10 @@ class ForestRun {
                                         seed_of(Drawing::features, tree));
       }
       if (!wrong.empty()) {
-        report_.failure = fmt::format("tree {}: {}", tree, wrong);
-        break;
+        return fmt::format("tree {}: {}", tree, wrong);
       }
     }
-    if (report_.failure.empty()) {
-      progress_.restart("checking", layout_.points);
-      predictions_->make_cold();
-      report_.failure = find_wrong_class(table, wishes_.predictions.empty() ? nullptr : predictions_->store().get(),
-                                         layout_, forest_, measured_by(), accuracy_, progress_);
-    }
-    report_.verified = report_.failure.empty();
+    return {};
   }
 
   void describe() {
@@ -265,7 +303,9 @@ class ForestRun {
 
   void keep_files() {
     if (!wishes_.only_predicts() && !wishes_.forest.empty()) {
-      save_forest(forest_, wishes_.forest);
+      if (ranks_.is_first()) {
+        save_forest(forest_, wishes_.forest);
+      }
       report_.fields["forest"] = wishes_.forest;
     }
     if (!wishes_.predictions.empty()) {
@@ -280,15 +320,18 @@ class ForestRun {
 
   const WorkloadOptions options_;
   const ForestOptions& wishes_;
+  Ranks& ranks_;
   ThreadTeam team_;
   ProgressDisplay progress_;
+  Ranks alone_;
   std::unique_ptr<MemorySystem> system_;
   std::optional<Backing> table_;
-  std::optional<Backing> predictions_;
+  std::optional<PointNumbers> predictions_;
   std::optional<HeldOutRows> held_out_;
   PointLayout layout_;
   Forest forest_;
   Accuracy accuracy_;
+  VectorRange checked_;  ///< Rows that this rank has classified.
   std::uint64_t rows_trained_on_ = 0;
   Report report_;
 };
@@ -302,6 +345,7 @@ int main(int argc, char** argv) {
                            tiermap::default_page_size);
   tiermap::ForestOptions forest;
   tiermap::declare(program.app(), forest);
-  return program.run(
-      argc, argv, [&](const tiermap::WorkloadOptions& options) { return tiermap::ForestRun(options, forest).run(); });
+  return program.run_on_ranks(argc, argv, [&](const tiermap::WorkloadOptions& options, tiermap::Ranks& ranks) {
+    return tiermap::ForestRun(options, forest, ranks).run();
+  });
 }

@@ -11,12 +11,23 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace tiermap {
+
+/// A process among those that were started together.
+struct JobRank {
+  std::uint32_t rank = 0;  ///< Counted from 0.
+  std::uint32_t ranks = 1;
+};
+/// What the environment says, as JobOptions::rank describes it. Throws OptionError for variables that are no numbers.
+JobRank launched_rank();
 
 /// What is not set is taken from the environment.
 struct JobOptions {
@@ -73,11 +84,18 @@ class Job {
 
   /// Waits for all ranks. What any of them wrote to shared vectors before it, all see after it.
   void barrier();
+  /// By all ranks: what each of them passes, in the order of ranks. It goes through the first server, and each rank
+  /// gets all of it: for sums and decisions, not for data. Orders nothing else.
+  std::vector<std::vector<std::byte>> gather(std::span<const std::byte> bytes);
   /// Waits for the lock of this name, and then sees what those wrote who had it before. Not twice by one thread: that
   /// throws EDEADLK.
   JobLock lock(const std::string& name);
   /// Adds to the counter of this name, which begins with 0, and returns what it was. Orders nothing else.
   std::uint64_t fetch_add(const std::string& name, std::uint64_t summand);
+
+  /// True for the first rank that asks, also when the job has failed: one is to say on behalf of all what went wrong.
+  /// Throws StoreError only if the first server does not answer.
+  bool is_first_to_tell();
 
   /// By all ranks, when no shared vector is open any more. Leaves the job; what was made in it is gone when all have.
   void end();

@@ -115,6 +115,14 @@ void Job::barrier() {
   implementation_->barrier();
 }
 
+std::vector<std::vector<std::byte>> Job::gather(std::span<const std::byte> bytes) {
+  return implementation_->client().gather(bytes);
+}
+
+bool Job::is_first_to_tell() {
+  return implementation_->client().is_first_to_tell();
+}
+
 JobLock Job::lock(const std::string& name) {
   implementation_->lock(name);
   return {implementation_, name};

@@ -1,6 +1,5 @@
-// Which rank this is, of how many, and where the servers are: as options or the environment say.
-#include <array>
-#include <charconv>
+// A job's name, this rank's place in it, and where the servers are: as options or the environment say.
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -14,28 +13,9 @@
 namespace tiermap {
 namespace {
 
-struct RankVariables {
-  const char* rank;
-  const char* ranks;
-};
-constexpr std::array<RankVariables, 4> rank_variables = {{{"TIERMAP_RANK", "TIERMAP_RANKS"},
-                                                          {"PMI_RANK", "PMI_SIZE"},
-                                                          {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-                                                          {"SLURM_PROCID", "SLURM_NTASKS"}}};
-
 std::string environment(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
-}
-
-std::uint32_t number_in(const char* name) {
-  const std::string text = environment(name);
-  std::uint32_t number = 0;
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || result.ec != std::errc() || result.ptr != text.data() + text.size()) {
-    throw OptionError(std::string(name) + " is " + quote_value(text) + ", and no number: set it to one from 0 on");
-  }
-  return number;
 }
 
 void take_ranks(const JobOptions& options, JobPlace& place) {
@@ -46,13 +26,9 @@ void take_ranks(const JobOptions& options, JobPlace& place) {
     place.rank = *options.rank;
     place.ranks = *options.ranks;
   } else {
-    for (const RankVariables& variables : rank_variables) {
-      if (std::getenv(variables.rank) != nullptr) {
-        place.rank = number_in(variables.rank);
-        place.ranks = number_in(variables.ranks);
-        break;
-      }
-    }
+    const JobRank launched = launched_rank();
+    place.rank = launched.rank;
+    place.ranks = launched.ranks;
   }
   if (place.rank >= place.ranks) {
     throw OptionError("rank " + std::to_string(place.rank) + " of " + std::to_string(place.ranks) +

@@ -48,7 +48,8 @@ class KMeansParts : public testing::Test {
     const auto memory = PointMemory::make(*system, options, layout_, points_, assignments_);
     ThreadTeam team(threads);
     ProgressDisplay progress("testing", 0);
-    const PointPass pass{*memory, team, progress};
+    Ranks alone;
+    const PointPass pass{*memory, team, progress, alone};
     InitialOptions initial_options;
     initial_options.clusters = clusters;
     InitialCentroids initial = choose_initial_centroids(pass, initial_options);
@@ -60,8 +61,9 @@ class KMeansParts : public testing::Test {
   std::string wrong(const Clustering& clustering) {
     ProgressDisplay progress("testing", 0);
     Agreement agreement;
+    Ranks alone;
     return find_wrong_assignment({*points_.store(), *assignments_.store(), layout_}, clustering, nullptr, agreement,
-                                 progress);
+                                 progress, alone);
   }
 
   PointLayout layout_{points, dimensions};

@@ -67,7 +67,7 @@ std::vector<std::string> ProgramTest::left_behind() const {
 }
 
 pid_t ProgramTest::start(const std::string& program, const std::vector<std::string>& arguments, int terminal) const {
-  const std::string binary = std::string(TIERMAP_BINARY_FOLDER) + "/" + program;
+  const std::string binary = program.starts_with('/') ? program : std::string(TIERMAP_BINARY_FOLDER) + "/" + program;
   const std::string output = path("output");
   const std::string errors = path("errors");
   const std::string work = path("work");

@@ -34,6 +34,7 @@ class ProgramTest : public testing::Test {
   std::string write_npy(const std::string& type, const std::string& shape, const std::string& bytes) const;
   /// Names of what is in the folder, sorted.
   std::vector<std::string> left_behind() const;
+  /// `program` is one of this build, or a path.
   Outcome run(const std::string& program, const std::vector<std::string>& arguments) const;
   /// The report of a run that ends well, says nothing else and has verified its result; empty if it did not end well.
   /// `arguments` hold --json.

@@ -296,7 +296,9 @@ class ForestCheckTest : public testing::Test {
     const Backing predictions = Backing::create("memory:" + std::to_string(rows * 4), 0);
     write_fully(*predictions.store(), said.data(), said.size() * 4, 0);
     const Forest forest{1, 2, {{right_}}};
-    return find_wrong_class(*table_.store(), predictions.store().get(), layout, forest, nullptr, accuracy, progress_);
+    Ranks alone;
+    return find_wrong_class({*table_.store(), predictions.store().get(), layout, {0, rows}}, forest, nullptr, accuracy,
+                            progress_, alone);
   }
 
   static constexpr std::uint64_t rows = 100;

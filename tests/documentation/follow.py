@@ -96,6 +96,9 @@ def has_namespaces():
 
 
 def main(page, build, cmake, compiler, needs=None):
+    if needs == "namespaces" and shutil.which("mpiexec.mpich") is None:
+        print("mpich is not installed")
+        sys.exit(77)
     if needs == "namespaces" and (shutil.which("ip") is None or not has_namespaces()):
         print("network namespaces cannot be made here: root and iproute2 are needed")
         sys.exit(77)

@@ -1,4 +1,5 @@
 // Jobs: ranks that come, meet, lock and count, disagree, and die.
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
 
@@ -30,6 +31,60 @@ TEST(JobTest, RanksMeetCountAndLock) {
       }
     }
   });
+}
+
+/// What a rank gathers: of other lengths than others' by bytes or by megabytes, and sometimes nothing.
+std::vector<std::byte> own_bytes(std::uint32_t rank, std::size_t scale) {
+  std::vector<std::byte> bytes(rank == 1 ? 0 : rank * scale + 3);
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    bytes[at] = static_cast<std::byte>(at * 7 + rank);
+  }
+  return bytes;
+}
+
+TEST(JobTest, EverybodyGathersWhatEverybodyHas) {
+  run_job(Servers(2), 3, [](Job& job) {
+    for (const std::size_t scale : {std::size_t{1}, std::size_t{100'000}, std::size_t{2'000'000}}) {
+      const std::vector<std::vector<std::byte>> all = job.gather(own_bytes(job.rank(), scale));
+      ASSERT_EQ(all.size(), 3U);
+      for (std::uint32_t rank = 0; rank < 3; ++rank) {
+        EXPECT_TRUE(all[rank] == own_bytes(rank, scale)) << rank << " " << scale;
+      }
+    }
+    EXPECT_EQ(job.gather({}), std::vector<std::vector<std::byte>>(3));
+  });
+}
+
+TEST(JobTest, OneThatGathersWhileAnotherIsAtABarrierIsToldSo) {
+  const Servers servers;
+  RankProcesses processes(2, [&](std::uint32_t rank) {
+    Job job(servers.job(rank, 2));
+    EXPECT_EQ(refusal_of([&] {
+                if (rank == 0) {
+                  job.gather({});
+                } else {
+                  job.barrier();
+                }
+              }),
+              "job 'job': rank 0 gathers what each rank has, but rank 1 is at a barrier: have all ranks do the same");
+    job.end();
+  });
+  processes.expect_success();
+}
+
+TEST(JobTest, OneOfThoseWhoAreLeftIsTheFirstToTell) {
+  const Servers servers;
+  RankProcesses processes(4, [&](std::uint32_t rank) {
+    Job job(servers.job(rank, 4));
+    if (rank == 3) {
+      ::raise(SIGKILL);
+    }
+    EXPECT_NE(refusal_of([&] { job.barrier(); }), "");
+    ::_exit(job.is_first_to_tell() ? 10 : 20);
+  });
+  std::vector<int> codes = {processes.wait(0), processes.wait(1), processes.wait(2)};
+  std::ranges::sort(codes);
+  EXPECT_EQ(codes, (std::vector<int>{10, 20, 20}));
 }
 
 TEST(JobTest, ALockIsNotTakenTwiceByOneThread) {

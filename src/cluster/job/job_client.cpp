@@ -1,6 +1,9 @@
 #include "cluster/job/job_client.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "config/size.hpp"
@@ -14,6 +17,27 @@ WireOptions wire_options(const JobPlace& place) {
   WireOptions options;
   options.timeout = place.timeout;
   return options;
+}
+
+/// Takes the next bytes of each rank out of a reply to JobRequest::gather. Whether these were the last ones. Throws
+/// StoreError for what is no such reply.
+bool take_gathered(std::span<const std::byte> body, std::vector<std::vector<std::byte>>& all) {
+  bool complete = true;
+  for (std::vector<std::byte>& one : all) {
+    std::array<std::uint64_t, 2> counts{};  // In all, and here.
+    if (body.size() >= sizeof(counts)) {
+      std::memcpy(counts.data(), body.data(), sizeof(counts));
+      body = body.subspan(sizeof(counts));
+    }
+    if (counts[1] > body.size() || one.size() + counts[1] > counts[0] || (counts[1] == 0 && one.size() < counts[0])) {
+      throw StoreError(EBADMSG,
+                       "what ranks had to say to each other has come in pieces: install the same Tiermap on all");
+    }
+    one.insert(one.end(), body.begin(), body.begin() + static_cast<std::ptrdiff_t>(counts[1]));
+    body = body.subspan(counts[1]);
+    complete = complete && one.size() == counts[0];
+  }
+  return complete;
 }
 
 }  // namespace
@@ -79,6 +103,29 @@ WireReply JobClient::ask(std::uint32_t server, JobRequest kind, const WireWords&
 
 void JobClient::collective(std::string_view what) {
   ask(0, JobRequest::collective, {}, what);
+}
+
+std::vector<std::vector<std::byte>> JobClient::gather(std::span<const std::byte> own) {
+  const std::uint64_t at_once = most_gathered_of(place_.ranks);
+  std::vector<std::vector<std::byte>> all(place_.ranks);
+  for (bool complete = false; !complete;) {
+    const std::vector<std::byte>& mine = all[place_.rank];
+    const std::span<const std::byte> left = own.subspan(mine.size());
+    const WireReply reply =
+        start(0, JobRequest::gather, {own.size(), 0, 0, 0}, left.first(std::min<std::uint64_t>(left.size(), at_once)))
+            .wait();
+    require(0, reply);
+    complete = take_gathered(reply.body.bytes(), all);
+  }
+  return all;
+}
+
+bool JobClient::is_first_to_tell() {
+  const WireReply reply = start(0, JobRequest::tell, {}).wait();
+  if (reply.status != 0) {
+    require(0, reply);
+  }
+  return reply.words[0] == 0;
 }
 
 void JobClient::lock(const std::string& name) {

@@ -42,6 +42,10 @@ class JobClient {
   /// Waits until all ranks say the same `what`, such as "is at a barrier".
   void collective(std::string_view what);
   /// Throws StoreError (EDEADLK) if this thread has it already.
+  /// What each rank has, in their order.
+  std::vector<std::vector<std::byte>> gather(std::span<const std::byte> own);
+  /// Also in a job that has failed. Throws StoreError only if the first server does not answer.
+  bool is_first_to_tell();
   void lock(const std::string& name);
   void unlock(const std::string& name);
   std::uint64_t fetch_add(std::string_view name, std::uint64_t summand);

@@ -26,9 +26,19 @@ enum class JobRequest : std::uint16_t {
   exchange,    ///< Words: handle, offset, bytes, sequence number that the last fetch or exchange of it told. Body:
   ///< ChangeList. -EAGAIN if the bytes have changed since; reply's words: sequence number; body: the bytes.
   changes,  ///< Words: handle, since. Reply's words: sequence number; body: BlockRuns that others changed after it.
+  gather,   ///< Words: bytes of this rank in all. Body: its next ones. Answered when all ranks are there; reply's body:
+  ///< of each rank, in their order, its bytes in all and how many of them follow, as eight bytes each, and these.
+  tell,  ///< Reply's words: how many have asked before. Answered also when the job has failed.
 };
 inline constexpr std::uint16_t first_job_request = 64;
-inline constexpr std::uint16_t last_job_request = static_cast<std::uint16_t>(JobRequest::changes);
+inline constexpr std::uint16_t last_job_request = static_cast<std::uint16_t>(JobRequest::tell);
+
+/// Of all ranks together in one reply to `gather`; at least one of each.
+inline constexpr std::uint64_t most_gathered_bytes = std::uint64_t{512} << 10U;
+/// Of one rank in one request.
+constexpr std::uint64_t most_gathered_of(std::uint32_t ranks) noexcept {
+  return ranks < most_gathered_bytes ? most_gathered_bytes / ranks : 1;
+}
 
 /// What homes number changes by, and what travels at least when a rank asks for a page.
 inline constexpr std::uint64_t home_block_bytes = 4096;

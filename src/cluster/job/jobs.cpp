@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <functional>
 #include <utility>
 
+#include "cluster/job/job_answers.hpp"
 #include "config/size.hpp"
 
 namespace tiermap {
@@ -12,39 +12,7 @@ namespace {
 
 constexpr std::uint64_t most_ranks = 4096;
 
-std::string rank_text(std::uint32_t rank) {
-  return "rank " + std::to_string(rank);
-}
-
 }  // namespace
-
-class Jobs::Answers {
- public:
-  Answers() = default;
-  ~Answers() {
-    for (const std::function<void()>& one : all_) {
-      one();
-    }
-  }
-  Answers(const Answers&) = delete;
-  Answers& operator=(const Answers&) = delete;
-
-  void reply(WireRequest request, std::int32_t status = 0, const WireWords& words = {}) {
-    later(std::move(request), [status, words](WireRequest& one) { one.reply(status, words); });
-  }
-  void refuse(WireRequest request, std::int32_t status, std::string text) {
-    later(std::move(request), [status, text = std::move(text)](WireRequest& one) { one.refuse(status, text); });
-  }
-  void then(std::function<void()> done) { all_.push_back(std::move(done)); }
-
- private:
-  template <typename Answer>
-  void later(WireRequest request, Answer answer) {
-    all_.push_back([shared = std::make_shared<WireRequest>(std::move(request)), answer] { answer(*shared); });
-  }
-
-  std::vector<std::function<void()>> all_;
-};
 
 void Jobs::fail(Job& job, const std::string& why, Answers& answers) {
   if (!job.failure.empty()) {
@@ -84,7 +52,7 @@ void Jobs::on_request(WireRequest request) {
     join(std::move(request), answers);
   } else if (member == members_.end() || member->second.left) {
     answers.refuse(std::move(request), -ENOTCONN, "this connection is in no job: join one first");
-  } else if (!member->second.job->failure.empty() && kind != JobRequest::leave) {
+  } else if (!member->second.job->failure.empty() && kind != JobRequest::leave && kind != JobRequest::tell) {
     answers.refuse(std::move(request), -ECONNABORTED, member->second.job->failure);
   } else {
     member_request(member->second, std::move(request), answers);
@@ -188,7 +156,10 @@ void Jobs::member_request(Member& member, WireRequest request, Answers& answers)
     case JobRequest::leave:
       return leave(member, std::move(request), answers);
     case JobRequest::collective:
-      return gather(job, rank, std::move(request), answers);
+    case JobRequest::gather:
+      return meet(job, rank, std::move(request), answers);
+    case JobRequest::tell:
+      return answers.reply(std::move(request), 0, {job.told++, 0, 0, 0});
     case JobRequest::lock:
       return lock(job, rank, std::move(request), answers);
     case JobRequest::unlock:
@@ -225,38 +196,6 @@ void Jobs::leave(Member& member, WireRequest request, Answers& answers) {
     fail(job, job.departed + " has left while others wait for it", answers);
   }
   answers.reply(std::move(request));
-}
-
-void Jobs::gather(Job& job, std::uint32_t rank, WireRequest request, Answers& answers) {
-  if (!job.departed.empty()) {
-    fail(job, job.departed + " has left while others wait for it", answers);
-    answers.refuse(std::move(request), -ECONNABORTED, job.failure);
-    return;
-  }
-  if (job.gathered[rank].has_value()) {
-    answers.refuse(std::move(request), -EBUSY,
-                   rank_text(rank) + " waits for the others already: one thread of it at a time");
-    return;
-  }
-  job.gathered[rank] = std::move(request);
-  if (!std::ranges::all_of(job.gathered, [](const auto& one) { return one.has_value(); })) {
-    return;
-  }
-  const std::string first = job.gathered[0]->text();
-  const auto other = std::ranges::find_if(job.gathered, [&](const auto& one) { return one->text() != first; });
-  const std::string disagreement = other == job.gathered.end()
-                                       ? ""
-                                       : "job " + quote_value(job.name) + ": rank 0 " + first + ", but " +
-                                             rank_text(static_cast<std::uint32_t>(other - job.gathered.begin())) + " " +
-                                             (*other)->text() + ": have all ranks do the same";
-  for (std::optional<WireRequest>& one : job.gathered) {
-    if (disagreement.empty()) {
-      answers.reply(std::move(*one));
-    } else {
-      answers.refuse(std::move(*one), -EINVAL, disagreement);
-    }
-    one.reset();
-  }
 }
 
 void Jobs::lock(Job& job, std::uint32_t rank, WireRequest request, Answers& answers) {

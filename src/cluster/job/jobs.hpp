@@ -47,6 +47,7 @@ class Jobs {
     std::vector<std::optional<WireRequest>> gathered;  ///< The collective that is under way, by rank.
     std::map<std::string, Lock> locks;
     std::map<std::string, std::uint64_t> counters;
+    std::uint64_t told = 0;  ///< How many ranks have asked whether they are the first to tell.
     /// Of data sets, by name and whether the job made them.
     std::map<std::pair<std::string, bool>, std::uint64_t> handles;
     std::vector<std::shared_ptr<Home>> homes;  ///< By handle; null: destroyed.
@@ -63,7 +64,8 @@ class Jobs {
   void absent(WireRequest request, Answers& answers);
   void member_request(Member& member, WireRequest request, Answers& answers);
   void leave(Member& member, WireRequest request, Answers& answers);
-  void gather(Job& job, std::uint32_t rank, WireRequest request, Answers& answers);
+  void meet(Job& job, std::uint32_t rank, WireRequest request, Answers& answers);
+  static void conclude(Job& job, Answers& answers);
   void lock(Job& job, std::uint32_t rank, WireRequest request, Answers& answers);
   void unlock(Job& job, std::uint32_t rank, WireRequest request, Answers& answers);
   std::shared_ptr<Home> make_home(const Job& job, const std::string& user, const std::string& name, std::uint64_t bytes,

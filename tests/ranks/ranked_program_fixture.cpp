@@ -1,0 +1,72 @@
+#include "ranks/ranked_program_fixture.hpp"
+
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+namespace tiermap::test {
+namespace {
+
+std::string quoted(const std::string& word) {
+  return "'" + word + "'";
+}
+
+}  // namespace
+
+RankedProgramTest::RankedProgramTest() {
+  set_environment("TIERMAP_SERVERS", server.address);
+  set_environment("UCX_TLS", "tcp,self");  // As between nodes.
+  longest_run_seconds = 120;
+}
+
+std::string RankedProgramTest::mpiexec(const std::string& implementation) {
+  const std::string path = "/usr/bin/mpiexec." + implementation;
+  return std::filesystem::exists(path) ? path : "";
+}
+
+pid_t RankedProgramTest::start_ranks(int ranks, const std::string& program,
+                                     const std::vector<std::string>& arguments) const {
+  std::vector<std::string> all = {"-n", std::to_string(ranks), std::string(TIERMAP_BINARY_FOLDER) + "/" + program};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return start(mpiexec(), all);
+}
+
+Outcome RankedProgramTest::run_ranks(int ranks, const std::string& program,
+                                     const std::vector<std::string>& arguments) const {
+  return outcome_of(start_ranks(ranks, program, arguments));
+}
+
+pid_t RankedProgramTest::process_of_rank(const std::string& program, int rank) const {
+  const std::string folder = "TMPDIR=" + path("work") + std::string(1, '\0');
+  const std::string number = "PMI_RANK=" + std::to_string(rank) + std::string(1, '\0');
+  while (true) {
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      const std::string environment = bytes_of(entry.path() / "environ");
+      if (environment.find(folder) != std::string::npos && environment.find(number) != std::string::npos &&
+          bytes_of(entry.path() / "cmdline").find("/" + program) != std::string::npos) {
+        return static_cast<pid_t>(std::stol(entry.path().filename().string()));
+      }
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+Outcome RankedProgramTest::run_with_variables(int ranks, const std::string& rank_variable,
+                                              const std::string& ranks_variable, const std::string& program,
+                                              const std::vector<std::string>& arguments) const {
+  std::string command = quoted(std::string(TIERMAP_BINARY_FOLDER) + "/" + program);
+  for (const std::string& argument : arguments) {
+    command += " " + quoted(argument);
+  }
+  const std::string script = "export " + ranks_variable + "=" + std::to_string(ranks) + "\nfor rank in $(seq 0 " +
+                             std::to_string(ranks - 1) + "); do " + rank_variable + "=$rank " + command +
+                             " & last=$!; done\nwait $last; code=$?\nwait\nexit $code\n";
+  return run("/bin/sh", {"-c", script});
+}
+
+std::string RankedProgramTest::bytes_of(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+}  // namespace tiermap::test
