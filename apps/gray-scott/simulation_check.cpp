@@ -98,8 +98,15 @@ Survey whole_survey(const SlabSurvey& planes) {
 }
 
 template <typename T>
-Survey survey(std::uint64_t size, const PlaneReader<T>& read) {
-  return whole_survey(survey_planes<T>(size, {0, size}, read));
+Survey survey(Ranks& ranks, std::uint64_t size, VectorRange planes, const PlaneReader<T>& read) {
+  SlabSurvey found = survey_planes<T>(size, planes, read);
+  found.plane_sums = ranks.gather(std::move(found.plane_sums));
+  found.lowest = std::ranges::min(ranks.gather_each(found.lowest));
+  found.highest_u = std::ranges::max(ranks.gather_each(found.highest_u));
+  std::vector<std::uint64_t> checksum{found.checksum};
+  ranks.add_up(checksum);
+  found.checksum = checksum.front();
+  return whole_survey(found);
 }
 
 template <typename T>
@@ -172,8 +179,8 @@ double difference_from_plain_loops(std::uint64_t size, std::uint64_t steps, cons
 
 template SlabSurvey survey_planes(std::uint64_t, VectorRange, const PlaneReader<float>&);
 template SlabSurvey survey_planes(std::uint64_t, VectorRange, const PlaneReader<double>&);
-template Survey survey(std::uint64_t, const PlaneReader<float>&);
-template Survey survey(std::uint64_t, const PlaneReader<double>&);
+template Survey survey(Ranks&, std::uint64_t, VectorRange, const PlaneReader<float>&);
+template Survey survey(Ranks&, std::uint64_t, VectorRange, const PlaneReader<double>&);
 template PlaneReader<float> checkpoint_reader(const std::string&, std::uint64_t);
 template PlaneReader<double> checkpoint_reader(const std::string&, std::uint64_t);
 template PlaneReader<float> grid_reader(Store&, std::uint64_t);
