@@ -116,8 +116,11 @@ class SharedGrid final : public Grid<T> {
     }
   }
   void keep_as(const std::string& url) override { cells_of_all_.save(url); }
-  SharedStatistics statistics() const override {
-    return sum_of(cells_of_all_.statistics(), halo_.statistics());
+  MessageCounts messages() const override {
+    MessageCounts messages;
+    messages.add(cells_of_all_.statistics());
+    messages.add(halo_.statistics());
+    return messages;
   }
 
  private:

@@ -8,10 +8,10 @@
 
 #include "command_line/backing.hpp"
 #include "command_line/memory_system.hpp"
+#include "command_line/message_counts.hpp"
 #include "command_line/options.hpp"
 #include "command_line/ranks.hpp"
 #include "gray-scott/halo.hpp"
-#include "tiermap/shared_statistics.hpp"
 
 namespace tiermap {
 
@@ -53,7 +53,7 @@ class Grid {
   /// By all ranks: makes the store of this URL, unless the grid is in it already.
   virtual void keep_as(const std::string&) { save(); }
   /// What was asked of the homes so far; nothing if there are none.
-  virtual SharedStatistics statistics() const { return {}; }
+  virtual MessageCounts messages() const { return {}; }
 
  protected:
   Grid(std::uint64_t size, T* cells) : Grid(size, cells, {0, size}) {}

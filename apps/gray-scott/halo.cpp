@@ -53,15 +53,6 @@ void Halo<T>::write(Side side, const T* plane) {
   writing.commit();
 }
 
-SharedStatistics sum_of(const SharedStatistics& one, const SharedStatistics& other) {
-  SharedStatistics sum;
-  for (auto number : {&SharedStatistics::fetches, &SharedStatistics::fetched_bytes, &SharedStatistics::sends,
-                      &SharedStatistics::sent_bytes, &SharedStatistics::questions, &SharedStatistics::news_bytes}) {
-    sum.*number = one.*number + other.*number;
-  }
-  return sum;
-}
-
 template class Halo<float>;
 template class Halo<double>;
 

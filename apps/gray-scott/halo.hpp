@@ -46,7 +46,4 @@ class Halo {
   SharedVector<T> planes_;
 };
 
-/// What two vectors asked of their homes together, as far as it is counted by messages and bytes.
-SharedStatistics sum_of(const SharedStatistics& one, const SharedStatistics& other);
-
 }  // namespace tiermap

@@ -51,12 +51,12 @@ class GrayScottRun {
     report_.fields["prepare_seconds"] = preparing.seconds();
 
     ranks_.barrier();
-    const SharedStatistics before = grid->statistics();
+    const MessageCounts before = grid->messages();
     Measurement measured(*system_);
     simulation.run();
     measured.pause();
     if (!ranks_.alone()) {
-      describe_messages(before, grid->statistics());
+      (grid->messages() - before).describe(ranks_, report_.fields);
     }
 
     const StopWatch verifying;
@@ -141,20 +141,6 @@ class GrayScottRun {
     report_.fields["largest_difference"] = difference;
     if (!(difference <= most)) {
       report_.failure = fmt::format("a cell differs by {:g} from plain loops, and {:g} is the most", difference, most);
-    }
-  }
-
-  /// What all ranks asked of the grid's homes while steps were made.
-  void describe_messages(const SharedStatistics& before, const SharedStatistics& after) {
-    std::vector<std::uint64_t> numbers{after.fetches + after.sends + after.questions - before.fetches - before.sends -
-                                           before.questions,
-                                       after.questions - before.questions, after.sent_bytes - before.sent_bytes,
-                                       after.fetched_bytes - before.fetched_bytes,
-                                       after.news_bytes - before.news_bytes};
-    ranks_.add_up(numbers);
-    std::size_t next = 0;
-    for (const char* const name : {"messages", "coherence_messages", "sent_bytes", "fetched_bytes", "news_bytes"}) {
-      report_.fields[name] = numbers[next++];
     }
   }
 
