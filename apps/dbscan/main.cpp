@@ -43,9 +43,10 @@ class DbscanRun {
   Report run() {
     check_options(options_, dbscan_);
     if (!ranks_.alone() && dbscan_.makes_points()) {
-      throw OptionError(fmt::format("points are made by one process, and there are {} ranks: make them first, by "
-                                    "`tiermap-kmeans generate` alone, and name their file",
-                                    ranks_.count()));
+      throw OptionError(
+          fmt::format("points are made by one process, and there are {} ranks: make them first, by "
+                      "`tiermap-kmeans generate` alone, and name their file",
+                      ranks_.count()));
     }
     ranks_.barrier();  // What is not to be there is made from here on.
     system_ = MemorySystem::make(options_);

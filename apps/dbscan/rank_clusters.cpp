@@ -47,11 +47,7 @@ void refuse_if_misplaced(std::uint64_t point, const float* coordinates, std::uin
 }
 
 RankClusters::RankClusters(const RankWork& work, RowExchange& exchange, ThreadTeam& team, ProgressDisplay& progress)
-    : work_(work),
-      exchange_(exchange),
-      team_(team),
-      progress_(progress),
-      slabs_(work.points, work.layout, exchange) {}
+    : work_(work), exchange_(exchange), team_(team), progress_(progress), slabs_(work.points, work.layout, exchange) {}
 
 DensityCounts RankClusters::find() {
   take_points();

@@ -14,9 +14,9 @@ class RowExchange {
  public:
   using Send = std::function<void(std::uint32_t to, const void* row)>;
   struct Rows {
-    std::uint64_t row_bytes = 0;              ///< A multiple of four.
-    std::vector<std::uint64_t> counts;        ///< How many go to each rank.
-    std::function<void(const Send&)> produce; ///< Sends so many.
+    std::uint64_t row_bytes = 0;                      ///< A multiple of four.
+    std::vector<std::uint64_t> counts;                ///< How many go to each rank.
+    std::function<void(const Send&)> produce;         ///< Sends so many.
     std::function<void(std::uint64_t count)> expect;  ///< Told how many are to come, before any does.
     /// Gets them: those of rank 0 first, of each rank in the order in which it sent them. Those from itself may come at
     /// any time.

@@ -16,7 +16,8 @@ using Words = SharedVector<std::uint32_t>;
 /// has for itself stays with it.
 class Places {
  public:
-  Places(Ranks& ranks, const std::vector<std::uint64_t>& counts) : ranks_(ranks.count()), counts_(ranks.gather(counts)) {}
+  Places(Ranks& ranks, const std::vector<std::uint64_t>& counts)
+      : ranks_(ranks.count()), counts_(ranks.gather(counts)) {}
 
   std::uint64_t count(std::uint32_t from, std::uint32_t to) const {
     return from == to ? 0 : counts_[from * ranks_ + to];
@@ -95,8 +96,8 @@ void SharedRowExchange::exchange(const Rows& rows) {
   std::vector<std::unique_ptr<Outlet>> outlets(ranks());
   for (std::uint32_t to = 0; to < ranks(); ++to) {
     if (places.count(rank(), to) > 0) {
-      outlets[to] = std::make_unique<Outlet>(
-          words, VectorRange{to * place_words + places.first(rank(), to) * row_words, places.count(rank(), to) * row_words});
+      outlets[to] = std::make_unique<Outlet>(words, VectorRange{to * place_words + places.first(rank(), to) * row_words,
+                                                                places.count(rank(), to) * row_words});
     }
   }
   rows.produce([&](std::uint32_t to, const void* row) {

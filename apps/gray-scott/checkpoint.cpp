@@ -144,10 +144,9 @@ UnfinishedCheckpoint::UnfinishedCheckpoint(const CheckpointOptions& options, con
 
 std::string UnfinishedCheckpoint::url(const CheckpointOptions& options, const CheckpointState& state,
                                       const std::string& name) {
-  const std::string url =
-      fmt::format("{0}?type=float{1}&shape={2},{2},{2}",
-                  dataset_url(partial_path(checkpoint_path(options.folder, state.step)), name),
-                  8 * state.element_bytes(), state.size);
+  const std::string url = fmt::format("{0}?type=float{1}&shape={2},{2},{2}",
+                                      dataset_url(partial_path(checkpoint_path(options.folder, state.step)), name),
+                                      8 * state.element_bytes(), state.size);
   return options.tiers.empty() ? url : fmt::format("tiered:{}?store={}", encoded(options.tiers), encoded(url));
 }
 

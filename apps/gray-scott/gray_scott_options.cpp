@@ -77,8 +77,8 @@ void check_ranks(const WorkloadOptions& options, const GrayScottOptions& gray_sc
     throw OptionError("ranks write checkpoints between the steps: leave --checkpoint background out");
   }
   if (!gray_scott.steps_per_pass.empty() && gray_scott.steps_per_pass != "1") {
-    throw OptionError(fmt::format("ranks make one step a pass, not {}: leave --steps-per-pass out",
-                                  gray_scott.steps_per_pass));
+    throw OptionError(
+        fmt::format("ranks make one step a pass, not {}: leave --steps-per-pass out", gray_scott.steps_per_pass));
   }
 }
 

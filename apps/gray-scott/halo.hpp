@@ -24,7 +24,9 @@ class Halo {
   /// the neighbours'.
   void exchange(const T* lowest, const T* highest);
   /// The highest plane of the rank below, which for the first rank is the last one; and the lowest of the one above.
-  const T* below() const noexcept { return place((ranks_.rank() + ranks_.count() - 1) % ranks_.count(), Side::highest); }
+  const T* below() const noexcept {
+    return place((ranks_.rank() + ranks_.count() - 1) % ranks_.count(), Side::highest);
+  }
   const T* above() const noexcept { return place((ranks_.rank() + 1) % ranks_.count(), Side::lowest); }
 
   SharedStatistics statistics() const { return planes_.statistics(); }

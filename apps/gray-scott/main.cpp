@@ -125,7 +125,8 @@ class GrayScottRun {
     if (report_.failure.empty()) {
       report_.failure = simulation.imbalance();
     }
-    if (report_.failure.empty() && survey<T>(ranks_, plan_.start.size, planes_of_next, stored).checksum != found.checksum) {
+    if (report_.failure.empty() &&
+        survey<T>(ranks_, plan_.start.size, planes_of_next, stored).checksum != found.checksum) {
       report_.failure = "what is stored of the last step is not what is in memory";
     }
     if (report_.failure.empty() && gray_scott_.check_in_memory && ranks_.is_first()) {

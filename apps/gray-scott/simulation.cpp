@@ -12,17 +12,17 @@
 namespace tiermap {
 
 template <typename T>
-Simulation<T>::Simulation(const SimulationPlan& plan, Grid<T>& grid, MemorySystem& system, Ranks& ranks, ThreadTeam& team,
-                          ProgressDisplay& progress)
+Simulation<T>::Simulation(const SimulationPlan& plan, Grid<T>& grid, MemorySystem& system, Ranks& ranks,
+                          ThreadTeam& team, ProgressDisplay& progress)
     : plan_(plan),
       grid_(grid),
       system_(system),
       ranks_(ranks),
       progress_(progress),
       wavefront_(grid, plan.start.reaction, team, progress,
-                 !ranks.alone() ? 1
-                                : plan.steps_per_pass.value_or(
-                                      Wavefront<T>::steps_for(plan.start.size, system.budget_bytes()))),
+                 !ranks.alone()
+                     ? 1
+                     : plan.steps_per_pass.value_or(Wavefront<T>::steps_for(plan.start.size, system.budget_bytes()))),
       state_(plan.start),
       summed_steps_(plan.start.step) {}
 

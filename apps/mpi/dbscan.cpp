@@ -2,8 +2,8 @@
 // together, and points, halos and labels go from rank to rank by MPI_Alltoallv. To compare with.
 #include <mpi.h>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <cstring>
 #include <limits>
@@ -126,9 +126,10 @@ nlohmann::ordered_json cluster(Ranks& ranks, const Options& options) {
   const Backing points = Backing::open(options.points, false);
   const PointLayout layout = layout_of_points(*points.store(), options.dimensions);
   if (layout.dimensions > most_tree_dimensions || layout.points > 0x7fffffffU) {
-    throw OptionError(fmt::format("{} has {} points of {} dimensions, and 2147483647 of {} can be clustered: name "
-                                  "other points",
-                                  options.points, layout.points, layout.dimensions, most_tree_dimensions));
+    throw OptionError(
+        fmt::format("{} has {} points of {} dimensions, and 2147483647 of {} can be clustered: name "
+                    "other points",
+                    options.points, layout.points, layout.dimensions, most_tree_dimensions));
   }
   LabelFile file(options.labels);
   ThreadTeam team(1);
@@ -141,18 +142,12 @@ nlohmann::ordered_json cluster(Ranks& ranks, const Options& options) {
   const double begin = MPI_Wtime();
   RankClusters clusters(work, exchange, team, progress);
   const DensityCounts counts = clusters.find();
-  clusters.visit_labels(
-      [&](std::uint64_t first, std::span<const std::uint32_t> labels) { file.write(first, labels); });
+  clusters.visit_labels([&](std::uint64_t first, std::span<const std::uint32_t> labels) { file.write(first, labels); });
   MPI_Barrier(MPI_COMM_WORLD);
-  return {{"workload", "dbscan-mpi"},
-          {"seconds", MPI_Wtime() - begin},
-          {"operations", layout.points},
-          {"bytes", layout.bytes()},
-          {"clusters", counts.clusters},
-          {"core_points", counts.core},
-          {"border_points", counts.border},
-          {"noise_points", counts.noise},
-          {"halo_points", sum(clusters.halo_points())}};
+  return {
+      {"workload", "dbscan-mpi"},       {"seconds", MPI_Wtime() - begin}, {"operations", layout.points},
+      {"bytes", layout.bytes()},        {"clusters", counts.clusters},    {"core_points", counts.core},
+      {"border_points", counts.border}, {"noise_points", counts.noise},   {"halo_points", sum(clusters.halo_points())}};
 }
 
 }  // namespace

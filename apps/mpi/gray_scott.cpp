@@ -2,8 +2,8 @@
 // memory of the ranks together. To compare with.
 #include <mpi.h>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <array>
@@ -136,8 +136,8 @@ class Slab {
 
 nlohmann::ordered_json simulate(Ranks& ranks, const Options& options) {
   if (static_cast<std::uint64_t>(ranks.ranks) > options.size) {
-    throw OptionError(fmt::format("{} ranks cannot share {} planes: start {} at most", ranks.ranks, options.size,
-                                  options.size));
+    throw OptionError(
+        fmt::format("{} ranks cannot share {} planes: start {} at most", ranks.ranks, options.size, options.size));
   }
   Slab slab(ranks, options);
   const Reaction reaction;

@@ -1,9 +1,9 @@
 // tiermap-dbscan as several ranks: the same labels, whatever their number and wherever clusters are cut; and the plain MPI
 // program, which finds the same.
-#include <fstream>
+#include <filesystem>
 #include <random>
 
-#include "apps/rank_programs.hpp"
+#include "ranks/ranked_program_fixture.hpp"
 
 namespace tiermap::test {
 namespace {
@@ -11,11 +11,24 @@ namespace {
 const char* const program = "tiermap-dbscan";
 const char* const plain_program = "tiermap-dbscan-mpi";
 
-class DbscanRanksTest : public RankProgramTest {
+class DbscanRanksTest : public RankedProgramTest {
  protected:
-  static std::string bytes_of(const std::string& file) {
-    std::ifstream stream(file, std::ios::binary);
-    return {std::istreambuf_iterator<char>(stream), {}};
+  void SetUp() override {
+    if (mpiexec().empty()) {
+      GTEST_SKIP() << "mpich is not installed";
+    }
+  }
+  void two_servers() { set_environment("TIERMAP_SERVERS", server.address + "," + second_.address); }
+  /// Of ranks that end well.
+  nlohmann::json report_of_ranks(int ranks, const std::string& program_name,
+                                 const std::vector<std::string>& arguments) const {
+    const Outcome outcome = run_ranks(ranks, program_name, arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << ranks << " ranks: " << outcome.errors;
+    EXPECT_EQ(outcome.errors, "") << ranks << " ranks";
+    return outcome.exit_code == 0 ? outcome.json() : nlohmann::json::object();
+  }
+  static bool is_built(const std::string& name) {
+    return std::filesystem::exists(std::string(TIERMAP_BINARY_FOLDER) + "/" + name);
   }
   static std::string floats(const std::vector<float>& numbers) {
     return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(float)};
@@ -56,9 +69,10 @@ class DbscanRanksTest : public RankProgramTest {
       EXPECT_EQ(report.value(name, nlohmann::json()), expected.at(name)) << name;
     }
   }
-};
 
-#ifdef TIERMAP_HAS_UCX
+ private:
+  const ServerProcess second_;
+};
 
 TEST_F(DbscanRanksTest, TheSameLabelsWhateverTheNumberOfRanks) {
   const std::string points = crossing_lines();
@@ -67,7 +81,7 @@ TEST_F(DbscanRanksTest, TheSameLabelsWhateverTheNumberOfRanks) {
   EXPECT_GT(expected.at("clusters"), 3);
   EXPECT_GT(expected.at("border_points"), 10);
   EXPECT_GT(expected.at("noise_points"), 10);
-  start_servers(2);
+  two_servers();
   for (const int ranks : {1, 2, 4, 8}) {
     const std::string labels = path(std::to_string(ranks));
     const nlohmann::json report = report_of_ranks(ranks, program, with(arguments(points, labels), {"--json"}));
@@ -80,16 +94,14 @@ TEST_F(DbscanRanksTest, TheSameLabelsWhateverTheNumberOfRanks) {
 TEST_F(DbscanRanksTest, InLessMemoryThanTheirPointsAndWithSeveralThreads) {
   const std::string points = crossing_lines();
   verified_report(program, with(arguments(points, path("alone")), {"--json"}));
-  start_servers(1);
-  report_of_ranks(3, program,
-                  with(arguments(points, path("three")),
-                       {"--json", "--threads", "2", "--page-size", "4KiB", "--budget", "64KiB"}));
+  report_of_ranks(
+      3, program,
+      with(arguments(points, path("three")), {"--json", "--threads", "2", "--page-size", "4KiB", "--budget", "64KiB"}));
   EXPECT_TRUE(bytes_of(path("three")) == bytes_of(path("alone")));
 }
 
 TEST_F(DbscanRanksTest, FewerPointsThanRanks) {
   const std::string points = write_file("few", floats({1, 1, 1, 2, 2, 2, 900, 900, 900}));
-  start_servers(1);
   const nlohmann::json report = report_of_ranks(
       4, program, {points, "--neighbours", "2", "--labels", path("labels"), "--json", "--check-in-memory"});
   EXPECT_EQ(report.value("clusters", 0), 1);
@@ -97,10 +109,10 @@ TEST_F(DbscanRanksTest, FewerPointsThanRanks) {
 }
 
 TEST_F(DbscanRanksTest, RefuseInOneLineWhatRanksCannotDo) {
-  start_servers(1);
   const auto expect_refusal = [&](const std::vector<std::string>& all, const std::string& part) {
     const Outcome outcome = run_ranks(2, program, all);
-    EXPECT_EQ(outcome.exit_code, 2) << part;
+    EXPECT_NE(outcome.exit_code, 0) << part;
+    EXPECT_EQ(outcome.error_lines(), 1U) << outcome.errors;
     EXPECT_NE(outcome.errors.find(part), std::string::npos) << outcome.errors;
     EXPECT_FALSE(std::filesystem::exists(path("labels"))) << part;
   };
@@ -109,12 +121,11 @@ TEST_F(DbscanRanksTest, RefuseInOneLineWhatRanksCannotDo) {
   expect_refusal({points, "--labels", path("labels")}, "point 2 has no place: its coordinate 1 is nan");
 }
 
-#endif
-
 TEST_F(DbscanRanksTest, ThePlainMpiProgramFindsTheSameClusters) {
   if (!is_built(plain_program)) {
     GTEST_SKIP() << "there was no MPI when this was built: install libmpich-dev";
   }
+  set_environment("UCX_TLS", "all");  // Over TCP alone MPICH 4.0.2 hangs in MPI_Finalize() now and then.
   const std::string points = crossing_lines();
   const nlohmann::json expected = verified_report(program, with(arguments(points, path("alone")), {"--json"}));
   for (const int ranks : {1, 2, 4}) {
