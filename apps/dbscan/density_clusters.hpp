@@ -30,9 +30,9 @@ struct DensityCounts {
 /// Clusters are numbered from 0 on in the order of their first core points. A point within reach of several clusters is
 /// in the first of them: as if clusters had been followed to their ends one after the other.
 ///
-/// Of several ranks each has a tree of the points of its slab, and finds out by its halo what is beyond: whether a point
-/// has enough neighbours, which clusters go on there, and which one a point that is no core point is within reach of.
-/// All get to know all clusters.
+/// Of several ranks each has a tree of the points of its slab, and finds out by its halo what is beyond: whether a
+/// point has enough neighbours, which clusters go on there, and which one a point that is no core point is within reach
+/// of. All get to know all clusters.
 ///
 /// What is known of each row is a link. At first a row's link says whether it is a core point, and if so leads towards
 /// the row that stands for its cluster; later it is the number of the cluster. Threads write links of rows that are

@@ -8,8 +8,8 @@
 
 namespace tiermap {
 
-/// Each rank's lowest and highest plane, as they were before a step, in a shared vector. A plane is one of both species,
-/// u first.
+/// Each rank's lowest and highest plane, as they were before a step, in a shared vector. A plane is one of both
+/// species, u first.
 ///
 /// There are two places for them, which take turns: who is a step behind still reads those of his step. So one barrier
 /// a step is enough. What a rank writes is on one server, the rank's number modulo that of servers: with a server on

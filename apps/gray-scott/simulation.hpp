@@ -23,8 +23,8 @@ class Simulation {
 
   /// From a checkpoint, or from an initial state.
   void begin(std::uint64_t seed);
-  /// All steps; by all ranks. Throws OptionError that says at which step the cells are no numbers any more, and what writing a
-  /// checkpoint throws.
+  /// All steps; by all ranks. Throws OptionError that says at which step the cells are no numbers any more, and what
+  /// writing a checkpoint throws.
   void run();
 
   std::uint32_t steps_per_pass() const { return wavefront_.most_steps(); }

@@ -5,6 +5,7 @@
 
 #include "command_line/process_usage.hpp"
 #include "command_line/program.hpp"
+#include "tiermap/job.hpp"
 
 namespace tiermap::mpi {
 namespace {
@@ -72,7 +73,8 @@ int run(const std::string& name, CLI::App& app, int argc, char** argv,
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return exit_code_of(name, app, error);
+    const bool is_first = launched_rank().rank == 0;  // One of all tells.
+    return is_first ? exit_code_of(name, app, error) : error.get_exit_code() == 0 ? 0 : 2;
   }
   MPI_Init(&argc, &argv);
   const int code = exit_code_of(name, [&] { return work_and_print(work); });

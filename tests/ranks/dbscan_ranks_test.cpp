@@ -1,5 +1,5 @@
-// tiermap-dbscan as several ranks: the same labels, whatever their number and wherever clusters are cut; and the plain MPI
-// program, which finds the same.
+// tiermap-dbscan as several ranks: the same labels, whatever their number and wherever clusters are cut; and the plain
+// MPI program, which finds the same.
 #include <filesystem>
 #include <random>
 

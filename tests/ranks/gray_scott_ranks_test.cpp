@@ -1,5 +1,5 @@
-// tiermap-gray-scott as several ranks: the same cells, bit for bit, and the same checkpoints, whatever their number; what
-// they send each other; and the plain MPI program, which computes the same.
+// tiermap-gray-scott as several ranks: the same cells, bit for bit, and the same checkpoints, whatever their number;
+// what they send each other; and the plain MPI program, which computes the same.
 #include <filesystem>
 
 #include "ranks/ranked_program_fixture.hpp"
