@@ -6,7 +6,7 @@ packages_of() {
   case $1 in
     build) echo g++ cmake ninja-build pkg-config liburing-dev libxxhash-dev libyaml-cpp-dev libcli11-dev libfmt-dev \
                 nlohmann-json3-dev libgtest-dev librocksdb-dev liblmdb-dev libcfitsio-dev \
-                libboost-dev libhdf5-dev libcurl4-openssl-dev libucx-dev libssl-dev ;;
+                libboost-dev libhdf5-dev libcurl4-openssl-dev libucx-dev libssl-dev libmpich-dev ;;
     test) echo clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev python3 python3-dev python3-venv dpkg-dev file \
                lrzip sqlite3 lmdb-utils ripgrep bsdextrautils git python3-numpy python3-h5py iproute2 mpich ;;
     demo) echo python3-matplotlib ;;

@@ -2,9 +2,7 @@
 // writes down which one each is in.
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cmath>
-
+#include <list>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -17,6 +15,8 @@
 #include "dbscan/density_check.hpp"
 #include "dbscan/density_clusters.hpp"
 #include "dbscan/point_tree.hpp"
+#include "dbscan/rank_clusters.hpp"
+#include "dbscan/shared_row_exchange.hpp"
 #include "points/cluster_truth.hpp"
 #include "points/particles.hpp"
 #include "points/point_memory.hpp"
@@ -37,11 +37,18 @@ constexpr double least_agreement = 0.9;
 
 class DbscanRun {
  public:
-  DbscanRun(const WorkloadOptions& options, const DbscanOptions& dbscan)
-      : options_(options), dbscan_(dbscan), team_(options.threads), progress_("preparing", 0) {}
+  DbscanRun(const WorkloadOptions& options, const DbscanOptions& dbscan, Ranks& ranks)
+      : options_(options), dbscan_(dbscan), ranks_(ranks), team_(options.threads), progress_("preparing", 0) {}
 
   Report run() {
     check_options(options_, dbscan_);
+    if (!ranks_.alone() && dbscan_.makes_points()) {
+      throw OptionError(
+          fmt::format("points are made by one process, and there are {} ranks: make them first, by "
+                      "`tiermap-kmeans generate` alone, and name their file",
+                      ranks_.count()));
+    }
+    ranks_.barrier();  // What is not to be there is made from here on.
     system_ = MemorySystem::make(options_);
     if (!dbscan_.points.empty()) {
       system_->check_url(dbscan_.points);
@@ -50,10 +57,13 @@ class DbscanRun {
     prepare();
     report_.fields["prepare_seconds"] = preparing.seconds();
     Measurement measured(*system_);
-    const DensityCounts counts = cluster();
+    const DensityCounts counts = ranks_.alone() ? cluster() : cluster_with_others();
     measured.pause();
     if (options_.verify || dbscan_.check_in_memory) {
-      verify(counts);
+      report_.verified = true;
+      if (ranks_.is_first()) {
+        verify(counts);
+      }
     }
     describe(counts);
     report_.describe(options_, *system_, measured);
@@ -77,12 +87,25 @@ class DbscanRun {
     // A vector opens it once more, which some stores allow to readers only.
     points_->reopen_read_only();
     plan_ = {static_cast<std::uint32_t>(layout_.points), layout_.dimensions, parse_reach(dbscan_), least_to_split};
-    const std::uint64_t number_bytes = layout_.points * sizeof(std::uint32_t);
-    rows_ = Backing::create(scratch_path(program_name, "rows"), PointTree::rows_bytes(plan_));
-    nodes_ = Backing::create(scratch_path(program_name, "nodes"), PointTree::nodes_bytes(plan_));
-    links_ = Backing::create(scratch_path(program_name, "links"), number_bytes);
-    labels_ =
-        Backing::create(dbscan_.labels.empty() ? scratch_path(program_name, "labels") : dbscan_.labels, number_bytes);
+    make_labels();
+  }
+
+  /// One file, which the first rank makes.
+  void make_labels() {
+    const std::string own = dbscan_.labels.empty() ? scratch_path(program_name, "labels") : dbscan_.labels;
+    if (ranks_.is_first()) {
+      labels_ = Backing::create(own, layout_.points * sizeof(std::uint32_t));
+    }
+    const std::string path = ranks_.text_of_first(own);
+    if (!ranks_.is_first()) {
+      labels_ = Backing::open(path, true);
+    }
+  }
+
+  /// A scratch file as memory.
+  std::unique_ptr<MappedBytes> make_room(const char* what, std::uint64_t bytes) {
+    scratch_.push_back(Backing::create(scratch_path(program_name, what), bytes));
+    return system_->map(scratch_.back(), Access::read_write);
   }
 
   void make_points() {
@@ -113,9 +136,9 @@ class DbscanRun {
   }
 
   DensityCounts cluster() {
-    const auto rows = system_->map(*rows_, Access::read_write);
-    const auto nodes = system_->map(*nodes_, Access::read_write);
-    const auto links = system_->map(*links_, Access::read_write);
+    const auto rows = make_room("rows", PointTree::rows_bytes(plan_));
+    const auto nodes = make_room("nodes", PointTree::nodes_bytes(plan_));
+    const auto links = make_room("links", layout_.points * sizeof(std::uint32_t));
     const auto labels = system_->map(*labels_, Access::read_write);
     PointTree tree(plan_, *rows, *nodes, options_.prefetch);
     const StopWatch loading;
@@ -132,30 +155,46 @@ class DbscanRun {
     return counts;
   }
 
+  DensityCounts cluster_with_others() {
+    const RankWork work{*points_->store(),
+                        layout_,
+                        plan_.reach,
+                        least_to_split,
+                        parse_neighbours(dbscan_),
+                        [this](const char* what, std::uint64_t bytes) { return make_room(what, bytes); },
+                        options_.prefetch,
+                        system_->budget_bytes() / 4};
+    SharedRowExchange exchange(ranks_);
+    RankClusters clusters(work, exchange, team_, progress_);
+    const DensityCounts counts = clusters.find();
+    clusters.visit_labels([this](std::uint64_t first, std::span<const std::uint32_t> labels) {
+      write_fully(*labels_->store(), labels.data(), labels.size_bytes(), first * sizeof(std::uint32_t));
+    });
+    if (const int result = labels_->store()->flush(); result != 0) {
+      throw StoreError(-result, fmt::format("{} cannot be written: choose another file by --labels", labels_->url()));
+    }
+    ranks_.barrier();
+    exchange.messages().describe(ranks_, report_.fields);
+    std::vector<std::uint64_t> sums{clusters.leaves(), clusters.halo_points()};
+    ranks_.add_up(sums);
+    report_.fields["micro_clusters"] = sums[0];
+    report_.fields["halo_points"] = sums[1];
+    return counts;
+  }
+
   /// The points are read once, in order; from then on their rows are.
   void load(PointTree& tree) {
     const std::unique_ptr<PointMemory> memory = PointMemory::make(*system_, options_, layout_, *points_, *labels_);
     progress_.restart("loading", layout_.points);
-    for_each_piece({*memory, team_, progress_, alone_}, Assignments::left, part_count(layout_.points, 1),
+    for_each_piece({*memory, team_, progress_, ranks_}, Assignments::left, part_count(layout_.points, 1),
                    [&](std::uint32_t, std::uint64_t, const PointPiece& piece) {
                      for (std::uint64_t index = 0; index < piece.count; ++index) {
                        const float* const point = piece.coordinates + index * layout_.dimensions;
-                       refuse_if_misplaced(piece.first + index, point);
+                       refuse_if_misplaced(piece.first + index, point, layout_.dimensions);
                        const auto number = static_cast<std::uint32_t>(piece.first + index);
                        tree.set_row(number, point, number);
                      }
                    });
-  }
-
-  void refuse_if_misplaced(std::uint64_t point, const float* coordinates) const {
-    for (std::uint32_t axis = 0; axis < layout_.dimensions; ++axis) {
-      if (!std::isfinite(coordinates[axis])) {
-        throw StoreError(EINVAL,
-                         fmt::format("point {} has no place: its coordinate {} is {} (both are counted from 0): "
-                                     "leave such points out of the file, or give them numbers",
-                                     point, axis, coordinates[axis]));
-      }
-    }
   }
 
   void verify(const DensityCounts& counts) {
@@ -206,7 +245,7 @@ class DbscanRun {
   }
 
   void keep_files() {
-    if (!dbscan_.labels.empty()) {
+    if (!dbscan_.labels.empty() && ranks_.is_first()) {
       report_.fields["labels"] = labels_->url();
       labels_->keep();
     }
@@ -218,16 +257,14 @@ class DbscanRun {
 
   const WorkloadOptions options_;
   const DbscanOptions& dbscan_;
+  Ranks& ranks_;
   ThreadTeam team_;
   ProgressDisplay progress_;
-  Ranks alone_;
   std::unique_ptr<MemorySystem> system_;
   std::optional<Particles> particles_;
   std::unique_ptr<ClusterTruth> truth_;
   std::optional<Backing> points_;
-  std::optional<Backing> rows_;
-  std::optional<Backing> nodes_;
-  std::optional<Backing> links_;
+  std::list<Backing> scratch_;
   std::optional<Backing> labels_;
   PointLayout layout_;
   TreePlan plan_;
@@ -244,6 +281,7 @@ int main(int argc, char** argv) {
       tiermap::default_page_size);
   tiermap::DbscanOptions dbscan;
   tiermap::declare(program.app(), dbscan);
-  return program.run(
-      argc, argv, [&](const tiermap::WorkloadOptions& options) { return tiermap::DbscanRun(options, dbscan).run(); });
+  return program.run_on_ranks(argc, argv, [&](const tiermap::WorkloadOptions& options, tiermap::Ranks& ranks) {
+    return tiermap::DbscanRun(options, dbscan, ranks).run();
+  });
 }

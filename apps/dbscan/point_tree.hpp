@@ -92,17 +92,13 @@ class PointTree {
   }
   /// Calls use(leaf) with the leaves behind `of`, in the order of rows, that may have points within reach of its own.
   template <typename Use>
-  void visit_leaves_near(const TreeNode& of, const Use& use, std::uint32_t from = 0) const {
-    const TreeNode& here = node(from);
-    if (here.first + here.count <= of.first + of.count || nearest_squared(of, here) > squared_reach_) {
-      return;
-    }
-    if (here.children[0] == 0) {
-      use(here);
-      return;
-    }
-    visit_leaves_near(of, use, here.children[0]);
-    visit_leaves_near(of, use, here.children[1]);
+  void visit_leaves_near(const TreeNode& of, const Use& use) const {
+    visit_leaves_beyond(of.first + of.count, of, use, 0);
+  }
+  /// The same with all leaves, where `of` is one of another tree.
+  template <typename Use>
+  void visit_all_leaves_near(const TreeNode& of, const Use& use) const {
+    visit_leaves_beyond(0, of, use, 0);
   }
 
  private:
@@ -140,6 +136,21 @@ class PointTree {
   float pivot_of(const TreeNode& node, std::uint32_t axis) const;
   std::uint32_t partition(const TreeNode& node, std::uint32_t axis, float pivot, TreeNode& left, TreeNode& right);
   void find_root_box(ThreadTeam& team);
+
+  /// Those whose rows do not all come before `row`.
+  template <typename Use>
+  void visit_leaves_beyond(std::uint32_t row, const TreeNode& of, const Use& use, std::uint32_t from) const {
+    const TreeNode& here = node(from);
+    if (here.first + here.count <= row || nearest_squared(of, here) > squared_reach_) {
+      return;
+    }
+    if (here.children[0] == 0) {
+      use(here);
+      return;
+    }
+    visit_leaves_beyond(row, of, use, here.children[0]);
+    visit_leaves_beyond(row, of, use, here.children[1]);
+  }
 
   template <typename Use>
   void visit_leaves(std::uint32_t from, const Use& use) const {

@@ -47,6 +47,10 @@ void make_durable(const std::string& path) {
   }
 }
 
+std::string partial_path(const std::string& path) {
+  return path + ".partial";
+}
+
 [[noreturn]] void refuse_checkpoint(const std::string& path, const std::string& why) {
   throw StoreError(EINVAL, fmt::format("{} is no checkpoint of tiermap-gray-scott: {}", path, why));
 }
@@ -117,10 +121,7 @@ CheckpointState read_checkpoint_state(const std::string& path) {
 }
 
 UnfinishedCheckpoint::UnfinishedCheckpoint(const CheckpointOptions& options, const CheckpointState& state)
-    : options_(options),
-      state_(state),
-      path_(checkpoint_path(options.folder, state.step)),
-      partial_path_(path_ + ".partial") {
+    : folder_(options.folder), path_(checkpoint_path(options.folder, state.step)), partial_path_(partial_path(path_)) {
   std::filesystem::remove(partial_path_);  // Of a run that was killed.
   const std::uint64_t bytes = 2 * state.cells() * state.element_bytes();
   if (const std::uint64_t room = std::filesystem::space(options.folder).available; room < bytes) {
@@ -141,29 +142,34 @@ UnfinishedCheckpoint::UnfinishedCheckpoint(const CheckpointOptions& options, con
   write_fully(*store, numbers.data(), sizeof(numbers), 0);
 }
 
-std::string UnfinishedCheckpoint::url(const std::string& name) const {
-  const std::string url = fmt::format("{0}?type=float{1}&shape={2},{2},{2}", dataset_url(partial_path_, name),
-                                      8 * state_.element_bytes(), state_.size);
-  return options_.tiers.empty() ? url : fmt::format("tiered:{}?store={}", encoded(options_.tiers), encoded(url));
+std::string UnfinishedCheckpoint::url(const CheckpointOptions& options, const CheckpointState& state,
+                                      const std::string& name) {
+  const std::string url = fmt::format("{0}?type=float{1}&shape={2},{2},{2}",
+                                      dataset_url(partial_path(checkpoint_path(options.folder, state.step)), name),
+                                      8 * state.element_bytes(), state.size);
+  return options.tiers.empty() ? url : fmt::format("tiered:{}?store={}", encoded(options.tiers), encoded(url));
 }
 
 void UnfinishedCheckpoint::finish() {
   make_durable(partial_path_);
   std::filesystem::rename(partial_path_, path_);
   made_.keep();
-  make_durable(options_.folder);
+  make_durable(folder_);
 }
 
+namespace {
+
+/// The grid's own planes into both datasets; the first rank makes them.
 template <typename T>
-void write_checkpoint(const CheckpointOptions& options, const CheckpointState& state, const Grid<T>& grid) {
-  UnfinishedCheckpoint file(options, state);
+void write_planes(const CheckpointOptions& options, const CheckpointState& state, const Grid<T>& grid, OpenMode mode) {
   const std::uint64_t plane_cells = state.size * state.size;
   // The kernel is not to be handed memory that is not there yet.
   std::vector<T> plane(plane_cells);
   for (const bool is_u : {true, false}) {
     const std::unique_ptr<Store> store =
-        open_store(file.url(is_u ? "u" : "v"), OpenMode::create, state.cells() * sizeof(T));
-    for (std::uint64_t z = 0; z < state.size; ++z) {
+        open_store(UnfinishedCheckpoint::url(options, state, is_u ? "u" : "v"), mode, state.cells() * sizeof(T));
+    const std::uint64_t end = grid.planes().first + grid.planes().count;
+    for (std::uint64_t z = grid.planes().first; z < end; ++z) {
       std::copy_n(is_u ? grid.u_plane(z) : grid.v_plane(z), plane_cells, plane.data());
       write_fully(*store, plane.data(), plane_cells * sizeof(T), z * plane_cells * sizeof(T));
     }
@@ -173,7 +179,27 @@ void write_checkpoint(const CheckpointOptions& options, const CheckpointState& s
                                             store->name(), std::generic_category().message(-result)));
     }
   }
-  file.finish();
+}
+
+}  // namespace
+
+template <typename T>
+void write_checkpoint(const CheckpointOptions& options, const CheckpointState& state, const Grid<T>& grid,
+                      Ranks& ranks) {
+  std::optional<UnfinishedCheckpoint> file;
+  if (ranks.is_first()) {
+    file.emplace(options, state);
+  }
+  for (std::uint32_t turn = 0; turn < ranks.count(); ++turn) {
+    if (turn == ranks.rank()) {
+      write_planes(options, state, grid, turn == 0 ? OpenMode::create : OpenMode::read_write);
+    }
+    ranks.barrier();
+  }
+  if (file.has_value()) {
+    file->finish();
+  }
+  ranks.barrier();
 }
 
 template <typename T>
@@ -182,16 +208,17 @@ CheckpointVectors<T>::CheckpointVectors(const CheckpointOptions& options, const 
     : size_(state.size),
       plane_cells_(state.size * state.size),
       file_(options, state),
-      u_(make("u", cache, page_size_bytes)),
-      v_(make("v", cache, page_size_bytes)),
+      u_(make(UnfinishedCheckpoint::url(options, state, "u"), state.cells(), cache, page_size_bytes)),
+      v_(make(UnfinishedCheckpoint::url(options, state, "v"), state.cells(), cache, page_size_bytes)),
       window_bytes_(std::max(cache.budget_bytes() / 32, page_size_bytes)) {}
 
 template <typename T>
-Vector<T> CheckpointVectors<T>::make(const std::string& name, Cache& cache, std::uint64_t page_size_bytes) const {
+Vector<T> CheckpointVectors<T>::make(const std::string& url, std::uint64_t count, Cache& cache,
+                                     std::uint64_t page_size_bytes) {
   VectorOptions options;
   options.cache = &cache;
   options.page_size_bytes = page_size_bytes;
-  return Vector<T>::create(file_.url(name), size_ * plane_cells_, options);
+  return Vector<T>::create(url, count, options);
 }
 
 template <typename T>
@@ -223,8 +250,8 @@ void CheckpointVectors<T>::finish() {
   file_.finish();
 }
 
-template void write_checkpoint(const CheckpointOptions&, const CheckpointState&, const Grid<float>&);
-template void write_checkpoint(const CheckpointOptions&, const CheckpointState&, const Grid<double>&);
+template void write_checkpoint(const CheckpointOptions&, const CheckpointState&, const Grid<float>&, Ranks&);
+template void write_checkpoint(const CheckpointOptions&, const CheckpointState&, const Grid<double>&, Ranks&);
 template class CheckpointVectors<float>;
 template class CheckpointVectors<double>;
 

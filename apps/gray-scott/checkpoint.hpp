@@ -53,21 +53,22 @@ class UnfinishedCheckpoint {
   /// Throws StoreError (ENOSPC) if the folder has not the room.
   UnfinishedCheckpoint(const CheckpointOptions& options, const CheckpointState& state);
   /// Of /u or /v, that is to be made, behind the tiers if there are any.
-  std::string url(const std::string& name) const;
+  static std::string url(const CheckpointOptions& options, const CheckpointState& state, const std::string& name);
   /// Once everything in it was flushed and is closed.
   void finish();
 
  private:
-  const CheckpointOptions options_;
-  const CheckpointState state_;
+  const std::string folder_;
   const std::string path_;
   const std::string partial_path_;
   MadePath made_;
 };
 
-/// Written by plain writes, and finished when this returns.
+/// By all ranks: written by plain writes, the planes of one rank after those of the one before, as HDF5's library lets
+/// one program at a time write a file; finished when this returns.
 template <typename T>
-void write_checkpoint(const CheckpointOptions& options, const CheckpointState& state, const Grid<T>& grid);
+void write_checkpoint(const CheckpointOptions& options, const CheckpointState& state, const Grid<T>& grid,
+                      Ranks& ranks);
 
 /// A checkpoint as two vectors, whose pages are written in the background once their planes are done.
 template <typename T>
@@ -85,7 +86,7 @@ class CheckpointVectors {
   void finish();
 
  private:
-  Vector<T> make(const std::string& name, Cache& cache, std::uint64_t page_size_bytes) const;
+  static Vector<T> make(const std::string& url, std::uint64_t count, Cache& cache, std::uint64_t page_size_bytes);
 
   const std::uint64_t size_;
   const std::uint64_t plane_cells_;

@@ -63,8 +63,29 @@ CheckpointState start_of(const GrayScottOptions& gray_scott, const std::string& 
   return start;
 }
 
-CheckpointOptions checkpoints_of(const WorkloadOptions& options, const GrayScottOptions& gray_scott) {
-  CheckpointOptions checkpoints{gray_scott.checkpoints, gray_scott.tiers, options.system == System::tiermap};
+/// Several ranks have one grid as a shared vector, and go through it step by step.
+void check_ranks(const WorkloadOptions& options, const GrayScottOptions& gray_scott, std::uint64_t size,
+                 std::uint32_t ranks) {
+  if (ranks > size) {
+    throw OptionError(fmt::format("{} ranks cannot share {} planes: start {} at most", ranks, size, size));
+  }
+  if (options.system != System::tiermap) {
+    throw OptionError(fmt::format("--system {} is for one process, and there are {} ranks: leave it out",
+                                  system_name(options.system), ranks));
+  }
+  if (gray_scott.checkpoint == "background") {
+    throw OptionError("ranks write checkpoints between the steps: leave --checkpoint background out");
+  }
+  if (!gray_scott.steps_per_pass.empty() && gray_scott.steps_per_pass != "1") {
+    throw OptionError(
+        fmt::format("ranks make one step a pass, not {}: leave --steps-per-pass out", gray_scott.steps_per_pass));
+  }
+}
+
+CheckpointOptions checkpoints_of(const WorkloadOptions& options, const GrayScottOptions& gray_scott,
+                                 std::uint32_t ranks) {
+  CheckpointOptions checkpoints{gray_scott.checkpoints, gray_scott.tiers,
+                                options.system == System::tiermap && ranks == 1};
   if (!gray_scott.checkpoint.empty()) {
     if (gray_scott.checkpoint != "background" && gray_scott.checkpoint != "synchronous") {
       throw OptionError(
@@ -133,7 +154,8 @@ void declare(CLI::App& app, GrayScottOptions& gray_scott) {
   app.add_flag("--check-in-memory", gray_scott.check_in_memory, "Compare with plain loops over arrays in memory");
 }
 
-SimulationPlan plan_simulation(const WorkloadOptions& options, const GrayScottOptions& gray_scott) {
+SimulationPlan plan_simulation(const WorkloadOptions& options, const GrayScottOptions& gray_scott,
+                               std::uint32_t ranks) {
   if (options.bytes) {
     throw OptionError("a grid has a size and no --bytes: choose --size");
   }
@@ -144,11 +166,14 @@ SimulationPlan plan_simulation(const WorkloadOptions& options, const GrayScottOp
     plan.steps_per_pass = static_cast<std::uint32_t>(
         parse_whole_number(gray_scott.steps_per_pass, "steps-per-pass", 1, most_steps_a_pass));
   }
-  plan.checkpoints = checkpoints_of(options, gray_scott);
+  plan.checkpoints = checkpoints_of(options, gray_scott, ranks);
   plan.plotgap = plan.checkpoints.folder.empty() ? 0 : plan.plotgap;
   check_image(gray_scott.image);
   plan.restart = gray_scott.restart.empty() ? "" : find_checkpoint(gray_scott.restart);
   plan.start = start_of(gray_scott, plan.restart);
+  if (ranks > 1) {
+    check_ranks(options, gray_scott, plan.start.size, ranks);
+  }
   plan.slice = gray_scott.slice.empty() ? plan.start.size / 2
                                         : parse_whole_number(gray_scott.slice, "slice", 0, plan.start.size - 1);
   if (plan.plotgap > 0) {

@@ -49,6 +49,7 @@ struct SimulationPlan {
 
 /// Reads of a checkpoint to begin with what is known of it. Makes nothing. Throws OptionError, one line that names the
 /// value and the remedy, and StoreError.
-SimulationPlan plan_simulation(const WorkloadOptions& options, const GrayScottOptions& gray_scott);
+SimulationPlan plan_simulation(const WorkloadOptions& options, const GrayScottOptions& gray_scott,
+                               std::uint32_t ranks = 1);
 
 }  // namespace tiermap

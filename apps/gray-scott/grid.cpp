@@ -83,7 +83,58 @@ class MappedGrid final : public Grid<T> {
   std::uint64_t announced_ = 0;
 };
 
+/// Each rank touches its own planes only, until all are published: no message says what has changed, and planes go home
+/// when they must leave memory. What a rank must know of others' planes comes by the halo.
+template <typename T>
+class SharedGrid final : public Grid<T> {
+ public:
+  SharedGrid(Ranks& ranks, std::uint64_t size, SharedVector<T> cells)
+      : Grid<T>(size, cells.data(), ranks.part_of(size)), cells_of_all_(std::move(cells)), halo_(ranks, size) {
+    cells_of_all_.set_phase(Phase::local);
+  }
+
+  static SharedVector<T> create(Ranks& ranks, const WorkloadOptions& options, std::uint64_t size,
+                                std::uint64_t budget_bytes) {
+    SharedVectorOptions vector;
+    vector.budget_bytes = budget_bytes;
+    vector.page_size_bytes = options.page_size_bytes.value_or(vector.page_size_bytes);
+    vector.stripe_bytes = std::max(vector.stripe_bytes, vector.page_size_bytes);
+    vector.advice = options.advice;
+    vector.read_ahead_bytes = options.read_ahead_bytes;
+    return SharedVector<T>::create(ranks.job(), "grid", 2 * size * size * size, vector);
+  }
+
+  // There is one step to a pass, which goes through the planes in order: the vector's read-ahead sees that.
+  void begin_pass(std::uint64_t, std::uint64_t) override {}
+  void passed(std::uint64_t) override {}
+  void end_pass() override {}
+  void save() override { publish(); }
+  Halo<T>* halo() noexcept override { return &halo_; }
+  void publish() override {
+    if (cells_of_all_.phase() != Phase::read_only) {
+      cells_of_all_.set_phase(Phase::read_only);
+    }
+  }
+  void keep_as(const std::string& url) override { cells_of_all_.save(url); }
+  MessageCounts messages() const override {
+    MessageCounts messages;
+    messages.add(cells_of_all_.statistics());
+    messages.add(halo_.statistics());
+    return messages;
+  }
+
+ private:
+  SharedVector<T> cells_of_all_;
+  Halo<T> halo_;
+};
+
 }  // namespace
+
+template <typename T>
+std::unique_ptr<Grid<T>> Grid<T>::make_shared(Ranks& ranks, const WorkloadOptions& options, std::uint64_t size,
+                                              std::uint64_t budget_bytes) {
+  return std::make_unique<SharedGrid<T>>(ranks, size, SharedGrid<T>::create(ranks, options, size, budget_bytes));
+}
 
 template <typename T>
 std::unique_ptr<Grid<T>> Grid<T>::make(MemorySystem& system, const WorkloadOptions& options, std::uint64_t size,

@@ -26,32 +26,42 @@ constexpr std::uint64_t default_page_size = std::uint64_t{256} << 10U;
 template <typename T>
 class GrayScottRun {
  public:
-  GrayScottRun(const WorkloadOptions& options, const GrayScottOptions& gray_scott, const SimulationPlan& plan)
-      : options_(options), gray_scott_(gray_scott), plan_(plan), team_(options.threads), progress_("preparing", 0) {}
+  GrayScottRun(const WorkloadOptions& options, const GrayScottOptions& gray_scott, const SimulationPlan& plan,
+               Ranks& ranks)
+      : options_(options),
+        gray_scott_(gray_scott),
+        plan_(plan),
+        ranks_(ranks),
+        team_(options.threads),
+        progress_("preparing", 0) {}
 
   Report run() {
     check_memory();
     system_ = MemorySystem::make(options_);
-    const std::uint64_t bytes = Grid<T>::bytes_of(plan_.start.size);
-    const std::string url = options_.file.empty() ? scratch_path(program_name, "grid") : options_.file;
-    system_->check_url(url);
-    const StopWatch preparing;
-    cells_ = Backing::create(url, bytes);
-    if (cells_->size_bytes() != bytes) {
-      throw OptionError(fmt::format("{} has {}, not the {} of the grid: name a file that is not there yet", url,
-                                    format_size(cells_->size_bytes()), format_size(bytes)));
+    url_ = options_.file.empty() ? scratch_path(program_name, "grid") : options_.file;
+    if (!ranks_.alone() && options_.keep && backing_exists(url_)) {
+      throw OptionError(fmt::format("{} exists: name a new file by --file, or remove it", url_));
     }
-    const std::unique_ptr<Grid<T>> grid = Grid<T>::make(*system_, options_, plan_.start.size, *cells_);
-    Simulation<T> simulation(plan_, *grid, *system_, team_, progress_);
+    const StopWatch preparing;
+    const std::unique_ptr<Grid<T>> grid =
+        ranks_.alone() ? make_grid()
+                       : Grid<T>::make_shared(ranks_, options_, plan_.start.size, system_->budget_bytes());
+    Simulation<T> simulation(plan_, *grid, *system_, ranks_, team_, progress_);
     simulation.begin(options_.seed);
     report_.fields["prepare_seconds"] = preparing.seconds();
 
+    ranks_.barrier();
+    const MessageCounts before = grid->messages();
     Measurement measured(*system_);
     simulation.run();
     measured.pause();
+    if (!ranks_.alone()) {
+      (grid->messages() - before).describe(ranks_, report_.fields);
+    }
 
     const StopWatch verifying;
-    const Survey found = survey<T>(plan_.start.size, simulation.reader());
+    const Survey found = survey<T>(ranks_, plan_.start.size, grid->planes(), simulation.reader());
+    grid->publish();
     if (options_.verify || gray_scott_.check_in_memory) {
       verify(simulation, *grid, found);
     }
@@ -62,6 +72,17 @@ class GrayScottRun {
   }
 
  private:
+  std::unique_ptr<Grid<T>> make_grid() {
+    system_->check_url(url_);
+    const std::uint64_t bytes = Grid<T>::bytes_of(plan_.start.size);
+    cells_ = Backing::create(url_, bytes);
+    if (cells_->size_bytes() != bytes) {
+      throw OptionError(fmt::format("{} has {}, not the {} of the grid: name a file that is not there yet", url_,
+                                    format_size(cells_->size_bytes()), format_size(bytes)));
+    }
+    return Grid<T>::make(*system_, options_, plan_.start.size, *cells_);
+  }
+
   void check_memory() const {
     const std::uint64_t usable = read_machine_memory().usable_bytes();
     const std::uint64_t needed = 2 * Grid<T>::bytes_of(plan_.start.size);
@@ -72,10 +93,14 @@ class GrayScottRun {
     }
   }
 
-  /// What there is of the last step: its checkpoint, or else the grid's own store.
-  PlaneReader<T> stored_result(Grid<T>& grid) {
+  /// What there is of the last step: its checkpoint, or else the grid's own store. Of several ranks it is the homes of
+  /// all, as far as a rank has not made the planes that it reads.
+  PlaneReader<T> stored_result(const Simulation<T>& simulation, Grid<T>& grid) {
     if (plan_.plotgap > 0 && plan_.steps % plan_.plotgap == 0) {
       return checkpoint_reader<T>(checkpoint_path(plan_.checkpoints.folder, plan_.last_step()), plan_.start.size);
+    }
+    if (!ranks_.alone()) {
+      return simulation.reader();
     }
     grid.save();
     cells_->make_cold();
@@ -93,15 +118,18 @@ class GrayScottRun {
 
   void verify(const Simulation<T>& simulation, Grid<T>& grid, const Survey& found) {
     progress_.restart("checking", 0);
-    const PlaneReader<T> stored = stored_result(grid);
+    const PlaneReader<T> stored = stored_result(simulation, grid);
+    const VectorRange planes_of_next =
+        partition(plan_.start.size, (ranks_.rank() + 1) % ranks_.count(), ranks_.count());
     report_.failure = find_impossible(found);
     if (report_.failure.empty()) {
       report_.failure = simulation.imbalance();
     }
-    if (report_.failure.empty() && survey<T>(plan_.start.size, stored).checksum != found.checksum) {
+    if (report_.failure.empty() &&
+        survey<T>(ranks_, plan_.start.size, planes_of_next, stored).checksum != found.checksum) {
       report_.failure = "what is stored of the last step is not what is in memory";
     }
-    if (report_.failure.empty() && gray_scott_.check_in_memory) {
+    if (report_.failure.empty() && gray_scott_.check_in_memory && ranks_.is_first()) {
       compare_with_plain_loops(stored);
     }
     report_.verified = report_.failure.empty();
@@ -141,33 +169,38 @@ class GrayScottRun {
   }
 
   void keep(Grid<T>& grid, const Simulation<T>& simulation) {
-    if (!gray_scott_.image.empty()) {
+    if (!gray_scott_.image.empty() && ranks_.is_first()) {
       std::vector<T> u(plan_.start.size * plan_.start.size);
       std::vector<T> v(u.size());
       simulation.reader()(plan_.slice, u.data(), v.data());
       write_slice_image(gray_scott_.image, std::vector<double>(v.begin(), v.end()), plan_.start.size);
     }
     if (options_.keep) {
-      grid.save();
-      report_.fields["file"] = cells_->url();
-      cells_->keep();
+      url_ = ranks_.text_of_first(url_);
+      grid.keep_as(url_);
+      report_.fields["file"] = url_;
+      if (cells_.has_value()) {
+        cells_->keep();
+      }
     }
   }
 
   const WorkloadOptions& options_;
   const GrayScottOptions& gray_scott_;
   const SimulationPlan& plan_;
+  Ranks& ranks_;
   ThreadTeam team_;
   ProgressDisplay progress_;
   std::unique_ptr<MemorySystem> system_;
+  std::string url_;  ///< Where the grid is, or is kept.
   std::optional<Backing> cells_;
   Report report_;
 };
 
-Report run_gray_scott(const WorkloadOptions& options, const GrayScottOptions& gray_scott) {
-  const SimulationPlan plan = plan_simulation(options, gray_scott);
-  return plan.start.doubles ? GrayScottRun<double>(options, gray_scott, plan).run()
-                            : GrayScottRun<float>(options, gray_scott, plan).run();
+Report run_gray_scott(const WorkloadOptions& options, const GrayScottOptions& gray_scott, Ranks& ranks) {
+  const SimulationPlan plan = plan_simulation(options, gray_scott, ranks.count());
+  return plan.start.doubles ? GrayScottRun<double>(options, gray_scott, plan, ranks).run()
+                            : GrayScottRun<float>(options, gray_scott, plan, ranks).run();
 }
 
 }  // namespace
@@ -179,7 +212,7 @@ int main(int argc, char** argv) {
                            tiermap::default_page_size);
   tiermap::GrayScottOptions gray_scott;
   tiermap::declare(program.app(), gray_scott);
-  return program.run(argc, argv, [&](const tiermap::WorkloadOptions& options) {
-    return tiermap::run_gray_scott(options, gray_scott);
+  return program.run_on_ranks(argc, argv, [&](const tiermap::WorkloadOptions& options, tiermap::Ranks& ranks) {
+    return tiermap::run_gray_scott(options, gray_scott, ranks);
   });
 }

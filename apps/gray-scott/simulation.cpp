@@ -12,15 +12,19 @@
 namespace tiermap {
 
 template <typename T>
-Simulation<T>::Simulation(const SimulationPlan& plan, Grid<T>& grid, MemorySystem& system, ThreadTeam& team,
-                          ProgressDisplay& progress)
+Simulation<T>::Simulation(const SimulationPlan& plan, Grid<T>& grid, MemorySystem& system, Ranks& ranks,
+                          ThreadTeam& team, ProgressDisplay& progress)
     : plan_(plan),
       grid_(grid),
       system_(system),
+      ranks_(ranks),
       progress_(progress),
       wavefront_(grid, plan.start.reaction, team, progress,
-                 plan.steps_per_pass.value_or(Wavefront<T>::steps_for(plan.start.size, system.budget_bytes()))),
-      state_(plan.start) {}
+                 !ranks.alone()
+                     ? 1
+                     : plan.steps_per_pass.value_or(Wavefront<T>::steps_for(plan.start.size, system.budget_bytes()))),
+      state_(plan.start),
+      summed_steps_(plan.start.step) {}
 
 template <typename T>
 void Simulation<T>::begin(std::uint64_t seed) {
@@ -32,14 +36,15 @@ void Simulation<T>::begin(std::uint64_t seed) {
                                     : checkpoint_reader<T>(plan_.restart, size);
   // The kernel is not to be handed memory that is not there yet.
   std::vector<T> plane(2 * cells);
-  grid_.begin_pass(size, 1);
-  for (std::uint64_t z = 0; z < size; ++z) {
-    stored(z, plane.data(), plane.data() + cells);
-    std::copy(plane.begin(), plane.end(), grid_.u_plane(z));
-    grid_.passed(z + 1);
+  const VectorRange planes = grid_.planes();
+  grid_.begin_pass(planes.count, 1);
+  for (std::uint64_t done = 0; done < planes.count; ++done) {
+    stored(planes.first + done, plane.data(), plane.data() + cells);
+    std::copy(plane.begin(), plane.end(), grid_.u_plane(planes.first + done));
+    grid_.passed(done + 1);
   }
   grid_.end_pass();
-  sums_ = survey<T>(size, reader()).sums;
+  sums_ = survey<T>(ranks_, size, planes, reader()).sums;
 }
 
 template <typename T>
@@ -74,32 +79,49 @@ void Simulation<T>::make_pass(std::uint64_t steps, bool at_checkpoint) {
     vectors =
         std::make_shared<CheckpointVectors<T>>(plan_.checkpoints, reached, *system_.cache(), system_.page_size_bytes());
   }
-  take_sums(wavefront_.advance(static_cast<std::uint32_t>(steps), vectors.get()));
+  const std::vector<SpeciesSums> made = wavefront_.advance(static_cast<std::uint32_t>(steps), vectors.get());
+  plane_sums_.insert(plane_sums_.end(), made.begin(), made.end());
   state_ = reached;
+  constexpr std::uint64_t most_unsummed = 32;  // What is told to all ranks is told seldom.
+  if (ranks_.alone() || at_checkpoint || state_.step == plan_.last_step() ||
+      state_.step - summed_steps_ == most_unsummed) {
+    take_sums();
+  }
   checkpoints_ += at_checkpoint ? 1 : 0;
   if (vectors != nullptr) {
     finish_checkpoint();
     finishing_ = std::async(std::launch::async, [vectors] { vectors->finish(); });
   } else if (at_checkpoint) {
     const StopWatch writing;
-    write_checkpoint(plan_.checkpoints, reached, grid_);
+    write_checkpoint(plan_.checkpoints, reached, grid_, ranks_);
     waited_seconds_ += writing.seconds();
   }
 }
 
+/// Sums of planes, added up in the order of planes, whoever made them.
 template <typename T>
-void Simulation<T>::take_sums(const std::vector<SpeciesSums>& sums) {
-  std::uint64_t step = state_.step;
+void Simulation<T>::take_sums() {
+  const std::vector<SpeciesSums> of_planes = ranks_.gather(std::exchange(plane_sums_, {}));
+  std::vector<SpeciesSums> sums(state_.step - summed_steps_);
+  auto next = of_planes.begin();
+  for (std::uint32_t rank = 0; rank < ranks_.count(); ++rank) {
+    const VectorRange planes = partition(grid_.size(), rank, ranks_.count());
+    for (SpeciesSums& after : sums) {
+      for (std::uint64_t plane = 0; plane < planes.count; ++plane) {
+        after.add(*next++);
+      }
+    }
+  }
   for (const SpeciesSums& after : sums) {
-    ++step;
+    ++summed_steps_;
     if (!std::isfinite(after.u + after.v)) {
       throw OptionError(
           fmt::format("step {}: there are cells that are no finite numbers any more: choose a smaller "
                       "--time-step than {:g}, or less diffusion",
-                      step, state_.reaction.time_step));
+                      summed_steps_, state_.reaction.time_step));
     }
     if (imbalance_.empty()) {
-      imbalance_ = find_imbalance(sums_, after, state_.reaction, state_.cells(), state_.doubles, step);
+      imbalance_ = find_imbalance(sums_, after, state_.reaction, state_.cells(), state_.doubles, summed_steps_);
     }
     sums_ = after;
   }

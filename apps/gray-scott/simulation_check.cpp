@@ -17,18 +17,17 @@ namespace tiermap {
 namespace {
 
 template <typename T>
-void add_cells(const std::vector<T>& cells, std::uint64_t first, double& sum, double& highest, Survey& found) {
-  double row = 0;
+void add_cells(const std::vector<T>& cells, std::uint64_t first, double& sum, double& highest, SlabSurvey& found) {
+  sum = 0;
   for (std::size_t cell = 0; cell < cells.size(); ++cell) {
     std::uint64_t bits = 0;
     std::memcpy(&bits, &cells[cell], sizeof(T));
     found.checksum += random_word(bits, first + cell);
     const auto value = static_cast<double>(cells[cell]);
-    row += value;
+    sum += value;
     found.lowest = std::min(found.lowest, value);
     highest = std::max(highest, value);
   }
-  sum += row;
 }
 
 /// What one cell becomes, in the words of the equations.
@@ -76,17 +75,38 @@ void plain_step(const PlainState<T>& old, const Reaction& reaction, PlainState<T
 }  // namespace
 
 template <typename T>
-Survey survey(std::uint64_t size, const PlaneReader<T>& read) {
-  Survey found;
+SlabSurvey survey_planes(std::uint64_t size, VectorRange planes, const PlaneReader<T>& read) {
+  SlabSurvey found;
   std::vector<T> u(size * size);
   std::vector<T> v(size * size);
   double highest_v = 0;
-  for (std::uint64_t z = 0; z < size; ++z) {
+  for (std::uint64_t z = planes.first; z < planes.first + planes.count; ++z) {
     read(z, u.data(), v.data());
-    add_cells(u, 2 * z * size * size, found.sums.u, found.highest_u, found);
-    add_cells(v, (2 * z + 1) * size * size, found.sums.v, highest_v, found);
+    SpeciesSums& sums = found.plane_sums.emplace_back();
+    add_cells(u, 2 * z * size * size, sums.u, found.highest_u, found);
+    add_cells(v, (2 * z + 1) * size * size, sums.v, highest_v, found);
   }
   return found;
+}
+
+Survey whole_survey(const SlabSurvey& planes) {
+  Survey whole{{}, planes.lowest, planes.highest_u, planes.checksum};
+  for (const SpeciesSums& plane : planes.plane_sums) {
+    whole.sums.add(plane);
+  }
+  return whole;
+}
+
+template <typename T>
+Survey survey(Ranks& ranks, std::uint64_t size, VectorRange planes, const PlaneReader<T>& read) {
+  SlabSurvey found = survey_planes<T>(size, planes, read);
+  found.plane_sums = ranks.gather(std::move(found.plane_sums));
+  found.lowest = std::ranges::min(ranks.gather_each(found.lowest));
+  found.highest_u = std::ranges::max(ranks.gather_each(found.highest_u));
+  std::vector<std::uint64_t> checksum{found.checksum};
+  ranks.add_up(checksum);
+  found.checksum = checksum.front();
+  return whole_survey(found);
 }
 
 template <typename T>
@@ -157,8 +177,10 @@ double difference_from_plain_loops(std::uint64_t size, std::uint64_t steps, cons
   return largest;
 }
 
-template Survey survey(std::uint64_t, const PlaneReader<float>&);
-template Survey survey(std::uint64_t, const PlaneReader<double>&);
+template SlabSurvey survey_planes(std::uint64_t, VectorRange, const PlaneReader<float>&);
+template SlabSurvey survey_planes(std::uint64_t, VectorRange, const PlaneReader<double>&);
+template Survey survey(Ranks&, std::uint64_t, VectorRange, const PlaneReader<float>&);
+template Survey survey(Ranks&, std::uint64_t, VectorRange, const PlaneReader<double>&);
 template PlaneReader<float> checkpoint_reader(const std::string&, std::uint64_t);
 template PlaneReader<double> checkpoint_reader(const std::string&, std::uint64_t);
 template PlaneReader<float> grid_reader(Store&, std::uint64_t);

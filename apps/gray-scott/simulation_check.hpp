@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "command_line/ranks.hpp"
 #include "gray-scott/reaction.hpp"
 #include "tiermap/store.hpp"
+#include "tiermap/vector_storage.hpp"
 
 namespace tiermap {
 
@@ -22,8 +24,22 @@ struct Survey {
   double highest_u = 0;
   std::uint64_t checksum = 0;  ///< Of all bits of all cells, and where they are.
 };
+/// By all ranks: each reads some planes, and gets to know what all of them come to.
 template <typename T>
-Survey survey(std::uint64_t size, const PlaneReader<T>& read);
+Survey survey(Ranks& ranks, std::uint64_t size, VectorRange planes, const PlaneReader<T>& read);
+
+/// The same of some planes, to be put together with those of others: the sums of all are those of the planes, added up
+/// in their order.
+struct SlabSurvey {
+  std::vector<SpeciesSums> plane_sums;
+  double lowest = 0;
+  double highest_u = 0;
+  std::uint64_t checksum = 0;
+};
+template <typename T>
+SlabSurvey survey_planes(std::uint64_t size, VectorRange planes, const PlaneReader<T>& read);
+/// Of one that has all planes.
+Survey whole_survey(const SlabSurvey& planes);
 
 /// Of a checkpoint that is there.
 template <typename T>

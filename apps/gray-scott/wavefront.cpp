@@ -16,7 +16,7 @@ Wavefront<T>::Wavefront(Grid<T>& grid, const Reaction& reaction, ThreadTeam& tea
     wave.first.resize(2 * size * size);
     wave.row_sums[0].resize(size);
     wave.row_sums[1].resize(size);
-    wave.plane_sums.resize(size);
+    wave.plane_sums.resize(grid_.planes().count);
   }
 }
 
@@ -34,7 +34,10 @@ std::uint32_t Wavefront<T>::steps_for(std::uint64_t size, std::uint64_t budget_b
 
 template <typename T>
 std::vector<SpeciesSums> Wavefront<T>::advance(std::uint32_t steps, CheckpointVectors<T>* checkpoint) {
-  grid_.begin_pass(grid_.size() + steps - 1, planes_at_once(steps));
+  if (Halo<T>* const halo = grid_.halo(); halo != nullptr) {
+    halo->exchange(grid_.u_plane(grid_.planes().first), grid_.u_plane(grid_.planes().first + grid_.planes().count - 1));
+  }
+  grid_.begin_pass(grid_.planes().count + steps - 1, planes_at_once(steps));
   if (checkpoint != nullptr) {
     checkpoint->begin(steps - 1);
   }
@@ -44,11 +47,9 @@ std::vector<SpeciesSums> Wavefront<T>::advance(std::uint32_t steps, CheckpointVe
     std::rethrow_exception(failure_);
   }
   grid_.end_pass();
-  std::vector<SpeciesSums> sums(steps);
+  std::vector<SpeciesSums> sums;
   for (std::uint32_t wave = 0; wave < steps; ++wave) {
-    for (const SpeciesSums& plane : waves_[wave].plane_sums) {
-      sums[wave].add(plane);
-    }
+    sums.insert(sums.end(), waves_[wave].plane_sums.begin(), waves_[wave].plane_sums.end());
   }
   return sums;
 }
@@ -60,7 +61,7 @@ void Wavefront<T>::work(std::uint32_t thread, std::uint32_t steps, CheckpointVec
   const VectorRange part = partition(grid_.size(), thread, team_.size());
   const Rows rows{part.first, part.first + part.count};
   std::vector<T> made_row(2 * grid_.size());
-  const std::uint64_t fronts = grid_.size() + distance * (steps - 1) + 1;
+  const std::uint64_t fronts = grid_.planes().count + distance * (steps - 1) + 1;
   for (std::uint64_t front = 0; front <= fronts; ++front) {
     try {
       if (thread == 0 && front > 0 && !failed_) {
@@ -83,46 +84,63 @@ template <typename T>
 void Wavefront<T>::move_on(std::uint32_t wave_number, std::uint64_t position, Rows rows,
                            CheckpointVectors<T>* checkpoint, std::vector<T>& made_row) {
   const std::uint64_t size = grid_.size();
-  if (position > size) {
+  const std::uint64_t planes = grid_.planes().count;
+  if (position > planes) {
     return;
   }
   Wave& wave = waves_[wave_number];
   const std::uint64_t plane = plane_at(wave_number, position);
-  if (position == 0) {
+  if (position == 0 && grid_.halo() == nullptr) {
     const std::uint64_t begin = rows.first * size;
     const std::uint64_t end = rows.end * size;
     std::copy(grid_.u_plane(plane) + begin, grid_.u_plane(plane) + end, wave.first.data() + begin);
     std::copy(grid_.v_plane(plane) + begin, grid_.v_plane(plane) + end, wave.first.data() + size * size + begin);
   }
   for (std::uint64_t y = rows.first; y < rows.end; ++y) {
-    if (position < size) {
-      make_row(wave, plane, position + 1 == size, y, position % 2, made_row);
+    if (position < planes) {
+      make_row(wave_number, position, y, made_row);
     }
     if (position > 0) {
       settle_row(wave, plane_at(wave_number, position - 1), y, checkpoint);
     }
-    if (position < size) {
+    if (position < planes) {
       std::copy_n(made_row.data(), size, wave.made.data() + y * size);
       std::copy_n(made_row.data() + size, size, wave.made.data() + (size + y) * size);
     }
   }
 }
 
+/// Planes are around, within those of one process: of several ranks they are the halo's.
 template <typename T>
-void Wavefront<T>::make_row(Wave& wave, std::uint64_t plane, bool last, std::uint64_t y, std::uint64_t parity,
-                            std::vector<T>& made_row) {
+const T* Wavefront<T>::plane_below(std::uint32_t wave, std::uint64_t position) const {
+  if (position == 0 && grid_.halo() != nullptr) {
+    return grid_.halo()->below();
+  }
+  return grid_.u_plane(plane_at(wave, position + grid_.planes().count - 1));
+}
+
+template <typename T>
+const T* Wavefront<T>::plane_above(std::uint32_t wave, std::uint64_t position) const {
+  if (position + 1 < grid_.planes().count) {
+    return grid_.u_plane(plane_at(wave, position + 1));
+  }
+  return grid_.halo() != nullptr ? grid_.halo()->above() : waves_[wave].first.data();
+}
+
+template <typename T>
+void Wavefront<T>::make_row(std::uint32_t wave, std::uint64_t position, std::uint64_t y, std::vector<T>& made_row) {
   const std::uint64_t size = grid_.size();
-  const std::uint64_t below = (plane + size - 1) % size;
-  const std::uint64_t above = (plane + 1) % size;
+  const std::uint64_t cells = size * size;
   const auto stencil = [&](const T* at, const T* at_below, const T* at_above) {
     return RowStencil<T>{at + y * size, at + (y + size - 1) % size * size, at + (y + 1) % size * size,
                          at_below + y * size, at_above + y * size};
   };
-  const T* above_u = last ? wave.first.data() : grid_.u_plane(above);
-  const T* above_v = last ? wave.first.data() + size * size : grid_.v_plane(above);
-  wave.row_sums[parity][y] = step_row(stencil(grid_.u_plane(plane), grid_.u_plane(below), above_u),
-                                      stencil(grid_.v_plane(plane), grid_.v_plane(below), above_v), size, reaction_,
-                                      made_row.data(), made_row.data() + size);
+  const T* const here = grid_.u_plane(plane_at(wave, position));
+  const T* const below = plane_below(wave, position);
+  const T* const above = plane_above(wave, position);
+  waves_[wave].row_sums[position % 2][y] =
+      step_row(stencil(here, below, above), stencil(here + cells, below + cells, above + cells), size, reaction_,
+               made_row.data(), made_row.data() + size);
 }
 
 template <typename T>
@@ -144,12 +162,12 @@ template <typename T>
 void Wavefront<T>::look_back(std::uint32_t steps, std::uint64_t front, CheckpointVectors<T>* checkpoint) {
   for (std::uint32_t wave = 0; wave < steps && distance * wave <= front; ++wave) {
     const std::uint64_t position = front - distance * wave;
-    if (position < grid_.size()) {
+    if (position < grid_.planes().count) {
       SpeciesSums sums;
       for (const SpeciesSums& row : waves_[wave].row_sums[position % 2]) {
         sums.add(row);
       }
-      waves_[wave].plane_sums[plane_at(wave, position)] = sums;
+      waves_[wave].plane_sums[plane_at(wave, position) - grid_.planes().first] = sums;
     }
   }
   progress_.add(1);

@@ -11,6 +11,9 @@
 // begins one plane further than the step before; what its first plane was is kept until its last one is made. What is
 // made of a plane takes its place when the next plane is made, which needs the old one.
 //
+// Where the grid is of several ranks, what is beside the own planes comes from the others before each step, of which
+// there is one to a pass.
+//
 // Each thread has its rows of every plane. All meet after each plane; no sum and no order depends on how many they are.
 #pragma once
 
@@ -37,8 +40,8 @@ class Wavefront {
             std::uint32_t most_steps);
 
   std::uint32_t most_steps() const { return static_cast<std::uint32_t>(waves_.size()); }
-  /// Makes so many steps, and returns the sums after each. The last step goes to the checkpoint as well, if there is
-  /// one.
+  /// Makes so many steps, and returns what each of the planes comes to after the first step, then after the second one,
+  /// and so on. The last step goes to the checkpoint as well, if there is one. By all ranks.
   std::vector<SpeciesSums> advance(std::uint32_t steps, CheckpointVectors<T>* checkpoint);
 
   /// How many steps a pass is to make: as many as have all their planes in a quarter of the budget, and as have tables
@@ -61,11 +64,14 @@ class Wavefront {
   void work(std::uint32_t thread, std::uint32_t steps, CheckpointVectors<T>* checkpoint, std::barrier<>& meeting);
   void move_on(std::uint32_t wave, std::uint64_t position, Rows rows, CheckpointVectors<T>* checkpoint,
                std::vector<T>& made_row);
-  void make_row(Wave& wave, std::uint64_t plane, bool last, std::uint64_t y, std::uint64_t parity,
-                std::vector<T>& made_row);
+  void make_row(std::uint32_t wave, std::uint64_t position, std::uint64_t y, std::vector<T>& made_row);
   void settle_row(const Wave& wave, std::uint64_t plane, std::uint64_t y, CheckpointVectors<T>* checkpoint);
   void look_back(std::uint32_t steps, std::uint64_t front, CheckpointVectors<T>* checkpoint);
-  std::uint64_t plane_at(std::uint32_t wave, std::uint64_t position) const { return (wave + position) % grid_.size(); }
+  std::uint64_t plane_at(std::uint32_t wave, std::uint64_t position) const {
+    return grid_.planes().first + (wave + position) % grid_.planes().count;
+  }
+  const T* plane_below(std::uint32_t wave, std::uint64_t position) const;
+  const T* plane_above(std::uint32_t wave, std::uint64_t position) const;
 
   static constexpr std::uint64_t distance = 4;  ///< Between waves.
   /// From the plane that the last step is done with to the one that the first step looks at.
