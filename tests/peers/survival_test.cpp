@@ -136,6 +136,8 @@ TEST_P(SurvivalTest, AClosedDescriptorIsAnErrorOfTheAccess) {
   EXPECT_TRUE(is_known(bytes_of(region), 0));
   region.prefetch({0, page}).wait();
   region.pin({0, page});
+  poke(region.data(), std::byte{1});
+  region.sync();
   poke(region.data(), std::byte{0});
   const std::vector<int> numbers = descriptors_of(directory / "data");
   ASSERT_FALSE(numbers.empty());

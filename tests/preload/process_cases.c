@@ -4,11 +4,13 @@
 #undef NDEBUG
 
 #include <assert.h>
+#include <errno.h>
 #include <linux/close_range.h>
 #include <pthread.h>
 #include <sched.h>
 #include <spawn.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 static int wait_for(pid_t child) {
@@ -325,7 +327,7 @@ static void without_proc(void) {
   char name[4200];
   snprintf(root, sizeof root, "%s.root", file_path());
   snprintf(name, sizeof name, "%s/file", root);
-  check("root", mkdir(root, 0700) == 0);
+  check("root", mkdir(root, 0700) == 0 || errno == EEXIST);
   int descriptor = open(name, O_RDWR | O_CREAT, 0600);
   check("file", ftruncate(descriptor, file_bytes) == 0);
   unsigned char* memory = map_file(make_file(), file_bytes, PROT_READ, MAP_SHARED, 0);
@@ -339,7 +341,8 @@ static void without_proc(void) {
     memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
     memory[70000] = 'p';
     close_range(3, ~0U, 0);
-    _exit(memory[file_bytes - 1] == 0 && memory[70000] == 'p' && msync(memory, file_bytes, MS_SYNC) == 0 ? 0 : 1);
+    int right = memory[file_bytes - 1] == 0 && memory[70000] == 'p' && msync(memory, file_bytes, MS_SYNC) == 0;
+    syscall(SYS_exit_group, right ? 0 : 1); /* No report: in that root there is no folder for it. */
   }
   printf("in the child %d\n", wait_for(child));
   unsigned char byte = 0;
