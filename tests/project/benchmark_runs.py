@@ -19,6 +19,7 @@ import cases  # noqa: E402
 import door_scenarios  # noqa: E402
 import engine_scenarios  # noqa: E402
 import peers  # noqa: E402
+import remote_scenarios  # noqa: E402
 import run  # noqa: E402
 import runner  # noqa: E402
 import sort_scenarios  # noqa: E402
@@ -73,7 +74,7 @@ NOT_HERE = {"sort-read-ahead": "no loop devices", "unmodified": "lrzip is not in
             "language-model": "build/python/environment is not there",
             "python-gather": "build/python/environment is not there",
             "python-warm": "build/python/environment is not there", "kmeans-spark": "build/spark is not there",
-            "forest-spark": "build/spark is not there"}
+            "forest-spark": "build/spark is not there", "remote-reads": "it is not installed: package ucx-utils"}
 
 
 class NoLimit:
@@ -112,6 +113,7 @@ class Bench(unittest.TestCase):
                 (sort_scenarios, "loop_disk", mock.Mock(side_effect=DeviceUnavailable("no loop devices"))),
                 (engine_scenarios, "have", lambda _: False), (door_scenarios, "have", lambda _: False),
                 (door_scenarios, "NUMPY_PYTHON", self.folder / "no-python"),
+                (remote_scenarios, "shutil", mock.Mock(which=lambda _: None)),
                 (vector_scenarios, "SPARK_PYTHON", self.folder / "no-spark")):
             self.replace(mock.patch.object(where, name, value))
         self.replace(mock.patch("measurement.MemoryLimit", NoLimit))
