@@ -82,6 +82,10 @@ CLI::App* add_tune_command(CLI::App& program) {
       ->add_option("--seconds", options->limits.seconds,
                    "The longest that one run may take, 0.1 to 86400; 30 if not given. A longer one is cut off.")
       ->type_name("SECONDS")
+      // The range alone lets through what is no number.
+      ->check([](const std::string& text) {
+        return text.find_first_of("nN") == std::string::npos ? "" : "Value " + text + " not in range 0.1 to 86400";
+      })
       ->check(CLI::Range(0.1, 86400.0).description(""));
   command->add_option("--runs", options->limits.runs, "Runs at most, 2 to 1000; 24 if not given.")
       ->type_name("NUMBER")

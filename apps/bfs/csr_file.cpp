@@ -85,8 +85,8 @@ void write_csr_header(Store& store, CsrHeader header) {
   write_fully(store, buffer.data(), CsrHeader::bytes, 0);
 }
 
-void CsrGraph::refuse(std::uint64_t vertex) {
-  throw StoreError(EINVAL, fmt::format("the graph is damaged at vertex {}: build it again", vertex));
+void refuse_damaged_graph(const std::string& name, std::uint64_t vertex) {
+  throw StoreError(EINVAL, fmt::format("{} is damaged at vertex {}: build the graph again", name, vertex));
 }
 
 }  // namespace tiermap

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "command_line/memory_system.hpp"
 #include "edges/edge_source.hpp"
@@ -42,12 +43,17 @@ struct CsrHeader {
 CsrHeader read_csr_header(Store& store);
 void write_csr_header(Store& store, CsrHeader header);
 
+/// Throws StoreError that names the file, and the vertex where what it holds cannot be.
+[[noreturn]] void refuse_damaged_graph(const std::string& name, std::uint64_t vertex);
+
 /// The graph where it is mapped. Every number that comes from the file is checked before it is used.
 class CsrGraph {
  public:
-  CsrGraph(const CsrHeader& header, MappedBytes& mapped)
+  /// `name` is what messages call the file.
+  CsrGraph(const CsrHeader& header, MappedBytes& mapped, std::string name)
       : header_(header),
         mapped_(mapped),
+        name_(std::move(name)),
         offsets_(reinterpret_cast<const std::uint64_t*>(mapped.data() + header.offsets_at)),
         targets_(reinterpret_cast<const Vertex*>(mapped.data() + header.targets_at)) {}
 
@@ -78,11 +84,12 @@ class CsrGraph {
   MappedBytes& mapped() const noexcept { return mapped_; }
 
   /// Throws StoreError: the file names a neighbour that does not exist, or positions out of order.
-  [[noreturn]] static void refuse(std::uint64_t vertex);
+  [[noreturn]] void refuse(std::uint64_t vertex) const { refuse_damaged_graph(name_, vertex); }
 
  private:
   CsrHeader header_;
   MappedBytes& mapped_;
+  std::string name_;
   const std::uint64_t* offsets_;
   const Vertex* targets_;
 };

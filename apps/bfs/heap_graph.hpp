@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "graph_heap/graph_containers.hpp"
@@ -12,7 +13,9 @@ namespace tiermap {
 /// As CsrGraph, as far as a search needs it. Thread-safe.
 class HeapGraph {
  public:
-  HeapGraph(const GraphContainers& containers, const GraphCounts& counts) : containers_(containers), counts_(counts) {}
+  /// `name` is what messages call the heap.
+  HeapGraph(const GraphContainers& containers, const GraphCounts& counts, std::string name)
+      : containers_(containers), counts_(counts), name_(std::move(name)) {}
 
   std::uint64_t vertices() const noexcept { return counts_.vertices; }
   std::uint64_t arcs() const noexcept { return counts_.edges; }
@@ -23,11 +26,12 @@ class HeapGraph {
   }
 
   /// Throws StoreError: the heap names a neighbour that does not exist.
-  [[noreturn]] static void refuse(std::uint64_t vertex);
+  [[noreturn]] void refuse(std::uint64_t vertex) const;
 
  private:
   const GraphContainers& containers_;
   GraphCounts counts_;
+  std::string name_;
 };
 
 }  // namespace tiermap

@@ -37,7 +37,7 @@ class HeapSearch {
     const StopWatch loading;
     GraphCounts counts;
     containers_ = open_graph_heap(bfs_.heap, *system_, options_, counts);
-    graph_ = std::make_unique<HeapGraph>(*containers_, counts);
+    graph_ = std::make_unique<HeapGraph>(*containers_, counts, bfs_.heap);
     Report report;
     report.fields["load_seconds"] = loading.seconds();
     check_need();
@@ -132,9 +132,9 @@ class HeapSearch {
 
 }  // namespace
 
-void HeapGraph::refuse(std::uint64_t vertex) {
+void HeapGraph::refuse(std::uint64_t vertex) const {
   throw StoreError(
-      EIO, fmt::format("the graph has an edge from vertex {} to one that does not exist: make it anew", vertex));
+      EIO, fmt::format("{} has an edge from vertex {} to one that does not exist: make it anew", name_, vertex));
 }
 
 Report search_heap(const WorkloadOptions& options, const BfsOptions& bfs) {

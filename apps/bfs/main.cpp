@@ -107,7 +107,7 @@ class BfsRun {
     traversal_options_.lookahead_bytes = lookahead_bytes();
     make_state(header.vertices);
 
-    const CsrGraph graph(header, *mapped);
+    const CsrGraph graph(header, *mapped, graph_file.url());
     if (bfs_.warm) {
       progress_.restart("warming up", header.arcs);
       search(graph, roots.front());

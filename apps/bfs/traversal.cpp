@@ -208,7 +208,7 @@ class Search {
 
   void check(Vertex neighbour, Vertex vertex) const {
     if (neighbour >= graph_.vertices()) {
-      Graph::refuse(vertex);
+      graph_.refuse(vertex);
     }
   }
 

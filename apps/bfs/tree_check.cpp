@@ -125,7 +125,7 @@ ArcWalk walk_store(Store& store, const CsrHeader& header, ThreadTeam& team) {
       for (std::uint64_t begin = offsets[0]; begin < offsets[count];) {
         const std::uint64_t end = std::min(begin + piece_arcs, offsets[count]);
         if (end > header.arcs) {
-          CsrGraph::refuse(first + vertex);
+          refuse_damaged_graph(store.name(), first + vertex);
         }
         const auto targets = target_buffer.as_span<Vertex>().first(end - begin);
         read_fully(store, targets.data(), targets.size_bytes(), header.targets_at + begin * sizeof(Vertex));
@@ -134,7 +134,7 @@ ArcWalk walk_store(Store& store, const CsrHeader& header, ThreadTeam& team) {
             ++vertex;
           }
           if (vertex == count) {
-            CsrGraph::refuse(first + vertex);
+            refuse_damaged_graph(store.name(), first + vertex);
           }
           const std::uint64_t stop = std::min(end, offsets[vertex + 1]);
           sink(static_cast<Vertex>(first + vertex), targets.subspan(at - begin, stop - at));

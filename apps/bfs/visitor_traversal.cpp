@@ -168,7 +168,7 @@ class VisitorSearch::Worker {
     search_.count(static_cast<std::int64_t>(neighbours.size()));
     for (const Vertex neighbour : neighbours) {
       if (neighbour >= search_.graph_.vertices()) {
-        CsrGraph::refuse(vertex);
+        search_.graph_.refuse(vertex);
       }
       const std::uint32_t owner = search_.owner_of(neighbour);
       outgoing_[owner].push_back({neighbour, vertex, level_ + 1});

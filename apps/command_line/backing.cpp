@@ -54,6 +54,12 @@ bool is_served(const std::string& url) {
   }
 }
 
+/// For what could not be written.
+const char* remedy_for(int number) {
+  const bool full = number == ENOSPC || number == EDQUOT || number == EFBIG;
+  return full ? "make room there, or name a file elsewhere" : "see to its disk";
+}
+
 bool is_regular_file(const std::string& path) {
   struct stat status{};
   return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
@@ -175,7 +181,8 @@ void Backing::rename_to(const std::string& path) {
 
 void Backing::make_cold() {
   if (const int result = store_->flush(); result < 0) {
-    throw StoreError(-result, fmt::format("{} cannot be made durable: error {}", url_, -result));
+    throw StoreError(-result, fmt::format("{} cannot be made durable ({}): {}, and run it again", url_,
+                                          std::generic_category().message(-result), remedy_for(-result)));
   }
   if (plain_path_.empty()) {
     return;
@@ -231,8 +238,11 @@ void read_fully(Store& store, void* buffer, std::uint64_t bytes, std::uint64_t o
     const std::int64_t result = store.read(static_cast<std::byte*>(buffer) + done, bytes - done, offset + done);
     if (result <= 0) {
       const int number = result < 0 ? static_cast<int>(-result) : EIO;
-      throw StoreError(number, fmt::format("{} cannot be read at byte {}: {}", store.name(), offset + done,
-                                           result == 0 ? "it ends there" : std::generic_category().message(number)));
+      throw StoreError(number,
+                       fmt::format("{} cannot be read at byte {} ({}): see to the file and its disk, and run it "
+                                   "again",
+                                   store.name(), offset + done,
+                                   result == 0 ? "it ends there" : std::generic_category().message(number)));
     }
     done += static_cast<std::uint64_t>(result);
   }
@@ -243,8 +253,8 @@ void write_fully(Store& store, const void* buffer, std::uint64_t bytes, std::uin
     const std::int64_t result = store.write(static_cast<const std::byte*>(buffer) + done, bytes - done, offset + done);
     if (result <= 0) {
       const int number = result < 0 ? static_cast<int>(-result) : EIO;
-      throw StoreError(number, fmt::format("{} cannot be written at byte {}: {}", store.name(), offset + done,
-                                           std::generic_category().message(number)));
+      throw StoreError(number, fmt::format("{} cannot be written at byte {} ({}): {}, and run it again", store.name(),
+                                           offset + done, std::generic_category().message(number), remedy_for(number)));
     }
     done += static_cast<std::uint64_t>(result);
   }

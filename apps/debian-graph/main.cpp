@@ -1,18 +1,15 @@
 // tiermap-debian-graph: writes the package graph of this Debian machine as an edge list for tiermap-bfs.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <array>
-#include <cerrno>
 #include <filesystem>
-#include <fstream>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
 
-#include "command_line/backing.hpp"
+#include "command_line/interruption.hpp"
+#include "command_line/output_file.hpp"
 #include "command_line/program.hpp"
 #include "debian-graph/package_graph.hpp"
 #include "observe/progress.hpp"
@@ -31,86 +28,8 @@ struct Options {
   bool json = false;
 };
 
-std::string reason(int number) {
-  return std::generic_category().message(number != 0 ? number : EIO);
-}
-
-/// Written under another name, so that what is at the path stays whole until all is there to take its place. What is no
-/// plain file, such as /dev/stdout, is written as it is.
-class OutputFile {
- public:
-  explicit OutputFile(const std::string& path) : path_(path) {
-    std::error_code error;
-    const std::filesystem::file_status status = std::filesystem::status(path, error);
-    if (std::filesystem::is_regular_file(status)) {
-      path_ = std::filesystem::canonical(path).string();  // A link stays one.
-    }
-    replaces_ = std::filesystem::is_regular_file(status) || !std::filesystem::exists(status);
-    written_path_ = replaces_ ? fmt::format("{}.{}.part", path_, ::getpid()) : path_;
-    if (replaces_) {
-      remove_if_interrupted(written_path_);
-    }
-    errno = 0;
-    file_.open(written_path_);
-    if (!file_) {
-      const int number = errno;
-      discard();
-      throw StoreError(number, fmt::format("{} cannot be written ({}): name a file in a folder you may write to", path,
-                                           reason(number)));
-    }
-    if (std::filesystem::is_regular_file(status)) {
-      std::filesystem::permissions(written_path_, status.permissions(), error);
-    }
-  }
-  ~OutputFile() { discard(); }
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
-
-  void write(const std::function<void(std::ostream&)>& content) {
-    errno = 0;
-    content(file_);
-    file_.close();
-    if (!file_) {
-      const int number = errno;
-      throw StoreError(number, fmt::format("{} cannot be written to the end ({}): make room on its disk, or name "
-                                           "another file",
-                                           path_, reason(number)));
-    }
-  }
-  void put_in_place() {
-    std::error_code error;
-    if (replaces_) {
-      std::filesystem::rename(written_path_, path_, error);
-    }
-    if (error) {
-      throw StoreError(error.value(),
-                       fmt::format("{} cannot be replaced ({}): name another file", path_, error.message()));
-    }
-    keep_if_interrupted(written_path_);
-    replaces_ = false;
-  }
-
- private:
-  void discard() noexcept {
-    if (replaces_) {
-      std::error_code ignored;
-      std::filesystem::remove(written_path_, ignored);
-      keep_if_interrupted(written_path_);
-    }
-  }
-
-  std::string path_;
-  std::string written_path_;
-  bool replaces_ = false;  ///< There is a file under the other name.
-  std::ofstream file_;
-};
-
-/// The two names, without links and detours, where the file system can tell.
 void check_names_differ(const std::string& edges, const std::string& names) {
-  std::error_code error;
-  const std::filesystem::path first = std::filesystem::weakly_canonical(std::filesystem::absolute(edges), error);
-  const std::filesystem::path second = std::filesystem::weakly_canonical(std::filesystem::absolute(names), error);
-  if (edges == names || (!error && first == second)) {
+  if (are_one_file(edges, names)) {
     throw OptionError(fmt::format("--output {} and --names {} are one file: name two", edges, names));
   }
 }
@@ -145,8 +64,10 @@ PackageGraph read_lists(const Options& options) {
 void write_graph(const PackageGraph& graph, const std::string& edges_path, const std::string& names_path) {
   OutputFile edges(edges_path);
   OutputFile names(names_path);
-  edges.write([&](std::ostream& output) { graph.write_edges(output); });
-  names.write([&](std::ostream& output) { graph.write_names(output); });
+  graph.write_edges(edges.stream());
+  edges.close();
+  graph.write_names(names.stream());
+  names.close();
   names.put_in_place();
   edges.put_in_place();
 }

@@ -19,7 +19,7 @@ Classification Classifier::classify(std::string_view bases, KmerLookup& lookup) 
     for (const Kmer kmer : part) {
       if (lookup.find(kmer, list_)) {
         ++result.found;
-        vote();
+        vote(lookup.name());
       }
     }
   }
@@ -27,12 +27,12 @@ Classification Classifier::classify(std::string_view bases, KmerLookup& lookup) 
   return result;
 }
 
-void Classifier::vote() {
+void Classifier::vote(const std::string& database) {
   std::optional<Taxonomy::Place> common;
   for (const TaxonCount& element : list_) {
     const std::optional<Taxonomy::Place> place = taxonomy_.place_of(element.taxon);
     if (!place.has_value()) {
-      refuse_damaged_database("the database");
+      refuse_damaged_database(database);
     }
     common = common.has_value() ? taxonomy_.common_ancestor(*common, *place) : *place;
   }

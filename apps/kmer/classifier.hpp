@@ -32,7 +32,7 @@ class Classifier {
   Classification classify(std::string_view bases, KmerLookup& lookup);
 
  private:
-  void vote();
+  void vote(const std::string& database);
   std::uint64_t votes_on_way_to(Taxonomy::Place place) const noexcept;
   TaxonId choose();
 

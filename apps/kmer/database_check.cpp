@@ -46,8 +46,8 @@ std::vector<TaxonCount> expected_list(const std::map<TaxonId, std::uint64_t>& co
 
 }  // namespace
 
-DatabaseCheck::DatabaseCheck(const DatabaseHeader& header, std::shared_ptr<Store> store)
-    : header_(header), stored_(header, StoreWords(std::move(store)), "the database") {}
+DatabaseCheck::DatabaseCheck(const DatabaseHeader& header, const std::shared_ptr<Store>& store)
+    : header_(header), stored_(header, StoreWords(store), store->name()) {}
 
 std::string DatabaseCheck::compare_with_genomes(const std::vector<std::string>& genomes, const SequenceTaxa& taxa,
                                                 KmerLookup& lookup, ProgressDisplay& progress) {

@@ -22,7 +22,7 @@ class DatabaseCheck {
   /// Takes about 100 bytes of memory for each.
   static constexpr std::uint64_t most_kmers = 200'000;
 
-  DatabaseCheck(const DatabaseHeader& header, std::shared_ptr<Store> store);
+  DatabaseCheck(const DatabaseHeader& header, const std::shared_ptr<Store>& store);
 
   /// Looks up all k-mers of the genomes or, if there are more than most_kmers, those that a hash picks, and as many
   /// that are not there.

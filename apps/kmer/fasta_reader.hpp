@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "kmer/text_input.hpp"
+#include "command_line/text_input.hpp"
 
 namespace tiermap {
 

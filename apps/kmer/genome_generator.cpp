@@ -34,9 +34,9 @@ bool happens(std::uint64_t word, double probability) noexcept {
 }
 
 /// A new file that is written from its beginning.
-class OutputFile {
+class NewFile {
  public:
-  explicit OutputFile(const std::string& path) : path_(path) {
+  explicit NewFile(const std::string& path) : path_(path) {
     if (std::filesystem::exists(path)) {
       throw StoreError(EEXIST, path + " exists: name another folder, or remove it");
     }
@@ -142,9 +142,9 @@ void GenomeGenerator::write(const GeneratedFiles& files, ProgressDisplay& progre
 }
 
 void GenomeGenerator::write_taxonomy(const GeneratedFiles& files) const {
-  OutputFile taxonomy(files.taxonomy);
+  NewFile taxonomy(files.taxonomy);
   taxonomy.write("# id, parent, name\n");
-  OutputFile sequence_taxa(files.sequence_taxa);
+  NewFile sequence_taxa(files.sequence_taxa);
   sequence_taxa.write("# sequence, taxonomy id\n");
   for (std::uint32_t node = 0; node < nodes_; ++node) {
     const bool organism = node >= first_organism();
@@ -163,7 +163,7 @@ void GenomeGenerator::write_taxonomy(const GeneratedFiles& files) const {
 
 void GenomeGenerator::write_genomes(const std::string& path, ProgressDisplay& progress) const {
   progress.restart("generating genomes", options_.organisms * options_.genome_bases);
-  OutputFile file(path);
+  NewFile file(path);
   const std::uint64_t plasmid_at = options_.genome_bases - options_.genome_bases / 4;
   std::string line;
   for (std::uint32_t node = first_organism(); node < nodes_; ++node) {
@@ -186,7 +186,7 @@ void GenomeGenerator::write_genomes(const std::string& path, ProgressDisplay& pr
 
 void GenomeGenerator::write_reads(const std::string& path, ProgressDisplay& progress) const {
   progress.restart("generating reads", options_.reads);
-  OutputFile file(path);
+  NewFile file(path);
   std::string bases;
   for (std::uint64_t read = 0; read < options_.reads; ++read) {
     const auto draw = [&](std::uint64_t which) { return random_word(options_.seed ^ salt_of_reads, read * 4 + which); };

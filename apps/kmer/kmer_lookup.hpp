@@ -18,6 +18,8 @@ namespace tiermap {
 class KmerLookup {
  public:
   virtual ~KmerLookup() = default;
+  /// What messages call who holds it.
+  virtual const std::string& name() const noexcept = 0;
   /// Puts the k-mer's taxa, in ascending order, into `list`; false, and none, if there is no such k-mer.
   virtual bool find(Kmer kmer, std::vector<TaxonCount>& list) = 0;
   /// Says that find() will be asked for these next.
@@ -35,6 +37,7 @@ class DatabaseLookup final : public KmerLookup {
   DatabaseLookup(const DatabaseHeader& header, Words words, std::string name, RangesAhead ahead = {})
       : header_(header), words_(std::move(words)), name_(std::move(name)), ahead_(std::move(ahead)) {}
 
+  const std::string& name() const noexcept override { return name_; }
   bool find(Kmer kmer, std::vector<TaxonCount>& list) override {
     list.clear();
     std::uint64_t position = position_of(kmer);
@@ -78,13 +81,13 @@ class DatabaseLookup final : public KmerLookup {
   static constexpr std::uint64_t slot_bytes = 2 * word_bytes;
 
   std::uint64_t position_of(Kmer kmer) {
-    return header_.index == IndexKind::two_level ? find_in_two_levels(header_, words_, kmer)
+    return header_.index == IndexKind::two_level ? find_in_two_levels(header_, words_, kmer, name_)
                                                  : find_by_hash(header_, words_, kmer);
   }
 
   ByteRange slots_of(Kmer kmer) {
     if (header_.index == IndexKind::two_level) {
-      const SlotRange range = slots_in_two_levels(header_, words_, kmer);
+      const SlotRange range = slots_in_two_levels(header_, words_, kmer, name_);
       return {header_.slots_at + range.begin * slot_bytes, (range.end - range.begin) * slot_bytes};
     }
     return {header_.slots_at + home_slot(hash_of(kmer), header_.homes) * slot_bytes, slot_bytes};

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "command_line/backing.hpp"
+#include "command_line/output_file.hpp"
 #include "config/size.hpp"
 #include "tiermap/error.hpp"
 
@@ -97,6 +98,28 @@ void check_query_options(const KmerOptions& kmer, const KmerPlan& plan) {
   }
 }
 
+/// What takes the place of a file takes it from whatever is there.
+void check_output(const WorkloadOptions& options, const KmerOptions& kmer) {
+  if (kmer.output.empty()) {
+    return;
+  }
+  const auto refuse_if_output = [&](const char* option, const std::string& path) {
+    if (!path.empty() && are_one_file(kmer.output, path)) {
+      throw OptionError(fmt::format("--output {} is what {} names: name another file", kmer.output, option));
+    }
+  };
+  refuse_if_output("--database", options.file);
+  refuse_if_output("--kmers", kmer.kmers);
+  refuse_if_output("--taxonomy", kmer.taxonomy);
+  refuse_if_output("--sequence-taxa", kmer.sequence_taxa);
+  for (const std::string& path : kmer.reads) {
+    refuse_if_output("--reads", path);
+  }
+  for (const std::string& path : kmer.genomes) {
+    refuse_if_output("--genomes", path);
+  }
+}
+
 void check_queries(const KmerOptions& kmer, const KmerPlan& plan) {
   const bool is_queried = !kmer.reads.empty() || !kmer.kmers.empty();
   if (plan.input != KmerPlan::Input::generated && !kmer.build_only && !is_queried) {
@@ -177,6 +200,7 @@ KmerPlan make_plan(const WorkloadOptions& options, const KmerOptions& kmer) {
   check_generate(kmer, options);
   check_genomes(kmer);
   check_query_options(kmer, plan);
+  check_output(options, kmer);
   plan.input = chosen_input(options, kmer);
   check_queries(kmer, plan);
   if (plan.input == KmerPlan::Input::generated) {

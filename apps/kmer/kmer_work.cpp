@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <atomic>
 
+#include "command_line/text_input.hpp"
 #include "config/size.hpp"
 #include "kmer/read_work.hpp"
-#include "kmer/text_input.hpp"
 #include "parallel/random.hpp"
 
 namespace tiermap {

@@ -1,38 +1,12 @@
 #include "kmer/ordered_output.hpp"
 
-#include <fmt/format.h>
-
-#include <cerrno>
-#include <cstdio>
-#include <filesystem>
-#include <system_error>
 #include <utility>
-
-#include "command_line/backing.hpp"
-#include "tiermap/error.hpp"
 
 namespace tiermap {
 
-OrderedOutput::OrderedOutput(std::string path) : path_(std::move(path)) {
-  if (!is_wanted()) {
-    return;
-  }
-  partial_path_ = path_ + ".partial";
-  remove_if_interrupted(partial_path_);
-  file_.open(partial_path_, std::ios::binary);
-  if (!file_) {
-    const int number = errno;
-    keep_if_interrupted(partial_path_);
-    throw StoreError(number, fmt::format("{} cannot be written ({}): name another --output", path_,
-                                         std::generic_category().message(number)));
-  }
-}
-
-OrderedOutput::~OrderedOutput() {
-  if (!partial_path_.empty()) {
-    std::error_code ignored;
-    std::filesystem::remove(partial_path_, ignored);
-    keep_if_interrupted(partial_path_);
+OrderedOutput::OrderedOutput(const std::string& path) {
+  if (!path.empty()) {
+    file_.emplace(path);
   }
 }
 
@@ -43,18 +17,11 @@ void OrderedOutput::add(std::uint64_t number, std::string text) {
   const std::lock_guard lock(mutex_);
   waiting_.emplace(number, std::move(text));
   for (auto first = waiting_.begin(); first != waiting_.end() && first->first == next_; first = waiting_.begin()) {
-    file_ << first->second;
+    file_->stream() << first->second;
     waiting_.erase(first);
     ++next_;
   }
-  check();
-}
-
-void OrderedOutput::check() {
-  if (!file_) {
-    const int number = errno == 0 ? EIO : errno;
-    throw StoreError(number, fmt::format("{} cannot be written: {}", path_, std::generic_category().message(number)));
-  }
+  file_->check();
 }
 
 void OrderedOutput::finish() {
@@ -62,16 +29,8 @@ void OrderedOutput::finish() {
     return;
   }
   const std::lock_guard lock(mutex_);
-  file_.close();
-  check();
-  if (std::rename(partial_path_.c_str(), path_.c_str()) != 0) {
-    check();
-    const int number = errno;
-    throw StoreError(number, fmt::format("{} cannot be written ({}): name another --output", path_,
-                                         std::generic_category().message(number)));
-  }
-  keep_if_interrupted(partial_path_);
-  partial_path_.clear();
+  file_->close();
+  file_->put_in_place();
 }
 
 }  // namespace tiermap

@@ -1,36 +1,30 @@
-// A file of results that several threads find, in the order of what they were found for. It is written under another
-// name and takes its place at the end: what was there stays whole if the run fails.
+// A file of results that several threads find, in the order of what they were found for.
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
+
+#include "command_line/output_file.hpp"
 
 namespace tiermap {
 
 class OrderedOutput {
  public:
   /// With an empty path nothing is written. Throws StoreError.
-  explicit OrderedOutput(std::string path);
-  /// Removes what finish() was not called for.
-  ~OrderedOutput();
-  OrderedOutput(const OrderedOutput&) = delete;
-  OrderedOutput& operator=(const OrderedOutput&) = delete;
+  explicit OrderedOutput(const std::string& path);
 
-  bool is_wanted() const noexcept { return !path_.empty(); }
+  bool is_wanted() const noexcept { return file_.has_value(); }
   /// The text of every number from 0, once. Thread-safe. Throws StoreError.
   void add(std::uint64_t number, std::string text);
+  /// Without it nothing has been written. Throws StoreError.
   void finish();
 
  private:
-  void check();
-
-  std::string path_;
-  std::string partial_path_;
   std::mutex mutex_;  ///< Guards all below.
-  std::ofstream file_;
+  std::optional<OutputFile> file_;
   std::uint64_t next_ = 0;
   std::map<std::uint64_t, std::string> waiting_;
 };

@@ -8,8 +8,8 @@
 #include <tuple>
 #include <utility>
 
+#include "command_line/text_input.hpp"
 #include "config/size.hpp"
-#include "kmer/text_input.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "kmer/database_file.hpp"
 #include "kmer/file_words.hpp"
@@ -16,23 +17,24 @@ struct SlotRange {
   std::uint64_t end = 0;
 };
 
-/// Those among which the k-mer is, if it is anywhere. `words` are the file's. Throws StoreError if it is damaged.
+/// Those among which the k-mer is, if it is anywhere. `words` are those of the file `name`. Throws StoreError if it is
+/// damaged.
 template <typename Words>
-SlotRange slots_in_two_levels(const DatabaseHeader& header, Words& words, Kmer kmer) {
+SlotRange slots_in_two_levels(const DatabaseHeader& header, Words& words, Kmer kmer, const std::string& name) {
   const std::uint64_t entry = header.table_at / sizeof(std::uint64_t) + (kmer >> (2 * header.k - header.high_bits));
   const SlotRange range{words[entry], words[entry + 1]};
   if (range.begin > range.end || range.end > header.slots) {
-    refuse_damaged_database("the database");
+    refuse_damaged_database(name);
   }
   return range;
 }
 
 /// Where the k-mer's list begins, 0 if there is none. Throws StoreError if the file is damaged.
 template <typename Words>
-std::uint64_t find_in_two_levels(const DatabaseHeader& header, Words& words, Kmer kmer) {
+std::uint64_t find_in_two_levels(const DatabaseHeader& header, Words& words, Kmer kmer, const std::string& name) {
   const std::uint64_t low = kmer & ((std::uint64_t{1} << (2 * header.k - header.high_bits)) - 1);
   const std::uint64_t slots = header.slots_at / sizeof(std::uint64_t);
-  SlotRange range = slots_in_two_levels(header, words, kmer);
+  SlotRange range = slots_in_two_levels(header, words, kmer, name);
   while (range.begin < range.end) {
     const std::uint64_t middle = range.begin + (range.end - range.begin) / 2;
     const std::uint64_t found = words[slots + 2 * middle];

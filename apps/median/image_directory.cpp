@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <cmath>
 #include <filesystem>
@@ -21,6 +22,12 @@ namespace {
   throw StoreError(EINVAL, path + " " + why);
 }
 
+std::string lower_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  return text;
+}
+
 std::vector<std::string> image_names(const std::string& directory) {
   constexpr std::array endings = {".fits", ".fit", ".fts", ".fz", ".fits.gz", ".fit.gz", ".fts.gz"};
   std::vector<std::string> names;
@@ -28,7 +35,8 @@ std::vector<std::string> image_names(const std::string& directory) {
   for (std::filesystem::directory_iterator entries(directory, error), end; !error && entries != end;
        entries.increment(error)) {
     const std::string name = entries->path().filename().string();
-    if (std::any_of(endings.begin(), endings.end(), [&](const char* ending) { return name.ends_with(ending); })) {
+    const std::string lower = lower_case(name);
+    if (std::any_of(endings.begin(), endings.end(), [&](const char* ending) { return lower.ends_with(ending); })) {
       names.push_back(name);
     }
   }

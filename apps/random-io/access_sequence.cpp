@@ -4,10 +4,10 @@
 
 #include <array>
 #include <charconv>
-#include <filesystem>
-#include <fstream>
+#include <string>
 #include <utility>
 
+#include "command_line/text_input.hpp"
 #include "config/size.hpp"
 #include "parallel/permutation.hpp"
 #include "parallel/random.hpp"
@@ -94,32 +94,32 @@ std::unique_ptr<AccessSequence> zipfian_sequence(BlockRange range, double skew, 
 }
 
 std::vector<BlockAccess> read_trace(const std::string& path, std::uint64_t blocks) {
-  // Opening a FIFO would wait until somebody writes.
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) {
-    throw OptionError(fmt::format("{} cannot be read ({}): name a file with lines such as 'r 12'", path,
-                                  error ? error.message() : "it is no plain file"));
-  }
-  std::ifstream file(path);
+  constexpr std::size_t longest_line = 4096;
+  TextInput input(path, "a file with lines such as 'r 12'");
   std::string line;
   std::vector<BlockAccess> accesses;
-  for (std::uint64_t number = 1; std::getline(file, line); ++number) {
+  while (input.peek() >= 0) {
+    const std::uint64_t number = input.line();
+    line.clear();
+    if (!input.take(line, longest_line)) {
+      input.refuse(number,
+                   fmt::format("the line has no end within {} bytes: this is no list of accesses", longest_line));
+    }
     if (line.empty() || line[0] == '#') {
       continue;
     }
     BlockAccess access{};
     if (!parse_access(line, access)) {
-      throw OptionError(fmt::format("{}, line {}: {} is no access: write r or w, a space, and a block's number", path,
-                                    number, quote_value(line)));
+      input.refuse(number, quote_value(line) + " is no access: write r or w, a space, and a block's number");
     }
     if (access.block >= blocks) {
-      throw OptionError(fmt::format("{}, line {}: there is no block {}, the file has {}: give more --bytes", path,
-                                    number, access.block, blocks));
+      input.refuse(number,
+                   fmt::format("there is no block {}, the file has {}: give more --bytes", access.block, blocks));
     }
     accesses.push_back(access);
   }
-  if (accesses.empty() || file.bad()) {
-    throw OptionError(path + " holds no access, or cannot be read: name a file with lines such as 'r 12'");
+  if (accesses.empty()) {
+    throw OptionError(path + " holds no access: name a file with lines such as 'r 12'");
   }
   return accesses;
 }

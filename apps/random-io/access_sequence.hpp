@@ -47,7 +47,8 @@ std::unique_ptr<AccessSequence> uniform_sequence(BlockRange range, const Sequenc
 std::unique_ptr<AccessSequence> zipfian_sequence(BlockRange range, double skew, const SequenceOptions& options);
 
 /// What is in the file, a line each: `r` or `w`, a space, the number of the block. Lines that begin with `#` count for
-/// nothing. Throws OptionError that names the line if one is something else or names a block from `blocks` on.
+/// nothing. Throws OptionError that names the line if one is something else or names a block from `blocks` on, and as
+/// TextInput does.
 std::vector<BlockAccess> read_trace(const std::string& path, std::uint64_t blocks);
 
 /// Of those accesses the ones to blocks of the range, in their order.

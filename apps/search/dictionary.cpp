@@ -18,12 +18,13 @@ void build_dictionary(const SearchHeader& header, const MappedBytes& mapped, con
   build_sorted_vector(header, mapped, tools);
 }
 
-std::unique_ptr<const Dictionary> open_dictionary(const SearchHeader& header, const MappedBytes& mapped) {
+std::unique_ptr<const Dictionary> open_dictionary(const SearchHeader& header, const MappedBytes& mapped,
+                                                  const std::string& name) {
   switch (header.structure) {
     case Structure::ordered_map:
-      return std::make_unique<OrderedMap>(header, mapped);
+      return std::make_unique<OrderedMap>(header, mapped, name);
     case Structure::unordered_map:
-      return std::make_unique<UnorderedMap>(header, mapped);
+      return std::make_unique<UnorderedMap>(header, mapped, name);
     case Structure::sorted_vector:
       break;
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "command_line/memory_system.hpp"
 #include "observe/progress.hpp"
@@ -36,7 +37,8 @@ struct BuildTools {
 /// Writes heads and elements; the header's page stays as it is. What is written depends on the header alone.
 void build_dictionary(const SearchHeader& header, const MappedBytes& mapped, const BuildTools& tools);
 
-/// The structure that was built. The bytes must outlive it.
-std::unique_ptr<const Dictionary> open_dictionary(const SearchHeader& header, const MappedBytes& mapped);
+/// The structure that was built. The bytes must outlive it; `name` is what messages call the file.
+std::unique_ptr<const Dictionary> open_dictionary(const SearchHeader& header, const MappedBytes& mapped,
+                                                  const std::string& name);
 
 }  // namespace tiermap

@@ -132,7 +132,7 @@ Report search_file(const WorkloadOptions& options, SearchOptions search) {
   const std::unique_ptr<MappedBytes> mapped = system->map(file.backing, Access::read_only);
   const double load_seconds = loading.seconds();
 
-  const std::unique_ptr<const Dictionary> dictionary = open_dictionary(file.header, *mapped);
+  const std::unique_ptr<const Dictionary> dictionary = open_dictionary(file.header, *mapped, file.backing.url());
   const LookupSequence sequence(Entries(file.header.seed), file.header.elements, options.seed, search.hit_percent);
   ProgressDisplay progress("looking up", search.lookups);
   Measurement measured(*system);

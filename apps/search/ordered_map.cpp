@@ -58,8 +58,9 @@ class BalancedTree {
 
 }  // namespace
 
-OrderedMap::OrderedMap(const SearchHeader& header, const MappedBytes& mapped)
-    : root_(heads_in(header, mapped).data()),
+OrderedMap::OrderedMap(const SearchHeader& header, const MappedBytes& mapped, std::string name)
+    : name_(std::move(name)),
+      root_(heads_in(header, mapped).data()),
       nodes_(elements_in<const TreeNode>(header, mapped)),
       // The most levels that a red-black tree of so many nodes can have: more only where links go in circles.
       most_steps_(2 * static_cast<std::uint64_t>(std::bit_width(header.elements))) {}
@@ -68,7 +69,7 @@ std::optional<std::uint64_t> OrderedMap::find(std::uint64_t key) const {
   Link link = *root_;
   for (std::uint64_t steps = 0; link != 0; ++steps) {
     if (link > nodes_.size() || steps == most_steps_) {
-      refuse_link(link);
+      refuse_link(name_, link);
     }
     const TreeNode& node = nodes_[link - 1];
     if (key == node.entry.key) {

@@ -22,10 +22,11 @@ struct TreeNode {
 
 class OrderedMap final : public Dictionary {
  public:
-  OrderedMap(const SearchHeader& header, const MappedBytes& mapped);
+  OrderedMap(const SearchHeader& header, const MappedBytes& mapped, std::string name);
   std::optional<std::uint64_t> find(std::uint64_t key) const override;
 
  private:
+  std::string name_;  ///< Of the file, in messages.
   const Link* root_;
   std::span<const TreeNode> nodes_;
   std::uint64_t most_steps_;

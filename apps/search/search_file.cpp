@@ -138,9 +138,9 @@ void write_search_header(Store& store, const SearchHeader& header) {
   write_fully(store, buffer.data(), SearchHeader::bytes, 0);
 }
 
-void refuse_link(std::uint64_t link) {
+void refuse_link(const std::string& name, std::uint64_t link) {
   throw StoreError(EINVAL,
-                   fmt::format("the file is damaged: its link to element {} leads astray; make it again", link));
+                   fmt::format("{} is damaged: its link to element {} leads astray; make it again", name, link));
 }
 
 }  // namespace tiermap

@@ -51,6 +51,6 @@ SearchHeader read_search_header(Store& store);
 void write_search_header(Store& store, const SearchHeader& header);
 
 /// Throws StoreError: a link of the file leads where it cannot.
-[[noreturn]] void refuse_link(std::uint64_t link);
+[[noreturn]] void refuse_link(const std::string& name, std::uint64_t link);
 
 }  // namespace tiermap

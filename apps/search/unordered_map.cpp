@@ -84,15 +84,15 @@ class ChainBuilder {
 
 }  // namespace
 
-UnorderedMap::UnorderedMap(const SearchHeader& header, const MappedBytes& mapped)
-    : heads_(heads_in(header, mapped)), nodes_(elements_in<const ChainNode>(header, mapped)) {}
+UnorderedMap::UnorderedMap(const SearchHeader& header, const MappedBytes& mapped, std::string name)
+    : name_(std::move(name)), heads_(heads_in(header, mapped)), nodes_(elements_in<const ChainNode>(header, mapped)) {}
 
 std::optional<std::uint64_t> UnorderedMap::find(std::uint64_t key) const {
   Link above = nodes_.size() + 1;
   for (Link link = heads_[head_of(key, heads_.size())]; link != 0; link = nodes_[link - 1].next) {
     // Links go down, or they could go in circles.
     if (link >= above) {
-      refuse_link(link);
+      refuse_link(name_, link);
     }
     if (nodes_[link - 1].entry.key == key) {
       return nodes_[link - 1].entry.value;

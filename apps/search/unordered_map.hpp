@@ -18,10 +18,11 @@ struct ChainNode {
 
 class UnorderedMap final : public Dictionary {
  public:
-  UnorderedMap(const SearchHeader& header, const MappedBytes& mapped);
+  UnorderedMap(const SearchHeader& header, const MappedBytes& mapped, std::string name);
   std::optional<std::uint64_t> find(std::uint64_t key) const override;
 
  private:
+  std::string name_;  ///< Of the file, in messages.
   std::span<const Link> heads_;
   std::span<const ChainNode> nodes_;
 };

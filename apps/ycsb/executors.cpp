@@ -41,9 +41,10 @@ void Executors::acknowledge_to(const std::string& path) {
   acknowledgements_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (acknowledgements_ < 0) {
     const int number = errno;
-    throw StoreError(number, fmt::format("{} cannot be opened for acknowledgements: {}", path,
-                                         std::generic_category().message(number)));
+    throw StoreError(number, fmt::format("{} cannot be opened for acknowledgements ({}): name another --acknowledge",
+                                         path, std::generic_category().message(number)));
   }
+  acknowledgements_path_ = path;
 }
 
 void Executors::acknowledge(std::uint32_t partition, std::uint64_t number, std::uint64_t version) const {
@@ -52,7 +53,8 @@ void Executors::acknowledge(std::uint32_t partition, std::uint64_t number, std::
   }
   const std::string line = fmt::format("{} {} {}\n", partition, number, version);
   if (::write(acknowledgements_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
-    throw StoreError(ENOSPC, "the file of --acknowledge cannot be written: see to its disk");
+    throw StoreError(ENOSPC, fmt::format("{} cannot be written: see to its disk, or name another --acknowledge",
+                                         acknowledgements_path_));
   }
 }
 

@@ -80,6 +80,7 @@ class Executors {
   ProgressDisplay& progress_;
   std::unique_ptr<Partition[]> partitions_;
   std::atomic<std::uint64_t> inserted_{0};  ///< Records, those included that are just being inserted.
+  std::string acknowledgements_path_;
   int acknowledgements_ = -1;
 
   std::mutex checkpoint_mutex_;  ///< Guards the next two.

@@ -2,10 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-
 #include "parallel/random.hpp"
-#include "tiermap/error.hpp"
 
 namespace tiermap {
 
@@ -18,9 +15,7 @@ std::uint64_t HashIndex::entry_of(const PoolTransaction& transaction, std::uint6
       return at;
     }
   }
-  throw StoreError(EIO, fmt::format("the pool is damaged: the hash index of partition {} has no free entry: bring back "
-                                    "a copy of it",
-                                    partition_));
+  layout_.refuse_damage(fmt::format("the hash index of partition {} has no free entry", partition_));
 }
 
 std::optional<std::uint64_t> HashIndex::find(const PoolTransaction& transaction, std::uint64_t key) const {

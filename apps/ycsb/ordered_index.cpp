@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-
-#include "tiermap/error.hpp"
 
 namespace tiermap {
 namespace {
@@ -34,9 +31,7 @@ void insert_into(TreeNode& node, std::uint64_t key, std::uint64_t value) {
 }  // namespace
 
 void OrderedIndex::refuse(std::uint64_t node, const std::string& why) const {
-  throw StoreError(EIO, fmt::format("the pool is damaged: node {} of partition {}'s ordered index {}: bring back a "
-                                    "copy of it",
-                                    node, partition_, why));
+  layout_.refuse_damage(fmt::format("node {} of partition {}'s ordered index {}", node, partition_, why));
 }
 
 std::uint64_t OrderedIndex::node_at(std::uint64_t node) const {

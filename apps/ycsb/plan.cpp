@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "command_line/backing.hpp"
+#include "command_line/output_file.hpp"
 #include "config/size.hpp"
 #include "tiermap/error.hpp"
 
@@ -128,6 +129,10 @@ Plan make_plan(const WorkloadOptions& options, const YcsbOptions& ycsb) {
       Workload(plan.workload, 1).has(OperationKind::scan)) {
     throw OptionError(
         fmt::format("workload {} scans, and a hash index has no order: choose --index ordered", ycsb.workload));
+  }
+  if (!ycsb.acknowledge.empty() &&
+      (are_one_file(ycsb.acknowledge, options.file) || are_one_file(ycsb.acknowledge, options.file + ".log"))) {
+    throw OptionError(fmt::format("--acknowledge {} is the pool or its log: name another file", ycsb.acknowledge));
   }
   plan.pool = plan_pool(options, ycsb, plan.workload);
   return plan;

@@ -29,7 +29,10 @@ void make_durable(Store& store) {
 }  // namespace
 
 PoolFile::PoolFile(Backing backing, const PoolHeader& header)
-    : backing_(std::move(backing)), header_(header), layout_(header), log_path_(backing_.plain_path() + ".log") {}
+    : backing_(std::move(backing)),
+      header_(header),
+      layout_(header, backing_.url()),
+      log_path_(backing_.plain_path() + ".log") {}
 
 std::unique_ptr<PoolFile> PoolFile::create(const std::string& url, PoolHeader header, Durability durability) {
   header.identity = random_identity();

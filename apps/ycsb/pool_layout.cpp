@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "command_line/backing.hpp"
 #include "tiermap/error.hpp"
@@ -51,8 +52,9 @@ std::uint64_t PoolHeader::computed_checksum() const noexcept {
   return checksum_of(std::as_bytes(std::span(this, 1)).first(offsetof(PoolHeader, checksum)), version);
 }
 
-PoolLayout::PoolLayout(const PoolHeader& header)
-    : format_(header.partitions, header.value_bytes),
+PoolLayout::PoolLayout(const PoolHeader& header, std::string name)
+    : name_(std::move(name)),
+      format_(header.partitions, header.value_bytes),
       partition_records_(header.partition_records),
       hash_entries_(header.partition_records * 3 / 2 + 1),
       nodes_(most_nodes(header.partition_records)),
@@ -60,6 +62,10 @@ PoolLayout::PoolLayout(const PoolHeader& header)
       records_at_(round_up_to_page(hash_entries_ * sizeof(HashEntry))),
       nodes_at_(round_up_to_page(records_at_ + partition_records_ * format_.record_bytes())),
       partition_bytes_(nodes_at_ + nodes_ * TreeNode::bytes) {}
+
+void PoolLayout::refuse_damage(const std::string& why) const {
+  throw StoreError(EIO, fmt::format("{} is damaged: {}: bring back a copy of it", name_, why));
+}
 
 PoolHeader read_pool_header(Store& store) {
   if (store.size_bytes() < PoolHeader::bytes) {

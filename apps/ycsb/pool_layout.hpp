@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "tiermap/store.hpp"
 #include "ycsb/record.hpp"
@@ -69,9 +70,14 @@ class PoolLayout {
   static constexpr std::uint64_t most_value_bytes = std::uint64_t{1} << 20U;
   static constexpr std::uint64_t most_partition_records = std::uint64_t{1} << 28U;
 
-  /// Uses the numbers of the header that it was made with, not `file_bytes`. They are within the limits above.
-  explicit PoolLayout(const PoolHeader& header);
+  /// Uses the numbers of the header that it was made with, not `file_bytes`. They are within the limits above. `name` is
+  /// what messages call the pool.
+  explicit PoolLayout(const PoolHeader& header, std::string name = "the pool");
 
+  /// Throws StoreError that names the pool, and says what in it cannot be.
+  [[noreturn]] void refuse_damage(const std::string& why) const;
+
+  const std::string& name() const noexcept { return name_; }
   const RecordFormat& format() const noexcept { return format_; }
   std::uint64_t partition_records() const noexcept { return partition_records_; }
   std::uint64_t hash_entries() const noexcept { return hash_entries_; }
@@ -96,6 +102,7 @@ class PoolLayout {
     return first_partition_at_ + partition * partition_bytes_;
   }
 
+  std::string name_;
   RecordFormat format_;
   std::uint64_t partition_records_;
   std::uint64_t hash_entries_;

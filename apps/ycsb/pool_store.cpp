@@ -11,11 +11,6 @@
 #include "ycsb/ordered_index.hpp"
 
 namespace tiermap {
-namespace {
-
-constexpr const char* remedy_for_damage = "bring back a copy of it";
-
-}  // namespace
 
 PoolStore::PoolStore(MappedBytes& mapped, const PoolLayout& layout, RedoLog* log, Options options)
     : mapped_(mapped), layout_(layout), log_(log), options_(options), states_(layout.format().partitions()) {
@@ -23,25 +18,22 @@ PoolStore::PoolStore(MappedBytes& mapped, const PoolLayout& layout, RedoLog* log
     PartitionState& state = states_[partition];
     std::memcpy(&state, mapped.data() + PoolLayout::state_at(partition), sizeof(state));
     if (state.records > layout.partition_records() || state.added_nodes >= layout.nodes()) {
-      throw StoreError(
-          EIO, fmt::format("the pool is damaged: partition {} has {} records and {} nodes, and room for {} "
-                           "and {}: {}",
-                           partition, state.records, state.added_nodes + 1, layout.partition_records(), layout.nodes(),
-                           remedy_for_damage));
+      layout.refuse_damage(fmt::format("partition {} has {} records and {} nodes, and room for {} and {}", partition,
+                                       state.records, state.added_nodes + 1, layout.partition_records(),
+                                       layout.nodes()));
     }
   }
 }
 
 std::span<std::byte> PoolStore::record_at(std::uint32_t partition, std::uint64_t number, std::uint64_t key) const {
   if (number >= states_[partition].records) {
-    throw StoreError(EIO, fmt::format("the pool is damaged: an index of partition {} names record {} of {}: {}",
-                                      partition, number, states_[partition].records, remedy_for_damage));
+    layout_.refuse_damage(
+        fmt::format("an index of partition {} names record {} of {}", partition, number, states_[partition].records));
   }
   const std::span<std::byte> record = pool().subspan(layout_.record_at(partition, number), record_bytes());
   if (head_of(record).key != key) {
-    throw StoreError(EIO, fmt::format("the pool is damaged: record {} of partition {} has key {}, and its index says "
-                                      "{}: {}",
-                                      number, partition, head_of(record).key, key, remedy_for_damage));
+    layout_.refuse_damage(fmt::format("record {} of partition {} has key {}, and its index says {}", number, partition,
+                                      head_of(record).key, key));
   }
   return record;
 }
@@ -80,9 +72,10 @@ void PoolStore::insert(std::uint32_t partition, std::span<const std::byte> recor
   const HashIndex hash(layout_, partition);
   const std::uint64_t count = records.size() / record_bytes();
   if (state.records + count > layout_.partition_records()) {
-    throw StoreError(ENOSPC, fmt::format("the pool is full: each of its partitions has room for {} records: make one "
-                                         "with more --capacity",
-                                         layout_.partition_records()));
+    throw StoreError(ENOSPC,
+                     fmt::format("{} is full: each of its partitions has room for {} records: make one with more "
+                                 "--capacity",
+                                 layout_.name(), layout_.partition_records()));
   }
   transaction.replace(layout_.record_at(partition, state.records), records);
   for (; !records.empty(); records = records.subspan(static_cast<std::size_t>(record_bytes()))) {
@@ -99,8 +92,7 @@ void PoolStore::update(std::uint32_t partition, std::span<const std::byte> recor
   const RecordHead head = head_of(record);
   const std::optional<std::uint64_t> number = find(partition, head.key);
   if (!number.has_value()) {
-    throw StoreError(EIO, fmt::format("the pool is damaged: key {} is not in partition {}: {}", head.key, partition,
-                                      remedy_for_damage));
+    layout_.refuse_damage(fmt::format("key {} is not in partition {}", head.key, partition));
   }
   PoolTransaction transaction(pool());
   PartitionState state = states_[partition];

@@ -3,6 +3,8 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "tiermap/error.hpp"
@@ -13,9 +15,19 @@ namespace {
 constexpr std::uint64_t least_page_bytes = 4096;
 constexpr std::uint64_t most_page_bytes = 64 << 20;
 
+// Opening a FIFO would wait until somebody writes.
+std::ifstream open_plain_file(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    throw OptionError(path + " is no plain file: name a file that TIERMAP_TRACE made");
+  }
+  return std::ifstream(path, std::ios::binary);
+}
+
 }  // namespace
 
-TraceReader::TraceReader(const std::string& path) : file_(path, std::ios::binary), input_(file_), name_(path) {
+TraceReader::TraceReader(const std::string& path) : file_(open_plain_file(path)), input_(file_), name_(path) {
   if (!file_) {
     throw OptionError(path + " cannot be opened: " + std::strerror(errno) + ": name a file that TIERMAP_TRACE made");
   }

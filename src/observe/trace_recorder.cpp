@@ -59,7 +59,10 @@ bool is_of_this_process(const std::string& path, const TraceHeader& ours) {
 void check_path(const std::string& path, const TraceHeader& header) {
   struct stat status{};
   if (::lstat(path.c_str(), &status) == 0) {
-    if (!S_ISREG(status.st_mode) || !is_of_this_process(path, header)) {
+    if (!S_ISREG(status.st_mode)) {
+      throw OptionError("trace file " + path + " is there, and no plain file: name another one");
+    }
+    if (!is_of_this_process(path, header)) {
       throw OptionError("trace file " + path + " exists" + remedy());
     }
     return;

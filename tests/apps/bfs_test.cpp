@@ -1,10 +1,13 @@
 // tiermap-bfs from outside: every system, direction and thread count gives a verified tree with the same levels; graphs
 // from text; what is damaged, cut off or malformed is refused with one line and leaves nothing behind.
 #include <signal.h>
+#include <sys/mount.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -298,6 +301,25 @@ TEST_F(BfsTest, SaysThatItMakesAGraphNobodyAskedFor) {
   EXPECT_EQ(searched.errors, "");
 }
 
+// Graph and arcs have room on the disk each, but not both: seen when the graph is written.
+TEST_F(BfsTest, AFullDiskIsToldOfWithARemedy) {
+  const std::string disk = path("disk");
+  std::filesystem::create_directory(disk);
+  if (::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=10m") != 0) {
+    GTEST_SKIP() << "mounting a small tmpfs is not permitted: " << std::strerror(errno);
+  }
+  const Outcome outcome =
+      run(program, {"--scale", "15", "--graph", disk + "/graph", "--build-only", "--budget", "64MiB"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.error_lines(), 1U) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("graph.partial cannot be written at byte"), std::string::npos) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("No space left on device): make room there, or name a file elsewhere"),
+            std::string::npos)
+      << outcome.errors;
+  EXPECT_TRUE(std::filesystem::is_empty(disk));
+  ::umount(disk.c_str());
+}
+
 TEST_F(BfsTest, RefusesDamagedGraphFiles) {
   const std::string graph = path("work/graph");
   ASSERT_EQ(run(program, {"--system", "mmap", "--scale", "8", "--graph", graph, "--build-only"}).exit_code, 0);
@@ -322,10 +344,10 @@ TEST_F(BfsTest, RefusesDamagedGraphFiles) {
   set_byte(graph, 16, 77);
   refuse("damaged header");
   set_byte(graph, 4096 + 5, 1);  // The first offset becomes enormous.
-  refuse("damaged");
+  refuse("work/graph is damaged at vertex");
   // Two bytes from the end: the last neighbour of all becomes a vertex that does not exist.
   set_byte(graph, std::filesystem::file_size(sound) - 1, 1);
-  refuse("damaged");
+  refuse("work/graph is damaged at vertex");
 }
 
 }  // namespace

@@ -81,6 +81,28 @@ TEST_F(EdgeSourceTest, ATextThatChangesMeanwhileIsRefused) {
   refuse(text + "one two\n", "one two");
 }
 
+TEST_F(EdgeSourceTest, EachLineEndsAsItLikes) {
+  for (const std::string text :
+       {"# made by a test\n0 1 a\n1 2\n\n2 3 b\n", "# made by a test\r\n0 1 a\r\n1 2\r\n\r\n2 3 b",
+        "# made by a test\r0 1 a\r1 2\r\r2 3 b\r", "# made by a test\r0 1 a\r\n1 2\n\r2 3 b"}) {
+    const auto source = make_text_source(write_file("edges", text), false);
+    ASSERT_EQ(source->edges(), 3U);
+    const std::vector<Edge> edges = edges_of(*source, 1);
+    for (Vertex vertex = 0; vertex < 3; ++vertex) {
+      EXPECT_EQ(edges[vertex].source, vertex);
+      EXPECT_EQ(edges[vertex].target, vertex + 1);
+    }
+  }
+  const std::string matrix = "%%MatrixMarket matrix coordinate pattern general\r% a remark\r3 3 2\r1 2\r2 3\r";
+  EXPECT_EQ(make_text_source(write_file("edges", matrix), false)->edges(), 2U);
+  try {
+    make_text_source(write_file("edges", "0 1\r1 2\r\ntwo 3\r"), false);
+    FAIL() << "nothing was said";
+  } catch (const OptionError& error) {
+    EXPECT_NE(std::string(error.what()).find("edges:3: 'two 3' does not begin"), std::string::npos) << error.what();
+  }
+}
+
 TEST_F(EdgeSourceTest, WhatIsNoTextIsRefusedByWhatItIs) {
   const auto refuse = [&](const std::string& contents, const std::string& part) {
     const std::string file = write_file("edges", contents);

@@ -1,6 +1,10 @@
 // A directory of images: when they were taken, and their pixels where the files are mapped as they are.
 
 #include "median/image_directory.hpp"
+
+#include <filesystem>
+#include <string>
+
 #include "apps/program_fixture.hpp"
 #include "fits/fits_images.hpp"
 #include "median/cube.hpp"
@@ -32,6 +36,16 @@ TEST_F(ImageDirectoryTest, RawPixelsAreTheSame) {
       ASSERT_TRUE(same(raw.pixel(image, index), pixels_of_[image][index])) << image << " " << index;
     }
   }
+}
+
+TEST_F(ImageDirectoryTest, EndingsMayBeInUpperCase) {
+  make_images({{}, {}, {}});
+  const std::string first = read_fits_directory(cube()).images.front().path;
+  const std::string renamed = first.substr(0, first.size() - 5) + ".FITS";
+  std::filesystem::rename(first, renamed);
+  const FitsDirectory directory = read_fits_directory(cube());
+  EXPECT_EQ(directory.images.size(), 3U);
+  EXPECT_EQ(directory.images.front().path, renamed);
 }
 
 TEST_F(ImageDirectoryTest, TimesAreThoseOfTheHeaders) {

@@ -1,6 +1,9 @@
 // tiermap-kmer from outside: the same answers on every system, with both indexes and any number of threads; hand-made
 // genomes with known answers; what is damaged, cut off or does not belong together is refused with one line.
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -219,7 +222,7 @@ TEST_F(KmerProgramTest, RefusesBadOptions) {
   refuse(small_input(), "nothing says what to look up");
   refuse({"--generate", path("work/x"), "--reads", some}, "leave out");
   refuse({"--generate", path("none/x")}, "none/x");
-  refuse({"--output", path("none/x")}, "--output");
+  refuse({"--output", path("none/x")}, "none/x cannot be written");
   refuse({"--system", "mmap", "--file", "sparse://" + path("none")}, "--system tiermap");
 }
 
@@ -286,11 +289,43 @@ TEST_F(KmerProgramTest, RefusesDamagedDatabases) {
   set_byte(database, 12, 6);  // k
   refuse("damaged header");
   set_byte(database, 4096 + 8, 100);  // The length of a name.
-  refuse("damaged behind its header");
+  refuse("work/database is damaged behind its header");
   set_byte(database, 3 * 4096 + 7, 1);  // Where the first k-mers begin.
-  refuse("damaged behind its header");
+  refuse("work/database is damaged behind its header");
   set_byte(database, 4 * 4096 + 15, 1);  // Where the first k-mer's list is.
-  refuse("damaged behind its header");
+  refuse("work/database is damaged behind its header");
+}
+
+TEST_F(KmerProgramTest, TheOutputTakesNoPlaceButAnOutputs) {
+  const std::string database = path("work/database");
+  const std::string reads = write_file("reads", "@r\nAAAAAA\n+\nIIIIII\n");
+  ASSERT_EQ(run(program, small_input() + Words{"--database", database, "--build-only"}).exit_code, 0);
+  const std::string bytes = contents("work/database");
+  const Words common{"--database", database, "--reads", reads, "--output"};
+  expect_refused(program, common + Words{database}, "is what --database names", 1);
+  expect_refused(program, common + Words{path("work/../work/database")}, "is what --database names", 1);
+  expect_refused(program, common + Words{reads}, "is what --reads names", 1);
+  expect_refused(program, small_input() + Words{"--reads", reads, "--output", path("genomes")}, "--genomes", 1);
+  expect_refused(program, {"--database", database, "--work", "lookup", "--kmers", reads, "--output", reads}, "--kmers",
+                 1);
+  EXPECT_EQ(contents("work/database"), bytes);
+  EXPECT_EQ(contents("reads").front(), '@');
+
+  // A link leads to the file that is replaced; what is no plain file, such as /dev/stdout, is written where it is.
+  write_file("results", "earlier");
+  std::filesystem::create_symlink(path("results"), path("link"));
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  const int reader = ::open(path("pipe").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  for (const char* output : {"link", "pipe"}) {
+    EXPECT_EQ(run(program, common + Words{path(output)}).exit_code, 0) << output;
+  }
+  EXPECT_TRUE(std::filesystem::is_symlink(path("link")));
+  EXPECT_TRUE(std::filesystem::is_fifo(path("pipe")));
+  std::string piped(4096, '\0');
+  piped.resize(static_cast<std::size_t>(std::max<ssize_t>(::read(reader, piped.data(), piped.size()), 0)));
+  ::close(reader);
+  EXPECT_EQ(piped, contents("results"));
+  EXPECT_EQ(piped.substr(0, 2), "r\t");
 }
 
 TEST_F(KmerProgramTest, WhoeverEndsItFindsNoPartialDatabase) {

@@ -176,7 +176,7 @@ TEST_F(PoolStoreTest, WhateverPagesAStopLeavesTheLogMakesThemWhole) {
 }
 
 TEST_F(PoolStoreTest, AFullPoolAndADamagedOneAreRefused) {
-  const PoolLayout layout(header_of(1, 8, 600));
+  const PoolLayout layout(header_of(1, 8, 600), "some.pool");
   const RecordFormat& format = layout.format();
   PoolBytes bytes(layout.file_bytes());
   const auto log = make_log();
@@ -204,7 +204,7 @@ TEST_F(PoolStoreTest, AFullPoolAndADamagedOneAreRefused) {
       store.read(0, format.key_of(0, random() % 600), record);
       store.scan(0, random(), 600, record, [] {});
     } catch (const StoreError& error) {
-      EXPECT_NE(std::string(error.what()).find("damaged"), std::string::npos);
+      EXPECT_NE(std::string(error.what()).find("some.pool is damaged: "), std::string::npos) << error.what();
     }
     std::memcpy(at, &before, 8);
   }

@@ -67,7 +67,7 @@ TEST_F(RandomIoTest, SeveralProcessesShareTheBlocksAndTheBudget) {
 }
 
 TEST_F(RandomIoTest, ATraceIsReplayed) {
-  const std::string trace = write_file("trace", "# two reads, three writes\nr 0\nw 7\nw 7\nr 2047\n\nw 9\n");
+  const std::string trace = write_file("trace", "# two reads, three writes\r\nr 0\nw 7\r\nw 7\rr 2047\n\nw 9\n");
   for (const std::string system : {"tiermap", "mmap"}) {
     for (const std::string processes : {"1", "2"}) {
       const nlohmann::json report =
@@ -116,10 +116,10 @@ TEST_F(RandomIoTest, RefusesWhatCannotBeMeant) {
   expect_refused(program, arguments({"--processes", "2", "--system", "memory", "--access", "write"}), "memory");
   expect_refused(program, {"--bytes", "8MiB", "--processes", "2"}, "--budget");
   expect_refused(program, arguments({"--trace", letters}), "--pattern trace");
-  expect_refused(program, arguments({"--pattern", "trace", "--trace", letters}), "line 2");
+  expect_refused(program, arguments({"--pattern", "trace", "--trace", letters}), "letters:2: ");
   expect_refused(program, arguments({"--pattern", "trace", "--trace", beyond}), "2048");
   expect_refused(program, arguments({"--pattern", "trace", "--trace", empty}), "holds no access");
-  expect_refused(program, arguments({"--pattern", "trace", "--trace", path("none")}), "cannot be read");
+  expect_refused(program, arguments({"--pattern", "trace", "--trace", path("none")}), "cannot be opened");
   expect_refused(program, arguments({"--file", there}), "exists");
   expect_refused(program, arguments({"--direct", "--file", "memory:///x"}), "--direct");
 }

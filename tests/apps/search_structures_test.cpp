@@ -47,7 +47,7 @@ struct Built {
     ProgressDisplay progress("building", 0);
     build_dictionary(header, bytes, {team, memory_bytes, progress});
   }
-  std::unique_ptr<const Dictionary> open() const { return open_dictionary(header, bytes); }
+  std::unique_ptr<const Dictionary> open() const { return open_dictionary(header, bytes, "a file"); }
 
   SearchHeader header;
   PlainBytes bytes;

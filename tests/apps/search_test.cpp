@@ -201,7 +201,13 @@ TEST_F(SearchTest, DamagedLinksAreRefusedAndOtherValuesAreWrong) {
   for (const std::string& system : systems) {
     const std::string tree = make("tree-" + system, {"--bytes", "256KiB", "--structure", "ordered"});
     damage(tree, 4096, 1U << 30U);
-    expect_refused(program, arguments({"--system", system, "--in", tree}), "leads astray");
+    expect_refused(program, arguments({"--system", system, "--in", tree}), tree + " is damaged: its link to element");
+    const std::string chains = make("chains-" + system, {"--bytes", "256KiB", "--structure", "unordered"});
+    for (std::uint64_t head = 0; head < 4096; ++head) {
+      damage(chains, 4096 + 8 * head, 1U << 30U);
+    }
+    expect_refused(program, arguments({"--system", system, "--in", chains}),
+                   chains + " is damaged: its link to element");
 
     const std::string vector = make("vector-" + system, {"--bytes", "4112", "--structure", "vector"});
     damage(vector, 4096 + 8, 12345);

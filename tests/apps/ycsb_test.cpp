@@ -151,6 +151,8 @@ TEST_F(YcsbTest, APoolOfOtherNumbersIsRefused) {
   expect_refused(program, {"--file", pool, "--records", "2001"}, "--records 2000, not 2001", 2);
   expect_refused(program, {"--file", pool, "--partitions", "2"}, "--partitions", 2);
   expect_refused(program, {"--file", pool, "--workload", "d", "--operations", "100000"}, "more --capacity", 2);
+  expect_refused(program, {"--file", pool, "--acknowledge", pool}, "is the pool or its log", 2);
+  expect_refused(program, {"--file", pool, "--acknowledge", pool + ".log"}, "is the pool or its log", 2);
   verified_run({"--file", pool, "--value-size", "64", "--records", "2000", "--operations", "10"});
 }
 

@@ -33,7 +33,7 @@ void read_graph(tiermap::FileInMemory& file) {
     require(header.file_bytes <= file.size_bytes());
     require(header.vertices < (header.targets_at - header.offsets_at) / sizeof(std::uint64_t));
     tiermap::MappedFileInMemory mapped(file);
-    const tiermap::CsrGraph graph(header, mapped);
+    const tiermap::CsrGraph graph(header, mapped, "a graph");
     for (std::uint64_t vertex = 0; vertex < graph.vertices(); ++vertex) {
       for (const tiermap::Vertex& neighbour : graph.neighbours(vertex)) {
         require(reinterpret_cast<const std::byte*>(&neighbour + 1) <= mapped.data() + mapped.size());

@@ -28,7 +28,7 @@ void look_up(tiermap::FileInMemory& file) {
     require(header.elements_at + header.elements * header.element_bytes <= file.size_bytes());
     require(SearchHeader::bytes + header.heads * 8 <= header.elements_at);
     const tiermap::MappedFileInMemory mapped(file);
-    const auto dictionary = open_dictionary(header, mapped);
+    const auto dictionary = open_dictionary(header, mapped, "a file");
     const tiermap::LookupSequence sequence(tiermap::Entries(header.seed), header.elements, 1, 50);
     for (std::uint64_t index = 0; index < 64; ++index) {
       static_cast<void>(dictionary->find(sequence.at(index).key));

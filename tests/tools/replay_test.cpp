@@ -1,6 +1,7 @@
 // The replayer: misses that can be counted by hand, Belady's optimum against every choice there is, and traces as the
 // command takes and refuses them.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <limits>
 #include <map>
@@ -223,7 +224,11 @@ TEST_F(Replay, WhatCannotBeReplayedIsRefusedInOneLine) {
   write_file(directory_ / "text.trace", "r 1\n");
   expect_refusal({"replay", directory_ / "text.trace"}, "is no trace");
   expect_refusal({"replay", directory_ / "none.trace"}, "cannot be opened");
-  expect_refusal({"replay", directory_.path()}, "is no trace");
+  expect_refusal({"replay", directory_.path()}, "is no plain file");
+  // Nobody writes into it: who opened it would wait.
+  ASSERT_EQ(::mkfifo((directory_ / "pipe").c_str(), 0600), 0);
+  expect_refusal({"replay", directory_ / "pipe"}, "is no plain file");
+  expect_refusal({"replay", "--accesses", directory_ / "pipe"}, "is no plain file");
   write_file(directory_ / "empty.trace", whole.substr(0, sizeof(TraceHeader)));
   expect_refusal({"replay", directory_ / "empty.trace"}, "holds no access");
   expect_refusal({"replay", path_, "--policies", "best"}, "policy \"best\" is unknown");

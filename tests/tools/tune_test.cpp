@@ -106,6 +106,7 @@ TEST_F(Tune, BadCommandLinesAreRefused) {
   expect_failure(tune({}), 2, "COMMAND is required");
   expect_failure(tune({"--runs", "1", "--", "true"}), 2, "--runs");
   expect_failure(tune({"--seconds", "0", "--", "true"}), 2, "--seconds");
+  expect_failure(tune({"--seconds", "nan", "--", "true"}), 2, "nan not in range");
 }
 
 TEST_F(Tune, AnInterruptEndsTheCommandToo) {

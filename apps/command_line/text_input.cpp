@@ -1,4 +1,4 @@
-#include "kmer/text_input.hpp"
+#include "command_line/text_input.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
