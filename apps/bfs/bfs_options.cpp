@@ -97,6 +97,15 @@ std::uint64_t parse_edge_factor(const BfsOptions& bfs) {
   return parse_whole_number(bfs.edge_factor, "edge factor", 1, 1024);
 }
 
+std::string graph_name(const WorkloadOptions& options, const BfsOptions& bfs) {
+  for (const std::string* name : {&bfs.input, &bfs.heap, &options.file}) {
+    if (!name->empty()) {
+      return *name;
+    }
+  }
+  return "the graph";
+}
+
 std::uint64_t parse_root_count(const BfsOptions& bfs) {
   return parse_whole_number(bfs.roots, "roots", 1, 1024);
 }

@@ -45,6 +45,9 @@ bool parse_traversal(const std::string& text);
 /// Whether what belongs to a vertex, and queues, are on stores too.
 bool parse_state(const std::string& text);
 std::uint64_t parse_edge_factor(const BfsOptions& bfs);
+/// What messages call the graph: the file that it is read from, if there is one.
+std::string graph_name(const WorkloadOptions& options, const BfsOptions& bfs);
+
 std::uint64_t parse_root_count(const BfsOptions& bfs);
 /// The vertices that were named, each below `vertices`.
 std::vector<Vertex> parse_roots(const BfsOptions& bfs, std::uint64_t vertices);

@@ -42,7 +42,7 @@ class HeapSearch {
     report.fields["load_seconds"] = loading.seconds();
     check_need();
     const std::vector<Vertex> roots =
-        choose_roots(bfs_, options_.seed, counts.vertices, counts.edges,
+        choose_roots(bfs_, graph_name(options_, bfs_), options_.seed, counts.vertices, counts.edges,
                      [this](Vertex vertex) { return !graph_->neighbours(vertex).empty(); });
     parents_.resize(counts.vertices);
     Measurement measured(*system_);
@@ -57,7 +57,7 @@ class HeapSearch {
   void check_need() const {
     MemoryNeed need{graph_->vertices(), graph_->arcs(), containers_->statistics().taken_bytes, false, {}};
     need.search = {graph_->vertices(), false, false, options_.threads};
-    check_memory(need, options_, *system_);
+    check_memory(need, graph_name(options_, bfs_), options_, *system_);
   }
 
   void search_all(const std::vector<Vertex>& roots, Measurement& measured, Report& report) {

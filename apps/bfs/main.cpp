@@ -97,7 +97,7 @@ class BfsRun {
       return report_build(graph_file, header, building);
     }
     const std::vector<Vertex> roots =
-        choose_roots(bfs_, options_.seed, header.vertices, header.arcs,
+        choose_roots(bfs_, graph_name(options_, bfs_), options_.seed, header.vertices, header.arcs,
                      [&](Vertex vertex) { return has_neighbours(*graph_file.store(), header, vertex); });
     graph_file.make_cold();
     const StopWatch loading;
@@ -154,7 +154,7 @@ class BfsRun {
 
   void check_need(MemoryNeed need) const {
     need.search = search_need(need.vertices);
-    check_memory(need, options_, *system_);
+    check_memory(need, graph_name(options_, bfs_), options_, *system_);
   }
 
   SearchNeed search_need(std::uint64_t vertices) const {

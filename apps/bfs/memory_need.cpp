@@ -48,7 +48,8 @@ std::uint64_t bytes_beside_pages(const MemoryNeed& need, bool verify) noexcept {
   return bytes + (need.check_in_memory ? reference_bytes(need.vertices, need.arcs) : 0);
 }
 
-void check_memory(const MemoryNeed& need, const WorkloadOptions& options, const MemorySystem& system) {
+void check_memory(const MemoryNeed& need, const std::string& name, const WorkloadOptions& options,
+                  const MemorySystem& system) {
   const std::uint64_t beside = bytes_beside_pages(need, options.verify);
   const std::uint64_t pages = bytes_for_pages(need, options, system);
   const std::uint64_t usable = read_machine_memory().usable_bytes();
@@ -59,7 +60,7 @@ void check_memory(const MemoryNeed& need, const WorkloadOptions& options, const 
   remedies += options.system == System::tiermap ? ", a smaller --budget" : "";
   remedies += options.verify ? " or --no-verify" : "";
   throw OptionError(
-      fmt::format("{} vertices need {} of memory beside {} for pages, and {} is left: {}", need.vertices,
+      fmt::format("{}: {} vertices need {} of memory beside {} for pages, and {} is left: {}", name, need.vertices,
                   format_size_rounded(beside), format_size_rounded(pages), format_size_rounded(usable), remedies),
       ENOMEM);
 }

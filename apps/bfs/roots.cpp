@@ -8,10 +8,11 @@
 
 namespace tiermap {
 
-std::vector<Vertex> choose_roots(const BfsOptions& bfs, std::uint64_t seed, std::uint64_t vertices, std::uint64_t arcs,
+std::vector<Vertex> choose_roots(const BfsOptions& bfs, const std::string& name, std::uint64_t seed,
+                                 std::uint64_t vertices, std::uint64_t arcs,
                                  const std::function<bool(Vertex)>& has_neighbours) {
   if (arcs == 0) {
-    throw OptionError("the graph has no edge that joins two vertices: nothing to search, give another");
+    throw OptionError(name + " has no edge that joins two vertices: nothing to search, give another");
   }
   std::vector<Vertex> roots = parse_roots(bfs, vertices);
   if (!roots.empty()) {

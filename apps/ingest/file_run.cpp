@@ -49,7 +49,7 @@ class FileRun {
     const std::uint64_t pages = options_.system == System::tiermap  ? std::min(system_->budget_bytes(), file_bytes)
                                 : options_.system == System::memory ? file_bytes
                                                                     : 0;
-    require_memory(source_->vertices(), beside, pages);
+    require_memory(ingest_, source_->vertices(), beside, pages);
   }
 
   Report make_graph(std::string url) {

@@ -51,7 +51,7 @@ class HeapRun {
                                     ? std::min(system_->budget_bytes(), expected_bytes(*source_))
                                 : in_heap() ? 0
                                             : expected_bytes(*source_);
-    require_memory(source_->vertices(), beside, pages);
+    require_memory(ingest_, source_->vertices(), beside, pages);
   }
 
   Report make_graph() {

@@ -121,14 +121,16 @@ std::unique_ptr<EdgeSource> make_source(const WorkloadOptions& options, const In
   return make_rmat_source(choose_scale(options, ingest), parse_edge_factor(ingest), options.seed);
 }
 
-void require_memory(std::uint64_t vertices, std::uint64_t beside_bytes, std::uint64_t page_bytes) {
+void require_memory(const IngestOptions& ingest, std::uint64_t vertices, std::uint64_t beside_bytes,
+                    std::uint64_t page_bytes) {
   const std::uint64_t usable = read_machine_memory().usable_bytes();
   if (beside_bytes + page_bytes > usable) {
-    throw OptionError(fmt::format("{} vertices need {} of memory beside {} for pages, and {} is left: number them "
-                                  "without gaps, or choose fewer, or a smaller --budget",
-                                  vertices, format_size_rounded(beside_bytes), format_size_rounded(page_bytes),
-                                  format_size_rounded(usable)),
-                      ENOMEM);
+    throw OptionError(
+        fmt::format("{}: {} vertices need {} of memory beside {} for pages, and {} is left: number them "
+                    "without gaps, or choose fewer, or a smaller --budget",
+                    ingest.input.empty() ? "the stream" : ingest.input, vertices, format_size_rounded(beside_bytes),
+                    format_size_rounded(page_bytes), format_size_rounded(usable)),
+        ENOMEM);
   }
 }
 

@@ -38,6 +38,7 @@ void check_options(const WorkloadOptions& options, const IngestOptions& ingest);
 std::unique_ptr<EdgeSource> make_source(const WorkloadOptions& options, const IngestOptions& ingest);
 
 /// Throws OptionError, naming --budget, unless there is memory for `beside_bytes` and `page_bytes`.
-void require_memory(std::uint64_t vertices, std::uint64_t beside_bytes, std::uint64_t page_bytes);
+void require_memory(const IngestOptions& ingest, std::uint64_t vertices, std::uint64_t beside_bytes,
+                    std::uint64_t page_bytes);
 
 }  // namespace tiermap

@@ -50,8 +50,10 @@ Input prepare_input(const WorkloadOptions& options, const SortOptions& sort, Thr
     const WordSum sum = check_words(*backing.store(), team).sum;
     return {std::move(backing), sum};
   }
-  Backing backing = Backing::create(options.file.empty() ? scratch_path(program_name, "words") : options.file,
-                                    options.bytes.value_or(default_bytes));
+  const std::uint64_t wanted = options.bytes.value_or(default_bytes);
+  // What is not sorted yet would look like any other file of words.
+  Backing backing = options.file.empty() ? Backing::create(scratch_path(program_name, "words"), wanted)
+                                         : Backing::create_unfinished(options.file, wanted);
   const std::uint64_t bytes = backing.size_bytes();
   check_size(bytes, "the size of " + backing.url() + ",");
   if (options.bytes.value_or(bytes) != bytes) {
@@ -151,6 +153,7 @@ Report sort_file(const WorkloadOptions& options, const SortOptions& sort) {
   report.describe(options, *system, measured);
   if (options.keep || sort.in_place) {
     mapped->save();
+    input.backing.finish();
     report.fields["file"] = input.backing.url();
     input.backing.keep();
   }

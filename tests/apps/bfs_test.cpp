@@ -219,7 +219,7 @@ TEST_F(BfsTest, RefusesMalformedTextByFileAndLine) {
   refuse("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 3\n", "edges:3:");
   refuse("%%MatrixMarket matrix coordinate real general\n2 2 3\n1 2\n", "1 of 3");
   refuse("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2\n2 1\n", "2 of 1");
-  refuse("5 5\n", "no edge that joins");
+  refuse("5 5\n", "edges has no edge that joins");
   expect_refused(program, {"--input", path("missing")}, "missing");
   expect_refused(program, {"--input", path("work")}, "plain file");
 }
@@ -266,6 +266,7 @@ TEST_F(BfsTest, RefusesGraphsThatNeedMoreMemoryThanThereIs) {
   const std::string input = write_file("edges", "0 " + std::to_string(vertex) + "\n1 2\n");
   if (vertex * 17 / 2 + usable / 4 > usable) {
     expect_refused(program, {"--input", input}, "smaller --budget or --no-verify");
+    expect_refused(program, {"--input", input}, input + ": " + std::to_string(vertex + 1) + " vertices need");
   }
   if (vertex * 17 / 4 + usable / 2 > usable + usable / 8) {
     expect_refused(program, {"--input", input, "--no-verify"}, "smaller --budget");

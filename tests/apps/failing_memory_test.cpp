@@ -44,15 +44,16 @@ class FailingMemoryTest : public ProgramTest {
     ::close(descriptor);
     return file;
   }
-  /// Sorts what is at `file`, which is cut off once the program has read `bytes`.
-  void expect_told_of(const std::string& file, std::vector<std::string> arguments, std::uint64_t bytes) const {
+  /// Sorts what is at `file`, which is cut off once the program has read `bytes`; `made` is what it is called until then.
+  void expect_told_of(const std::string& file, std::vector<std::string> arguments, std::uint64_t bytes,
+                      const std::string& made = {}) const {
     arguments.insert(arguments.end(), {"--no-verify", "--budget", "16MiB", "--file", file});
     const pid_t child = start("tiermap-sort", arguments);
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (read_bytes_of(child) < bytes && std::chrono::steady_clock::now() < deadline) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    std::filesystem::resize_file(file, 0);
+    std::filesystem::resize_file(made.empty() ? file : made, 0);
     const Outcome outcome = outcome_of(child);
     EXPECT_EQ(outcome.exit_code, 1) << outcome.errors;
     EXPECT_EQ(outcome.output, "");
@@ -93,7 +94,8 @@ TEST_F(FailingMemoryTest, AFileThatMayNotGrowIsToldOfInALine) {
 }
 
 TEST_F(FailingMemoryTest, WhatWasMadeGoes) {
-  expect_told_of(path("work/made"), {"--system", "mmap", "--bytes", std::to_string(file_bytes)}, some_bytes);
+  expect_told_of(path("work/made"), {"--system", "mmap", "--bytes", std::to_string(file_bytes)}, some_bytes,
+                 path("work/made.partial"));
 }
 
 }  // namespace

@@ -239,6 +239,20 @@ TEST_F(SortTest, NeverTouchesAFileThatIsThere) {
   EXPECT_EQ(text, "precious words, 3");
 }
 
+TEST_F(SortTest, WhatIsKilledLeavesNoUnsortedFileUnderItsName) {
+  const std::string file = path("work/words");
+  const std::vector<std::string> arguments = {"--bytes", "256MiB", "--budget", "8MiB", "--file", file, "--keep"};
+  const pid_t child = start(program, arguments);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (left_behind().empty() && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(::kill(child, SIGKILL), 0);
+  EXPECT_EQ(outcome_of(child).exit_code, 128 + SIGKILL);
+  EXPECT_EQ(left_behind(), (std::vector<std::string>{"words.partial"}));
+  expect_refused(program, arguments, "words.partial is there: a run that was killed has left it", 1);
+}
+
 TEST_F(SortTest, RemovesItsFileWhenInterrupted) {
   for (const int signal : {SIGTERM, SIGINT}) {
     const pid_t child = start(program, {"--system", "mmap", "--bytes", "2GiB", "--budget", "64MiB"});
