@@ -70,8 +70,8 @@ class PoolLayout {
   static constexpr std::uint64_t most_value_bytes = std::uint64_t{1} << 20U;
   static constexpr std::uint64_t most_partition_records = std::uint64_t{1} << 28U;
 
-  /// Uses the numbers of the header that it was made with, not `file_bytes`. They are within the limits above. `name` is
-  /// what messages call the pool.
+  /// Uses the numbers of the header that it was made with, not `file_bytes`. They are within the limits above. Messages
+  /// call the pool `name`.
   explicit PoolLayout(const PoolHeader& header, std::string name = "the pool");
 
   /// Throws StoreError that names the pool, and says what in it cannot be.

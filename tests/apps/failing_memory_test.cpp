@@ -44,7 +44,7 @@ class FailingMemoryTest : public ProgramTest {
     ::close(descriptor);
     return file;
   }
-  /// Sorts what is at `file`, which is cut off once the program has read `bytes`; `made` is what it is called until then.
+  /// Sorts what is at `file`, which is cut off once the program has read `bytes`; `made` is its name until then.
   void expect_told_of(const std::string& file, std::vector<std::string> arguments, std::uint64_t bytes,
                       const std::string& made = {}) const {
     arguments.insert(arguments.end(), {"--no-verify", "--budget", "16MiB", "--file", file});
