@@ -32,7 +32,8 @@ struct MemoryNeed {
 /// The most that vertices and checks take beside the mapped file.
 std::uint64_t bytes_beside_pages(const MemoryNeed& need, bool verify) noexcept;
 
-/// Throws OptionError, which calls the graph `name`, if that, and what the system takes for the mapped file, is more than may still be taken.
+/// Throws OptionError, which calls the graph `name`, if that, and what the system takes for the mapped file, is more
+/// than may still be taken.
 void check_memory(const MemoryNeed& need, const std::string& name, const WorkloadOptions& options,
                   const MemorySystem& system);
 
