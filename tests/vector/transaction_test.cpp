@@ -352,6 +352,8 @@ TEST_F(TransactionTest, refuses_what_cannot_be) {
   } catch (const OptionError& error) {
     EXPECT_EQ(error.code().value(), EROFS);
   }
+  vector.close();
+  EXPECT_THROW(vector.read(), OptionError);
   auto empty = Vector<std::uint64_t>::temporary();
   std::uint64_t visited = 0;
   empty.read().for_each([&](std::uint64_t) { ++visited; });
