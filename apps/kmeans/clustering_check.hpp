@@ -19,8 +19,8 @@ struct ClusteringFiles {
 };
 
 /// By all ranks, each of which reads its points and their assignments once, piece by piece: each point must be assigned
-/// to its nearest centroid, and sizes and inertia must be what comes of it. Counts what `truth`, which may be null, says
-/// of each into `agreement`. Returns in one line what is wrong; empty if all is right.
+/// to its nearest centroid, and sizes and inertia must be what comes of it. Counts what `truth`, which may be null,
+/// says of each into `agreement`. Returns in one line what is wrong; empty if all is right.
 std::string find_wrong_assignment(const ClusteringFiles& files, const Clustering& clustering, const ClusterTruth* truth,
                                   Agreement& agreement, ProgressDisplay& progress, Ranks& ranks);
 

@@ -16,7 +16,8 @@ namespace tiermap {
 /// pages of one file would overwrite each other's where their parts meet.
 class PointNumbers {
  public:
-  /// By all ranks, none of which looks any more whether the file is there: the first one makes it. Without a `url` there is none, and nothing but scratch files.
+  /// By all ranks, none of which looks any more whether the file is there: the first one makes it. Without a `url`
+  /// there is none, and nothing but scratch files.
   /// `program` and `what` are parts of their names. Throws StoreError and OptionError as Backing does.
   PointNumbers(Ranks& ranks, const std::string& program, const std::string& what, const std::string& url,
                std::uint64_t points);
