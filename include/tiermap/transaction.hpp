@@ -79,7 +79,7 @@ class Transaction {
 
   /// So many more accesses have been made. Cheap; the prefetcher takes its turn every few pages.
   void advance(std::uint64_t accesses) {
-    position_ = std::min(position_ + accesses, length_);
+    position_ += std::min(accesses, length_ - position_);
     if (position_ >= next_turn_) {
       turn();
     }
@@ -247,11 +247,12 @@ class AppendTransaction {
     } catch (...) {  // Said above: who wants to know calls commit().
     }
   }
+  /// Commits the piece before it where that is full. Throws as commit(), and has not taken the element then.
   void push_back(const T& element) {
-    piece_.push_back(element);
     if (piece_.size() == piece_elements) {
       commit();
     }
+    piece_.push_back(element);
   }
   /// Puts what was pushed so far into the vector. Throws as Vector::append(); it can be tried again then.
   void commit() {

@@ -171,12 +171,9 @@ class Vector {
   /// elements.
   template <typename... Extents>
   ArrayView<T, sizeof...(Extents)> view(Extents... extents) const {
-    const ArrayView<T, sizeof...(Extents)> made(first_, {static_cast<std::uint64_t>(extents)...});
-    if (made.size() != size()) {
-      throw OptionError("vector " + url() + " has " + std::to_string(size()) + " elements, and these extents take " +
-                        std::to_string(made.size()) + ": choose extents whose product is its size");
-    }
-    return made;
+    const std::array<std::uint64_t, sizeof...(Extents)> wanted{static_cast<std::uint64_t>(extents)...};
+    storage_.require_extents(wanted);
+    return {first_, wanted};
   }
 
   /// Changes how much DRAM its pages may take. Throws OptionError where the cache is not its own, and as

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,8 @@ class VectorStorage {
   std::uint64_t element_bytes() const noexcept;
   /// Throws OptionError (ERANGE).
   void require_index(std::uint64_t index) const;
+  /// Throws OptionError unless an array of these extents has as many elements.
+  void require_extents(std::span<const std::uint64_t> extents) const;
 
  private:
   std::unique_ptr<class VectorImplementation> implementation_;

@@ -1,5 +1,6 @@
 #include "tiermap/transaction.hpp"
 
+#include <cerrno>
 #include <string>
 
 #include "tiermap/error.hpp"
@@ -7,6 +8,17 @@
 
 namespace tiermap {
 namespace {
+
+/// Of one that is empty, and stays so, there is no region.
+std::uint64_t page_bytes_of(VectorStorage& vector) {
+  if (vector.region()) {
+    return vector.region().page_size_bytes();
+  }
+  if (vector.size() > 0) {
+    throw OptionError("vector " + vector.url() + " is closed: open it again for transactions", EBADF);
+  }
+  return 1;
+}
 
 std::uint64_t accesses_of(VectorStorage& vector, const Strided& pattern) {
   static_cast<void>(vector.bytes_of(pattern.range));
@@ -32,7 +44,7 @@ Transaction::Transaction(VectorStorage& vector, Intent intent, std::uint64_t len
     : intent_(intent),
       length_(length),
       element_bytes_(vector.element_bytes()),
-      page_bytes_(vector.region() ? vector.region().page_size_bytes() : 1),
+      page_bytes_(page_bytes_of(vector)),
       prefetcher_(std::make_unique<TransactionPrefetcher>(vector, *this, options, page_bytes_)) {
   if (intent != Intent::read && !vector.writable()) {
     throw OptionError("vector " + vector.url() + " is open for reading alone: open it for writing, or only read()",

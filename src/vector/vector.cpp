@@ -1,6 +1,7 @@
 // VectorStorage's public members, and how elements are shared out.
 #include "tiermap/vector.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -105,6 +106,23 @@ ByteRange VectorStorage::bytes_of(VectorRange range) const {
 
 void VectorStorage::require_index(std::uint64_t index) const {
   static_cast<void>(implementation_->bytes_of({index, 1}));
+}
+
+void VectorStorage::require_extents(std::span<const std::uint64_t> extents) const {
+  std::uint64_t product = 1;
+  bool overflows = false;
+  for (const std::uint64_t extent : extents) {
+    overflows = __builtin_mul_overflow(product, extent, &product) || overflows;
+  }
+  if (std::find(extents.begin(), extents.end(), 0) != extents.end()) {
+    product = 0;
+    overflows = false;
+  }
+  if (overflows || product != size()) {
+    throw OptionError("vector " + url() + " has " + std::to_string(size()) + " elements, and these extents take " +
+                      (overflows ? "more than can be counted" : std::to_string(product)) +
+                      ": choose extents whose product is its size");
+  }
 }
 
 }  // namespace tiermap

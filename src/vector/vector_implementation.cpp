@@ -68,6 +68,7 @@ VectorImplementation::VectorImplementation(VectorStorage::How how, std::string u
       writable_(how != VectorStorage::How::open_read_only),
       temporary_(how == VectorStorage::How::temporary),
       created_(how == VectorStorage::How::create) {
+  const bool makes = created_ || (how == VectorStorage::How::open_or_create && file_of(url_).empty());
   capacity_bytes_ = std::max(options.capacity_bytes, element_bytes_);
   open_store(how, count);
   require_elements(elements);
@@ -75,7 +76,7 @@ VectorImplementation::VectorImplementation(VectorStorage::How how, std::string u
   try {
     map(options);
   } catch (...) {
-    if (how == VectorStorage::How::create && !file_.empty()) {
+    if (makes && !file_.empty()) {
       ::unlink(file_.c_str());
     }
     throw;

@@ -270,6 +270,39 @@ TEST_F(TransactionTest, what_is_wrong_about_a_hint_does_no_harm) {
   EXPECT_EQ(transaction.position(), 1000U);
 }
 
+TEST_F(TransactionTest, counts_that_overflow_end_it) {
+  auto vector = open();
+  auto transaction = vector.transaction<FromBothEnds>();
+  static_cast<void>(transaction.until_turn());
+  transaction.advance(2);
+  transaction.advance(UINT64_MAX);
+  EXPECT_EQ(transaction.position(), transaction.length());
+}
+
+TEST_F(TransactionTest, an_element_that_finds_no_room_is_not_taken) {
+  VectorOptions options = quarter();
+  options.capacity_bytes = 100'000 * sizeof(std::uint64_t);
+  auto vector = Vector<std::uint64_t>::create(directory_ / "full", 0, options);
+  auto transaction = vector.append();
+  std::uint64_t taken = 0;
+  std::uint64_t refused = 0;
+  while (taken < 1'000'000 && refused < 3) {
+    try {
+      transaction.push_back(taken);
+      ++taken;
+    } catch (const OptionError& error) {
+      EXPECT_EQ(error.code().value(), ENOSPC);
+      ++refused;
+    }
+  }
+  EXPECT_EQ(refused, 3U);
+  EXPECT_THROW(transaction.commit(), OptionError);
+  EXPECT_LE(taken, vector.size() + (64 << 10) / sizeof(std::uint64_t)) << "no more than a piece waits";
+  for (std::uint64_t index = 0; index < vector.size(); ++index) {
+    ASSERT_EQ(vector[index], index);
+  }
+}
+
 TEST_F(TransactionTest, several_threads_each_with_their_part) {
   auto vector = open();
   std::vector<std::thread> threads;
@@ -319,6 +352,8 @@ TEST_F(TransactionTest, refuses_what_cannot_be) {
   } catch (const OptionError& error) {
     EXPECT_EQ(error.code().value(), EROFS);
   }
+  vector.close();
+  EXPECT_THROW(vector.read(), OptionError);
   auto empty = Vector<std::uint64_t>::temporary();
   std::uint64_t visited = 0;
   empty.read().for_each([&](std::uint64_t) { ++visited; });

@@ -447,6 +447,24 @@ TEST_F(VectorTest, is_an_array_of_any_dimensions) {
   EXPECT_EQ(cells[4], 99);
 }
 
+TEST_F(VectorTest, is_no_array_of_extents_whose_product_wraps_round) {
+  const auto cells = Vector<int>::create(path_, 0, small());
+  const std::uint64_t half = std::uint64_t{1} << 32U;
+  const std::string said = refusal<OptionError>(EINVAL, [&] { static_cast<void>(cells.view(half, half)); });
+  EXPECT_NE(said.find("more than can be counted"), std::string::npos) << said;
+  EXPECT_EQ(cells.view(half, half, 0).size(), 0U);
+}
+
+TEST_F(VectorTest, what_cannot_be_mapped_is_not_left_behind) {
+  VectorOptions none = small();
+  none.budget_bytes = 1;
+  EXPECT_THROW(Vector<int>::open_or_create(path_, 10, none), OptionError);
+  EXPECT_FALSE(std::filesystem::exists(path_));
+  Vector<int>::create(path_, 10, small()).close();
+  EXPECT_THROW(Vector<int>::open_or_create(path_, 10, none), OptionError);
+  EXPECT_EQ(file_bytes(), 10 * sizeof(int)) << "what was there is left as it is";
+}
+
 TEST(Partition, shares_out_every_element_once_and_evenly) {
   for (const std::uint64_t elements : {0U, 1U, 7U, 64U, 1000U, 1001U}) {
     for (const std::uint64_t parts : {1U, 2U, 3U, 7U, 64U, 1002U}) {
