@@ -97,7 +97,10 @@ def main():
     os.environ["PYSPARK_PYTHON"] = sys.executable
     with tempfile.TemporaryDirectory(dir=options.data.parent) as folder:
         spark = session(options, folder)
-        print(json.dumps(JOBS[options.job](spark, options)))
+        try:
+            print(json.dumps(JOBS[options.job](spark, options)))
+        except Exception as error:  # Of the pages that Java writes one line is kept.
+            sys.exit(f"Spark MLlib: {next((line for line in str(error).splitlines() if 'Exception' in line), error)}")
         spark.stop()
 
 
