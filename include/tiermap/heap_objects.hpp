@@ -55,11 +55,18 @@ inline constexpr char heap_compiler[] = "gcc " TIERMAP_TEXT_OF_VALUE(__GNUC__);
 #undef TIERMAP_TEXT_OF_VALUE
 #undef TIERMAP_TEXT_OF
 
+/// A container that has its memory from the process: the next one would follow a pointer into nothing.
+template <typename T>
+concept KeepsMemoryOutsideHeap =
+    requires { requires std::is_same_v<typename T::allocator_type, std::allocator<typename T::value_type>>; };
+
 template <typename T>
 HeapType heap_type_of() noexcept {
   static_assert(std::is_object_v<T> && !std::is_array_v<T> && !std::is_const_v<T>, "a heap holds objects");
   static_assert(!std::is_pointer_v<T>, "a pointer means nothing in another process: use an offset_ptr");
   static_assert(!std::is_polymorphic_v<T>, "an object with virtual functions points into the process that made it");
+  static_assert(!KeepsMemoryOutsideHeap<T>,
+                "a container of the standard allocator keeps its memory outside the heap: give it a HeapAllocator");
   static_assert(alignof(T) <= 4096, "objects in a heap are aligned to 4096 bytes at most");
   return {typeid(T).name(), sizeof(T), alignof(T), heap_compiler};
 }
