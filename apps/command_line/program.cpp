@@ -66,8 +66,8 @@ std::string unparsed(const CLI::App& app, const CLI::ParseError& error) {
   return fmt::format("{}: see {} --help", error.what(), app.get_name());
 }
 
-/// A line for each option that was given, but for those that say how much of its node a rank takes, and for the names of
-/// what is read, which may be other ones on other nodes.
+/// A line for each option that was given, but for those that say how much of its node a rank takes, and for the names
+/// of what is read, which may be other ones on other nodes.
 std::string given_options(const CLI::App& app) {
   std::string lines = app.get_name() + "\n";
   for (const CLI::Option* option : app.get_options()) {
