@@ -8,6 +8,14 @@ name=${TWO_NODES_NAME:-tiermap}
 first=$name-1
 second=$name-2
 
+# Before anything is made: what fails later takes down only what it made.
+refuse_if_up() {
+  local node
+  for node in "$first" "$second"; do
+    [[ ! -e /run/netns/$node ]] || { echo "two_nodes.sh: node $node is up already: take it down with 'two_nodes.sh down', or set TWO_NODES_NAME" >&2; return 2; }
+  done
+}
+
 up() {
   ip netns add "$first"
   ip netns add "$second"
@@ -38,7 +46,7 @@ serve() {
     "$2" "${TWO_NODES_MEMORY:-256MiB}" "$TIERMAP_SECRET" >"$file.yaml"
   ip netns exec "$1" tiermap serve --config "$file.yaml" >"$file.txt" 2>&1 &
   servers+=($!)
-  until grep -q listening "$file.txt"; do
+  until grep -qs listening "$file.txt"; do  # It is not there at once.
     kill -0 "${servers[-1]}" 2>/dev/null || { cat "$file.txt" >&2; return 1; }
     sleep 0.05
   done
@@ -59,6 +67,7 @@ run() {
   for program in tiermap mpiexec.mpich; do
     command -v "$program" >/dev/null || { echo "two_nodes.sh: no $program: install it, or put its folder into PATH" >&2; return 2; }
   done
+  refuse_if_up || return
   servers=()
   ranks=
   folder=$(mktemp -d)
@@ -80,7 +89,10 @@ run() {
 }
 
 case ${1:-} in
-  up) up ;;
+  up)
+    refuse_if_up
+    up
+    ;;
   down) down ;;
   run)
     shift

@@ -1,6 +1,7 @@
 #include "command_line/program.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <malloc.h>
 
 #include <algorithm>
@@ -63,6 +64,44 @@ std::optional<Failure> failure_of(const std::function<void()>& body) {
 /// What the program's user is told of options that cannot be parsed.
 std::string unparsed(const CLI::App& app, const CLI::ParseError& error) {
   return fmt::format("{}: see {} --help", error.what(), app.get_name());
+}
+
+/// A line for each option that was given, but for those that say how much of its node a rank takes, and for the names
+/// of what is read, which may be other ones on other nodes.
+std::string given_options(const CLI::App& app) {
+  std::string lines = app.get_name() + "\n";
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() > 0 && !option->get_positional() && name != "--budget" && name != "--threads") {
+      lines += fmt::format("{} {}\n", name, fmt::join(option->results(), " "));
+    }
+  }
+  for (const CLI::App* word : app.get_subcommands()) {
+    lines += given_options(*word);
+  }
+  return lines;
+}
+
+/// The line of `lines` that has the character at `place`.
+std::string line_at(const std::string& lines, std::size_t place) {
+  const std::size_t before = place == 0 ? std::string::npos : lines.rfind('\n', place - 1);
+  const std::size_t begin = before == std::string::npos ? 0 : before + 1;
+  const std::string line = lines.substr(begin, lines.find('\n', begin) - begin);
+  return line.empty() ? "nothing more" : fmt::format("'{}'", line);
+}
+
+/// Ranks that were told different things would agree about an answer that nobody asked for.
+void require_same_options(const CLI::App& app, Ranks& ranks) {
+  const std::vector<std::string> all = ranks.texts_of_all(given_options(app));
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] != all[0]) {
+      const auto differs = static_cast<std::size_t>(std::ranges::mismatch(all[0], all[rank]).in1 - all[0].begin());
+      throw OptionError(
+          fmt::format("rank 0 was given {}, but rank {} {}: give all ranks the same but --budget and "
+                      "--threads",
+                      line_at(all[0], differs), rank, line_at(all[rank], differs)));
+    }
+  }
 }
 
 /// Before any thread is started. `name` must stay.
@@ -158,6 +197,7 @@ int Program::run_joined(int argc, char** argv, const Work& work, Ranks& ranks) {
   const std::optional<Failure> failure = failure_of([&] {
     try {
       app_.parse(argc, argv);
+      require_same_options(app_, ranks);
       code = run_parsed(work, ranks);
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() != 0) {

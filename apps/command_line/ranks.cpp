@@ -34,13 +34,24 @@ std::string Ranks::text_of_first(const std::string& text) {
   return text_in(job_->gather(std::as_bytes(own)).front());
 }
 
+std::vector<std::string> Ranks::texts_of_all(const std::string& own) {
+  if (alone()) {
+    return {own};
+  }
+  std::vector<std::string> all;
+  for (const std::vector<std::byte>& bytes : job_->gather(std::as_bytes(std::span<const char>(own)))) {
+    all.push_back(text_in(bytes));
+  }
+  return all;
+}
+
 std::string Ranks::first_complaint(const std::string& own) {
   if (alone()) {
     return own;
   }
-  const std::vector<std::vector<std::byte>> all = job_->gather(std::as_bytes(std::span<const char>(own)));
-  const auto complaint = std::ranges::find_if(all, [](const auto& bytes) { return !bytes.empty(); });
-  return complaint == all.end() ? "" : fmt::format("rank {}: {}", complaint - all.begin(), text_in(*complaint));
+  const std::vector<std::string> all = texts_of_all(own);
+  const auto complaint = std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });
+  return complaint == all.end() ? "" : fmt::format("rank {}: {}", complaint - all.begin(), *complaint);
 }
 
 void Ranks::require_health() {

@@ -76,6 +76,8 @@ class Ranks {
   }
   /// What rank 0 says; others' is not looked at.
   std::string text_of_first(const std::string& text);
+  /// By all ranks: what each of them says, that of rank 0 first.
+  std::vector<std::string> texts_of_all(const std::string& own);
   /// The first of all texts that is not empty, and which rank's it is: "rank 2: ...". Of one alone as it is.
   std::string first_complaint(const std::string& own);
 

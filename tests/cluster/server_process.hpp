@@ -54,7 +54,14 @@ class ChildProcess {
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
-  void signal(int number) const { ::kill(pid_, number); }
+  /// After SIGSTOP returns when all its threads stand still: until then they answer.
+  void signal(int number) const {
+    ::kill(pid_, number);
+    if (number == SIGSTOP) {
+      siginfo_t stopped{};
+      ::waitid(P_PID, static_cast<id_t>(pid_), &stopped, WSTOPPED | WEXITED | WNOWAIT);
+    }
+  }
   /// The exit code, or 128 plus the signal.
   int wait() {
     int status = 0;

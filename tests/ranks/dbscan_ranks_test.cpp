@@ -11,25 +11,8 @@ namespace {
 const char* const program = "tiermap-dbscan";
 const char* const plain_program = "tiermap-dbscan-mpi";
 
-class DbscanRanksTest : public RankedProgramTest {
+class DbscanRanksTest : public TwoServersTest {
  protected:
-  void SetUp() override {
-    if (mpiexec().empty()) {
-      GTEST_SKIP() << "mpich is not installed";
-    }
-  }
-  void two_servers() { set_environment("TIERMAP_SERVERS", server.address + "," + second_.address); }
-  /// Of ranks that end well.
-  nlohmann::json report_of_ranks(int ranks, const std::string& program_name,
-                                 const std::vector<std::string>& arguments) const {
-    const Outcome outcome = run_ranks(ranks, program_name, arguments);
-    EXPECT_EQ(outcome.exit_code, 0) << ranks << " ranks: " << outcome.errors;
-    EXPECT_EQ(outcome.errors, "") << ranks << " ranks";
-    return outcome.exit_code == 0 ? outcome.json() : nlohmann::json::object();
-  }
-  static bool is_built(const std::string& name) {
-    return std::filesystem::exists(std::string(TIERMAP_BINARY_FOLDER) + "/" + name);
-  }
   static std::string floats(const std::vector<float>& numbers) {
     return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(float)};
   }
@@ -69,9 +52,6 @@ class DbscanRanksTest : public RankedProgramTest {
       EXPECT_EQ(report.value(name, nlohmann::json()), expected.at(name)) << name;
     }
   }
-
- private:
-  const ServerProcess second_;
 };
 
 TEST_F(DbscanRanksTest, TheSameLabelsWhateverTheNumberOfRanks) {

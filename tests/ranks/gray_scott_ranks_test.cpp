@@ -17,33 +17,13 @@ std::vector<std::string> join(std::vector<std::string> some, const std::vector<s
 
 const std::vector<std::string> small = {"--size", "24", "--steps", "10", "--seed", "3", "--json"};
 
-class GrayScottRanksTest : public RankedProgramTest {
+class GrayScottRanksTest : public TwoServersTest {
  protected:
-  void SetUp() override {
-    if (mpiexec().empty()) {
-      GTEST_SKIP() << "mpich is not installed";
-    }
-  }
-  void two_servers() { set_environment("TIERMAP_SERVERS", server.address + "," + second_.address); }
-  /// Of ranks that end well.
-  nlohmann::json report_of_ranks(int ranks, const std::string& program_name,
-                                 const std::vector<std::string>& arguments) const {
-    const Outcome outcome = run_ranks(ranks, program_name, arguments);
-    EXPECT_EQ(outcome.exit_code, 0) << ranks << " ranks: " << outcome.errors;
-    EXPECT_EQ(outcome.errors, "") << ranks << " ranks";
-    return outcome.exit_code == 0 ? outcome.json() : nlohmann::json::object();
-  }
-  static bool is_built(const std::string& name) {
-    return std::filesystem::exists(std::string(TIERMAP_BINARY_FOLDER) + "/" + name);
-  }
   static void expect_same_state(const nlohmann::json& report, const nlohmann::json& expected) {
     for (const char* name : {"last_step", "sum_u", "sum_v", "checksum"}) {
       EXPECT_EQ(report.value(name, nlohmann::json()), expected.at(name)) << name;
     }
   }
-
- private:
-  const ServerProcess second_;
 };
 
 TEST_F(GrayScottRanksTest, TheSameCellsAndCheckpointsWhateverTheNumberOfRanks) {

@@ -93,6 +93,26 @@ TEST_F(KMeansRanksTest, TheSameAsOtherLaunchersStartThem) {
   }
 }
 
+TEST_F(KMeansRanksTest, RanksThatAreToldDifferentThingsSaySo) {
+  if (mpiexec().empty()) {
+    GTEST_SKIP() << "mpich is not installed";
+  }
+  const std::string points = generated();
+  const std::string binary = std::string(TIERMAP_BINARY_FOLDER) + "/" + program;
+  const auto two_ranks = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"-n", "1", binary, points, "--budget", "16MiB", ":"};
+    arguments.insert(arguments.end(), {"-n", "1", binary, points, "--budget", "24MiB"});
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(mpiexec(), arguments);
+  };
+  EXPECT_EQ(two_ranks({"--threads", "2"}).exit_code, 0);
+  const Outcome outcome = two_ranks({"--clusters", "5"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.error_lines(), 1U) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("rank 0 was given nothing more, but rank 1 '--clusters 5'"), std::string::npos)
+      << outcome.errors;
+}
+
 TEST_F(KMeansRanksTest, APointWithoutAPlaceIsTheFirstOneOfAll) {
   if (mpiexec().empty()) {
     GTEST_SKIP() << "mpich is not installed";

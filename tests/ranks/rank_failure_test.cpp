@@ -50,11 +50,10 @@ TEST_F(RankFailureTest, WhatAllRanksFindWrongOneOfThemSays) {
 TEST_F(RankFailureTest, WhatOneRankFindsWrongEndsAll) {
   const std::string command = long_command();
   // Rank 1 is told of a file that is not there.
-  const std::string script = "export TIERMAP_RANKS=3\nTIERMAP_RANK=1 " TIERMAP_BINARY_FOLDER
-                             "/tiermap-kmeans missing &\n"
-                             "TIERMAP_RANK=0 " +
-                             command + " &\nfirst=$!\nTIERMAP_RANK=2 " + command +
-                             " &\nwait $first\ncode=$?\nwait\nexit $code\n";
+  std::string mistaken = command;
+  mistaken.replace(mistaken.find(path("points")), path("points").size(), "missing");
+  const std::string script = "export TIERMAP_RANKS=3\nTIERMAP_RANK=1 " + mistaken + " &\nTIERMAP_RANK=0 " + command +
+                             " &\nfirst=$!\nTIERMAP_RANK=2 " + command + " &\nwait $first\ncode=$?\nwait\nexit $code\n";
   expect_one_line(run("/bin/sh", {"-c", script}), "rank 1: missing cannot be opened", 1);
 }
 

@@ -69,4 +69,26 @@ std::string RankedProgramTest::bytes_of(const std::string& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
+void TwoServersTest::SetUp() {
+  if (mpiexec().empty()) {
+    GTEST_SKIP() << "mpich is not installed";
+  }
+}
+
+void TwoServersTest::two_servers() {
+  set_environment("TIERMAP_SERVERS", server.address + "," + second_.address);
+}
+
+nlohmann::json TwoServersTest::report_of_ranks(int ranks, const std::string& program,
+                                               const std::vector<std::string>& arguments) const {
+  const Outcome outcome = run_ranks(ranks, program, arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << ranks << " ranks: " << outcome.errors;
+  EXPECT_EQ(outcome.errors, "") << ranks << " ranks";
+  return outcome.exit_code == 0 ? outcome.json() : nlohmann::json::object();
+}
+
+bool TwoServersTest::is_built(const std::string& program) {
+  return std::filesystem::exists(std::string(TIERMAP_BINARY_FOLDER) + "/" + program);
+}
+
 }  // namespace tiermap::test

@@ -30,4 +30,18 @@ class RankedProgramTest : public ProgramTest {
   ServerProcess server;
 };
 
+/// Under MPICH's mpiexec, with two memory servers where the test wants both.
+class TwoServersTest : public RankedProgramTest {
+ protected:
+  void SetUp() override;
+  void two_servers();
+  /// Of ranks that end well.
+  nlohmann::json report_of_ranks(int ranks, const std::string& program,
+                                 const std::vector<std::string>& arguments) const;
+  static bool is_built(const std::string& program);
+
+ private:
+  const ServerProcess second_;
+};
+
 }  // namespace tiermap::test

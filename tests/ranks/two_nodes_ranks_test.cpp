@@ -80,5 +80,21 @@ TEST_F(TwoNodesRanksTest, WhatFailsLeavesNoNodes) {
   EXPECT_EQ(two_nodes({"run"}).exit_code, 2);
 }
 
+TEST_F(TwoNodesRanksTest, NodesThatAreUpAreLeftAlone) {
+  if (const std::string reason = why_not(); !reason.empty()) {
+    GTEST_SKIP() << reason;
+  }
+  ASSERT_EQ(two_nodes({"up"}).exit_code, 0);
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"run", "true"}, {"up"}}) {
+    const Outcome outcome = two_nodes(arguments);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_EQ(outcome.error_lines(), 1U) << outcome.errors;
+    EXPECT_NE(outcome.errors.find("is up already"), std::string::npos) << outcome.errors;
+    EXPECT_TRUE(std::filesystem::exists("/run/netns/" + name_ + "-1"));
+    EXPECT_TRUE(std::filesystem::exists("/run/netns/" + name_ + "-2"));
+  }
+  EXPECT_EQ(two_nodes({"down"}).exit_code, 0);
+}
+
 }  // namespace
 }  // namespace tiermap::test
