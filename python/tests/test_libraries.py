@@ -73,6 +73,7 @@ def test_joblib_workers_open_it_where_they_are(rows, backend):
 def test_ray_workers_open_it_where_they_are(rows, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("RAY_raylet_start_wait_time_s", "120")  # 30 are not enough where others are at work.
     ray = pytest.importorskip("ray")
     path, values = rows
     array = tiermap.map(path, budget="1MiB")
