@@ -164,6 +164,9 @@ int with_files(rlim_t most, const std::string& made, Call&& call) {
 }
 
 TEST_F(UnfinishedCreation, nothing_stays_where_too_few_files_may_be_open) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the sanitizer opens a pipe to look at a pointer, and finds fault with it where it may not";
+#endif
   for (const HeapOptions& options : kinds()) {
     int result = -1;
     for (rlim_t most = 3; most < 200 && result != 0; most = next(most)) {
