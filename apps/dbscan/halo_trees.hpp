@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "dbscan/plain_bytes.hpp"
+#include "command_line/plain_bytes.hpp"
 #include "dbscan/point_tree.hpp"
 #include "dbscan/row_exchange.hpp"
 #include "dbscan/slabs.hpp"

@@ -42,11 +42,8 @@ class DbscanRun {
 
   Report run() {
     check_options(options_, dbscan_);
-    if (!ranks_.alone() && dbscan_.makes_points()) {
-      throw OptionError(
-          fmt::format("points are made by one process, and there are {} ranks: make them first, by "
-                      "`tiermap-kmeans generate` alone, and name their file",
-                      ranks_.count()));
+    if (dbscan_.makes_points()) {
+      refuse_ranks_that_make_points(ranks_);
     }
     ranks_.barrier();  // What is not to be there is made from here on.
     system_ = MemorySystem::make(options_);

@@ -52,7 +52,7 @@ class KMeansRun {
   Report run() {
     check_options(options_, kmeans_);
     if (kmeans_.makes_points()) {
-      refuse_several_ranks();
+      refuse_ranks_that_make_points(ranks_);
     }
     ranks_.barrier();  // All have looked what is there before one makes anything.
     system_ = MemorySystem::make(options_);
@@ -75,15 +75,6 @@ class KMeansRun {
   }
 
  private:
-  void refuse_several_ranks() const {
-    if (!ranks_.alone()) {
-      throw OptionError(
-          fmt::format("points are made by one process, and there are {} ranks: make them first, by "
-                      "`{} generate` alone, and name their file",
-                      ranks_.count(), program_name));
-    }
-  }
-
   Report generate() {
     Measurement measured(*system_);
     make_points(options_.file, kmeans_.truth);

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "command_line/backing.hpp"
-#include "dbscan/plain_bytes.hpp"
+#include "command_line/plain_bytes.hpp"
 #include "dbscan/rank_clusters.hpp"
 #include "mpi/ranks.hpp"
 #include "tiermap/error.hpp"

@@ -1,11 +1,14 @@
 #include "points/particles.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 
 #include "command_line/backing.hpp"
 #include "points/random_share.hpp"
+#include "tiermap/error.hpp"
 
 namespace tiermap {
 namespace {
@@ -96,6 +99,15 @@ void write_particles(const Particles& particles, Store& store, Store* truth, Thr
       progress.add(here * particle_bytes);
     }
   });
+}
+
+void refuse_ranks_that_make_points(const Ranks& ranks) {
+  if (!ranks.alone()) {
+    throw OptionError(
+        fmt::format("points are made by one process, and there are {} ranks: make them first, by "
+                    "`tiermap-kmeans generate` alone, and name their file",
+                    ranks.count()));
+  }
 }
 
 }  // namespace tiermap

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "command_line/ranks.hpp"
 #include "observe/progress.hpp"
 #include "parallel/thread_team.hpp"
 #include "points/centroids.hpp"
@@ -40,5 +41,8 @@ class Particles {
 /// Fills the store with particles, and `truth`, if there is one, with the cluster of each, in four bytes.
 void write_particles(const Particles& particles, Store& store, Store* truth, ThreadTeam& team,
                      ProgressDisplay& progress);
+
+/// Throws OptionError if there are several ranks, which are to find their points made.
+void refuse_ranks_that_make_points(const Ranks& ranks);
 
 }  // namespace tiermap

@@ -46,13 +46,12 @@ void PointNumbers::put(VectorRange points) {
 }
 
 Store& PointNumbers::cold_store() {
-  Backing& written = file_.has_value() ? *file_ : mapped_;
-  written.make_cold();
-  return *written.store();
+  whole().make_cold();
+  return *whole().store();
 }
 
 void PointNumbers::keep() noexcept {
-  (file_.has_value() ? *file_ : mapped_).keep();
+  whole().keep();
 }
 
 }  // namespace tiermap

@@ -35,6 +35,7 @@ class PointNumbers {
 
  private:
   const Backing& whole() const noexcept { return file_.has_value() ? *file_ : mapped_; }
+  Backing& whole() noexcept { return file_.has_value() ? *file_ : mapped_; }
 
   Ranks& ranks_;
   std::optional<Backing> file_;  ///< Of several ranks that were told to make one.

@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "command_line/plain_bytes.hpp"
 #include "parallel/permutation.hpp"
 #include "parallel/thread_team.hpp"
 #include "search/dictionary.hpp"
@@ -22,22 +23,6 @@ namespace tiermap::test {
 namespace {
 
 constexpr Structure every_structure[] = {Structure::sorted_vector, Structure::ordered_map, Structure::unordered_map};
-
-/// A file's bytes in plain memory.
-class PlainBytes final : public MappedBytes {
- public:
-  explicit PlainBytes(std::uint64_t bytes) : words((bytes + 7) / 8) {
-    data_ = reinterpret_cast<std::byte*>(words.data());
-    size_ = bytes;
-  }
-  void prefetch(std::span<const ByteRange>) override {}
-  void advise(Advice, ByteRange) override {}
-  void flush(ByteRange) override {}
-  void sync() override {}
-  void save() override {}
-
-  std::vector<std::uint64_t> words;
-};
 
 /// A structure that was built.
 struct Built {
@@ -109,7 +94,7 @@ TEST(SearchStructures, AreTheSameWithAnyThreadsAndMemory) {
     const Built one(structure, elements, 1);
     for (const std::uint32_t threads : {2U, 19U}) {
       // Heads of 64 KiB at once: the hash table in many passes.
-      EXPECT_TRUE(Built(structure, elements, threads, 128U << 10U).bytes.words == one.bytes.words)
+      EXPECT_TRUE(std::ranges::equal(Built(structure, elements, threads, 128U << 10U).bytes.words(), one.bytes.words()))
           << structure_name(structure) << " with " << threads << " threads";
     }
   }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "command_line/memory_system.hpp"
@@ -15,6 +16,7 @@ class PlainBytes final : public MappedBytes {
     data_ = reinterpret_cast<std::byte*>(words_.data());
     size_ = bytes;
   }
+  std::span<const std::uint64_t> words() const noexcept { return words_; }
   void prefetch(std::span<const ByteRange>) override {}
   void advise(Advice, ByteRange) override {}
   void flush(ByteRange) override {}
