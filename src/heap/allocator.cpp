@@ -51,6 +51,9 @@ std::uint64_t Allocator::allocate(std::uint64_t bytes, std::uint64_t alignment) 
     return take_or_reclaim([&] { return slabs_.allocate_run(std::max<std::uint64_t>(bytes, 1), alignment); });
   }
   const std::uint64_t slot = take_or_reclaim([&] { return take_slot(size_class); });
+  if (slot == no_block && size_classes[size_class].slabs > 1) {
+    return slabs_.allocate_run(bytes, alignment);  // Fewer slabs than a span has may be free in a row.
+  }
   if (slot != no_block) {
     make_live(slot);
   }

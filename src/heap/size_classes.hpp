@@ -3,7 +3,8 @@
 // The data area is cut into slabs of 64 KiB. A span is one slab, or a few in a row, cut into slots of one size: a block
 // of up to 512 KiB is a slot. Larger ones are runs of whole slabs. A block is at most 1/9 smaller than its slot (from
 // 64 bytes on; below, slots are multiples of 8), or than its run; what is left at a span's end is at most 1/32 of it,
-// and costs address space but no storage. 64 KiB keep the tables small (8 bytes of memory and 16 of metadata a slab:
+// and costs address space but no storage. Where fewer slabs are free in a row than a span has, a block is a run that
+// may be mostly empty, rather than refused. 64 KiB keep the tables small (8 bytes of memory and 16 of metadata a slab:
 // 0.04 %) and are still small against memory where a program uses every size a little: 112 spans are 20 MiB of address
 // space.
 //

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "memory_area.hpp"
@@ -108,6 +109,25 @@ TEST_F(AllocatorTest, FullOfSmallBlocksItSaysSoAndAllCanBeHadAgain) {
   }
   EXPECT_EQ(allocator.allocate(16 * mebibyte), Allocator::no_block);
   EXPECT_EQ(allocator.allocate(~std::uint64_t{0}), Allocator::no_block);
+}
+
+// A span of blocks of 5000 bytes is 2 slabs, and one of 480 KiB 15 of them.
+TEST(AllocatorCapacity, WhereThereIsNoRoomForASpanOneBlockStillFindsItsOwn) {
+  for (const auto& [bytes, slabs] : {std::pair<std::uint64_t, std::uint64_t>{5000, 2}, {480 << 10, 9}}) {
+    MemoryArea area;
+    Allocator allocator(area, slabs * slab_bytes, Allocator::Content::nothing);
+    const std::uint64_t block = allocator.allocate(bytes, 16);
+    ASSERT_EQ(block, Allocator::first_offset) << bytes;
+    EXPECT_GE(allocator.block_bytes(block), bytes);
+    EXPECT_EQ(allocator.allocate(bytes, 16), Allocator::no_block);
+    allocator.save();
+    Allocator again(area, slabs * slab_bytes, Allocator::Content::saved);
+    EXPECT_EQ(blocks_of(again), blocks_of(allocator));
+    again.deallocate(block);
+    EXPECT_THROW(again.deallocate(block), OptionError);
+    EXPECT_EQ(again.statistics().free_bytes, (slabs - 1) * slab_bytes);
+    EXPECT_EQ(again.allocate(bytes, 16), block);
+  }
 }
 
 TEST_F(AllocatorTest, StatisticsAddUp) {
