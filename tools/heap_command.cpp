@@ -71,10 +71,10 @@ void describe(const HeapCommandOptions& options) {
 }
 
 void check(const HeapCommandOptions& options) {
-  require_heap(options.path);
   ShownProgress progress("checking");
   HeapCheck found;
   try {
+    require_heap(options.path);
     found = Heap::check(options.path, progress.callback());
   } catch (const StoreError& error) {
     progress.finish();

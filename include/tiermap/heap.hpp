@@ -69,8 +69,9 @@ struct HeapStatistics {
 };
 
 /// An open heap. Movable; the destructor closes it, and what goes wrong there is lost: call close(). Allocating,
-/// freeing, and all that deals with objects may be done by any thread at any time. What is stored in it must not hold
-/// plain pointers or references: boost::interprocess::offset_ptr is for that.
+/// freeing, and all that deals with objects may be done by any thread at any time, but not while the heap is saved (see
+/// checkpoint()). What is stored in it must not hold plain pointers or references: boost::interprocess::offset_ptr is
+/// for that.
 ///
 /// One process may have a heap open for writing, alone, or any number for reading. Errors are a StoreError that names
 /// the heap and what to do, EBUSY when it is open elsewhere; OptionError for options; PlatformError as Cache().
@@ -266,8 +267,8 @@ void Heap::destroy_anonymous(T* object) {
 template <typename T, typename... Arguments>
 std::span<T> Heap::construct_anonymous_array(std::size_t count, const Arguments&... arguments) {
   if (count == 0 || count > heap_most_bytes / sizeof(T)) {
-    throw OptionError("heap: an array of " + std::to_string(count) + " objects of " + std::to_string(sizeof(T)) +
-                      " bytes cannot be made: choose a smaller number, 1 at least");
+    throw OptionError("heap " + path() + ": an array of " + std::to_string(count) + " objects of " +
+                      std::to_string(sizeof(T)) + " bytes cannot be made: choose a smaller number, 1 at least");
   }
   T* const first = static_cast<T*>(allocate(count * sizeof(T), alignof(T)));
   try {

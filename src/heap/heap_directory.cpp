@@ -157,6 +157,10 @@ std::pair<std::shared_ptr<Store>, FileDescriptor> make_directory_and_journal(con
 HeapPresence heap_presence(const std::string& path) {
   require_path(path);
   if (!is_there(path)) {
+    // A directory on the way that may not be searched hides what there is.
+    if (errno != ENOENT && errno != ENOTDIR) {
+      throw_file_error(errno, "heap " + path, "cannot be looked at");
+    }
     return HeapPresence::nothing;
   }
   if (is_there(path + journal_entry) && is_there(path + data_entry)) {

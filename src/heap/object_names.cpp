@@ -17,9 +17,9 @@ std::string in_words(const std::string& mangled, std::uint64_t size_bytes, std::
 
 }  // namespace
 
-ObjectNames::Key ObjectNames::key_of(const HeapObjectKey& key, const HeapType& type) {
+ObjectNames::Key ObjectNames::key_of(const HeapObjectKey& key, const HeapType& type) const {
   if (!key.unique && key.name.empty()) {
-    throw OptionError("heap: an object cannot be called \"\": choose a name, or unique_object");
+    throw OptionError("heap " + heap_ + ": an object cannot be called \"\": choose a name, or unique_object");
   }
   return {key.unique, key.unique ? type.mangled_name : key.name};
 }
@@ -41,8 +41,10 @@ void ObjectNames::check_room(std::uint64_t more_bytes, std::uint64_t in_place_of
                       " bytes are too long: choose at most 1 GiB");
   }
   if (more_bytes > most_bytes_ - (bytes_ - in_place_of)) {
-    throw HeapFullError("heap " + heap_ + ": its names take " + std::to_string(bytes_) + " bytes of the " +
-                        std::to_string(most_bytes_) + " there are for them: use fewer names, or make a larger heap");
+    throw HeapFullError("heap " + heap_ + ": its names take " + std::to_string(bytes_ - in_place_of) +
+                        " bytes of the " + std::to_string(most_bytes_) + " there are for them, and " +
+                        std::to_string(more_bytes) +
+                        " more find no room: use fewer names, shorter ones, or make a larger heap");
   }
 }
 

@@ -73,7 +73,7 @@ class ObjectNames {
   using Key = std::pair<bool, std::string>;
   using Entries = std::map<Key, Entry>;
 
-  static Key key_of(const HeapObjectKey& key, const HeapType& type);
+  Key key_of(const HeapObjectKey& key, const HeapType& type) const;
   static HeapObject object_of(const Key& key, const Entry& entry);
   static std::uint64_t saved_bytes(const Key& key, const Entry& entry) noexcept;
   std::string display(const Key& key) const;

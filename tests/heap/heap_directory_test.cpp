@@ -109,6 +109,16 @@ TEST_F(HeapDirectory, an_empty_directory_is_no_heap_and_stays) {
   EXPECT_NO_THROW(Heap::open_or_create(path_, small()));
 }
 
+TEST_F(HeapDirectory, what_cannot_be_looked_at_is_not_called_missing) {
+  std::filesystem::create_symlink("around", directory_ / "around");
+  const std::string hidden = directory_ / "around/heap";
+  EXPECT_EQ(error_of([&] { Heap::open(hidden, small()); }), ELOOP);
+  EXPECT_EQ(error_of([&] { Heap::create(hidden, small()); }), ELOOP);
+  EXPECT_EQ(error_of([&] { Heap::open_or_create(hidden, small()); }), ELOOP);
+  EXPECT_EQ(error_of([&] { Heap::remove(hidden); }), ELOOP);
+  EXPECT_EQ(error_of([&] { Heap::check(hidden); }), ELOOP);
+}
+
 TEST_F(HeapDirectory, a_locked_directory_is_not_waited_for_for_ever) {
   std::filesystem::create_directory(path_);
   const FileDescriptor held = locked(path_);

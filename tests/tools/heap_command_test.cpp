@@ -172,6 +172,16 @@ TEST_F(HeapCommand, what_is_no_heap_gets_one_line_and_exit_code_2) {
   EXPECT_EQ(heap_command({"copy", path_}).exit_code, 2);
 }
 
+TEST_F(HeapCommand, check_of_what_cannot_be_looked_at_ends_with_2_as_1_would_be_a_finding) {
+  std::filesystem::create_symlink("around", directory_ / "around");
+  for (const std::string& path : {std::string(), directory_ / "around/heap"}) {
+    const CommandResult result = heap_command({"check", path});
+    EXPECT_EQ(result.exit_code, 2) << path;
+    EXPECT_TRUE(is_one_line(result.errors)) << result.errors;
+    EXPECT_EQ(result.output, "");
+  }
+}
+
 TEST_F(HeapCommand, empty_data_and_a_heap_without_data_cannot_be_read) {
   make_closed();
   ASSERT_EQ(::truncate((path_ + "/data").c_str(), 0), 0);
