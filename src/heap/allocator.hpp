@@ -56,7 +56,9 @@ class Allocator {
   void flush_caches();
 
   /// Writes what changed since the last save to the area. Others may allocate and free meanwhile: each block is saved
-  /// as before or as after. If writing throws, the area has some of the changes; the next save writes all of them.
+  /// as before or as after. While another thread is about to mark a span as changed, a block that is in it already may
+  /// wait for the next save; so what is to be saved whole is saved while nobody allocates, as Heap::checkpoint() asks.
+  /// If writing throws, the area has some of the changes; the next save writes all of them.
   void save();
 
   /// After loading it is not known what was given back before. `first_data` is asked of free ranges; what it calls a
