@@ -7,6 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "cluster/wire/body_checksum.hpp"
+
 namespace tiermap {
 namespace {
 
@@ -29,7 +31,7 @@ static_assert(sizeof(RawHeader) == message_header_bytes);
 
 std::uint64_t checksum_of(const RawHeader& header, std::span<const std::byte> body) noexcept {
   const XXH64_hash_t seed = XXH3_64bits(&header, offsetof(RawHeader, checksum));
-  return XXH3_64bits_withSeed(body.data(), body.size(), seed);
+  return body_checksum(body, seed);
 }
 
 }  // namespace
