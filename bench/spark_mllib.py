@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""k-means or a random forest by Spark MLlib on one node, for `make bench`: prints as JSON how long it took from the first
+"""k-means or a random forest by Spark MLlib on one node, in one process or by several workers, for `make bench`: prints as JSON how long it took from the first
 read of the data to the last row's cluster or class, and what came of it. Run by the Python of build/spark, which
 scripts/setup_spark.sh makes.
 
@@ -33,13 +33,30 @@ def convert(source, target, columns):
                                              schema=schema))
 
 
+def heaps_of(options):
+    """How memory is shared between the process that asks and workers, in MiB each: to plan takes less than to work."""
+    if not options.workers:
+        return options.memory_mebibytes, None
+    # A Java process needs as much again as a small heap: what is beside the heaps is for three of them, not one.
+    heaps = options.memory_mebibytes * 3 // 4
+    return heaps // 4, heaps * 3 // 4 // options.workers
+
+
 def session(options, folder):
-    """One process of so much memory, which answers nobody but this one."""
+    """One process of so much memory, which answers nobody but this one; or workers of one core each, a process each."""
     from pyspark.sql import SparkSession
-    return (SparkSession.builder.master(f"local[{options.threads}]").appName("mllib")
-            .config("spark.driver.memory", f"{options.memory_mebibytes}m").config("spark.ui.enabled", "false")
-            .config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
-            .config("spark.local.dir", folder).config("spark.log.level", "ERROR").getOrCreate())
+    driver, worker = heaps_of(options)
+    master = f"local-cluster[{options.workers},1,{worker}]" if worker else f"local[{options.threads}]"
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    # Else they leave their logs where Spark is installed.
+    os.environ["SPARK_WORKER_DIR"] = os.path.join(folder, "workers")
+    asked = (SparkSession.builder.master(master).appName("mllib")
+             .config("spark.driver.memory", f"{driver}m").config("spark.ui.enabled", "false")
+             .config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
+             .config("spark.local.dir", folder).config("spark.log.level", "ERROR"))
+    if worker:
+        asked = asked.config("spark.executor.memory", f"{worker}m")
+    return asked.getOrCreate()
 
 
 def read(spark, options, features, *others):
@@ -89,7 +106,8 @@ def main():
     parser.add_argument("--depth", type=int, default=10)
     parser.add_argument("--least-accuracy", type=float, default=0.0, help="a forest that is right less often is wrong")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--memory-mebibytes", type=int, default=2048, help="what the Java process may keep")
+    parser.add_argument("--workers", type=int, default=0, help="so many processes of one core each, in place of threads")
+    parser.add_argument("--memory-mebibytes", type=int, default=2048, help="what the Java processes may keep")
     options = parser.parse_args()
     if options.convert:
         convert(options.convert, options.data, COLUMNS[options.job])
