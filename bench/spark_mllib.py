@@ -17,6 +17,9 @@ import time
 # Of k-means' points, and of the tables that tiermap-random-forest makes.
 COLUMNS = {"kmeans": ("x", "y", "z"), "random-forest": ("f0", "f1", "f2", "f3", "f4", "f5", "class")}
 
+# It only plans where there are workers; Spark takes no less than 450.
+DRIVER_MEBIBYTES = 512
+
 
 def convert(source, target, columns):
     """Floats, row after row, as Parquet."""
@@ -34,12 +37,12 @@ def convert(source, target, columns):
 
 
 def heaps_of(options):
-    """How memory is shared between the process that asks and workers, in MiB each: to plan takes less than to work."""
+    """How memory is shared between the process that asks and workers, in MiB each."""
     if not options.workers:
         return options.memory_mebibytes, None
-    # A Java process needs as much again as a small heap: what is beside the heaps is for three of them, not one.
+    # What Java keeps beside its heap, several processes keep, not one.
     heaps = options.memory_mebibytes * 3 // 4
-    return heaps // 4, heaps * 3 // 4 // options.workers
+    return DRIVER_MEBIBYTES, (heaps - DRIVER_MEBIBYTES) // options.workers
 
 
 def session(options, folder):
