@@ -66,7 +66,7 @@ def weak_scaling(bench):
     for ranks, edge in zip((1, 2), edges):
         points, size = some_points(bench, ranks * bytes_a_rank)
         for panel, data_bytes, systems in (
-                ("Gray-Scott", 8 * edge ** 3, gray_scott(bench, ranks, edge, bench.choose(20, 60, 100))),
+                ("Gray-Scott", 8 * edge ** 3, gray_scott(bench, ranks, edge, bench.choose(20, 150, 200))),
                 ("DBSCAN", size, dbscan(bench, ranks, points, size))):
             cases += [Case(series, system, command, x=ranks, panel=panel, data_bytes=data_bytes, for_peers=False)
                       for series, system, command in systems]
