@@ -121,7 +121,8 @@ def against_spark_workers(bench, job, program, data, size, spark_wishes, wishes,
     budget = (memory // 4 - BESIDE_RANKS) // 2 - overhead(size)
     ours = started(bench, 2, 1, program, "--json", "--no-verify", "--threads", 1, "--budget",
                    option_bytes(budget // MIB * MIB), *common, *wishes, data)
-    return [Case("tiermap, 2 ranks", "tiermap", ours, limit=memory // 4, drop=(data,), data_bytes=size, for_peers=False),
+    return [Case("tiermap, 2 ranks", "tiermap", ours, limit=memory // 4, drop=(data,), data_bytes=size,
+                 for_peers=False),
             spark_case(bench, "Spark MLlib, 2 workers", job, columns, memory, size, "--workers", 2, *common,
                        *spark_wishes)]
 
