@@ -117,7 +117,7 @@ def false_sharing(bench):
 def against_spark_workers(bench, job, program, data, size, spark_wishes, wishes, common):
     """Spark with as much memory as it likes, the ranks with a quarter of that, and the server and all with them."""
     columns = parquet_of(bench, job, data)
-    memory = max(6 * size, 3 * GIB)
+    memory = max(8 * size, 4 * GIB)
     budget = (memory // 4 - BESIDE_RANKS) // 2 - overhead(size)
     ours = started(bench, 2, 1, program, "--json", "--no-verify", "--threads", 1, "--budget",
                    option_bytes(budget // MIB * MIB), *common, *wishes, data)
