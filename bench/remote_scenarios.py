@@ -46,7 +46,7 @@ def kmer_clients(bench):
     for clients in (1, 2, 4):
         # An eighth, as of the paper's nodes: 64 GB, and a database of 480 GB.
         command = [sys.executable, CLIENTS, "--program", bench.program(TIERMAP), "--clients", clients, "--database",
-                   database, "--reads", reads, bench.program(KMER), "--lookups", bench.choose(10000, 80000, 500000),
+                   database, "--reads", reads, bench.program(KMER), "--lookups", bench.choose(10000, 40000, 500000),
                    "--page-size", "4KiB", "--threads", 16, "--no-verify", "--budget",
                    option_bytes(max(size // 8, 8 * MIB) // MIB * MIB)]
         cases.append(Case("tiermap", "tiermap", command, x=clients, metric="kmers_per_second", data_bytes=size,
