@@ -13,15 +13,17 @@ from results import advantage, best, points_of
 from scenarios import SCENARIOS
 
 NOTES = pathlib.Path(__file__).resolve().parent / "notes"
-RIVALS = ("mmap", "fio", "direct", "memory", "rocksdb", "lmdb", "spark", "ucx")
+RIVALS = ("mmap", "fio", "direct", "memory", "rocksdb", "lmdb", "spark", "ucx", "mpi")
 NAMES = {"direct": "direct I/O"}
+# What there are whole ones of.
+COUNTED = ("faults", "messages", "bytes on the wire")
 
 
 def number(value, unit):
     """A value as a reader wants it."""
     if unit == "bytes/s":
         return f"{value / 1e6:,.0f} MB/s"
-    return f"{value:,.0f}" if unit.endswith("/s") or unit == "faults" else f"{value:,.2f}"
+    return f"{value:,.0f}" if unit.endswith("/s") or unit in COUNTED else f"{value:,.2f}"
 
 
 def wrap(text, first="", rest=""):

@@ -28,19 +28,31 @@ class Ratio:
 
 
 @dataclasses.dataclass(frozen=True)
+class Amount:
+    """What was counted or measured of one point, which is compared with no other."""
+    ours: Pick = Pick()
+    panel: str | None = None
+    metric: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Found:
-    """A ratio, and the two points that it is of."""
+    """A ratio, and the two points that it is of; or an amount, and its point."""
     value: float
     ours: object
-    other: object
+    other: object = None
+
+    @property
+    def points(self):
+        return (self.ours,) if self.other is None else (self.ours, self.other)
 
     @property
     def runs(self):
-        return min(len(self.ours.values), len(self.other.values))
+        return min(len(point.values) for point in self.points)
 
     @property
     def date(self):
-        return max(point.runs[-1]["time"] for point in (self.ours, self.other))[:10]
+        return max(point.runs[-1]["time"] for point in self.points)[:10]
 
 
 def candidates(points, pick, panel):
@@ -79,6 +91,13 @@ def ratio_of(lines, ratio):
         return Found(value, ours, dataclasses.replace(other, runs=ours.runs, values=ours.values))
     value = advantage(ours, other)
     return None if value is None else Found(value, ours, other)
+
+
+def amount_of(lines, amount):
+    """The amount in these results, or None if it is not there."""
+    points = points_of(lines, amount.metric)
+    ours = choose(points, amount.ours, amount.panel, place_of(points, amount.ours, amount.panel))
+    return None if ours is None else Found(ours.median, ours)
 
 
 def worst_step(lines, panel=None):

@@ -66,14 +66,25 @@ def kmer_input(bench, error_rate):
     return folder
 
 
-def kmer_database(bench, index):
-    folder = kmer_input(bench, 0.01)
-    database = bench.scratch / f"shared-kmers-{index}"
-    size = bench.make(database, KMER, "--database", database, "--build-only", "--index", index, "--genomes",
+def built(bench, database, index, folder):
+    """How large the database of a folder's genomes is, which is made unless it is there."""
+    return bench.make(database, KMER, "--database", database, "--build-only", "--index", index, "--genomes",
                       folder / "genomes.fasta", "--taxonomy", folder / "taxonomy.tsv", "--sequence-taxa",
                       folder / "sequence-taxa.tsv", "--no-verify", "--budget", option_bytes(2 * bench.data_bytes),
                       "--json")
-    return database, size
+
+
+def kmer_database(bench, index):
+    database = bench.scratch / f"shared-kmers-{index}"
+    return database, built(bench, database, index, kmer_input(bench, 0.01))
+
+
+def kmer_parts(bench):
+    """A database for clients that share a machine with its servers, its size, and reads enough for all of them."""
+    folder, database = bench.scratch / "shared-genomes-of-clients", bench.scratch / "shared-kmers-of-clients"
+    bench.make(folder, KMER, "--generate", folder, "--bytes", option_bytes(bench.data_bytes // 4), "--read-count",
+               bench.choose(2000, 20000, 50000), "--json")
+    return database, built(bench, database, "two-level", folder), folder / "reads.fastq"
 
 
 def _kmer(bench, index, error_rate, work, threads, **more):

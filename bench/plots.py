@@ -14,7 +14,7 @@ from results import advantage, best, better_of, points_of, unit_of
 
 COLOURS = {"tiermap": ("#1d4e79", "#2a6f97", "#61a5c2", "#014f86", "#89c2d9"), "mmap": ("#bc6c25",),
            "mmap unlimited": ("#dda15e",), "memory": ("#606c38",), "direct": ("#6c757d", "#adb5bd"),
-           "fio": ("#343a40",), "spark": ("#e85d04",), "ucx": ("#343a40",)}
+           "fio": ("#343a40",), "spark": ("#e85d04",), "ucx": ("#343a40",), "mpi": ("#343a40",)}
 PEER_COLOURS = ("#7b2d8b", "#b5179e", "#c9184a")
 PAPER = "#d62828"
 KEYWORD = "tiermap-results"

@@ -10,35 +10,25 @@ import subprocess
 import sys
 import time
 
+from servers import Servers
+
 DATA_BYTES = 512 << 20
 # As Tiermap sets them where nobody else does: without, UCX cuts a page into several segments.
 TUNED = {"UCX_TCP_TX_SEG_SIZE": "128k", "UCX_TCP_RX_SEG_SIZE": "128k"}
 
 
-def processor_seconds(process):
-    """Of all threads of a process that runs."""
-    with open(f"/proc/{process.pid}/stat", encoding="ascii") as stat:
-        user, system = stat.read().rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
-
-
 def tiermap(options):
-    with subprocess.Popen([options.program, "serve", "--listen", "127.0.0.1:0", "--memory", str(DATA_BYTES)],
-                          stdout=subprocess.PIPE, text=True) as server:
-        try:
-            address = server.stdout.readline().split()[2].rstrip(",")
-            url = f"remote://{address}/pages"
-            subprocess.run([options.program, "serve", "create", url, "--size", str(DATA_BYTES)], check=True)
-            # A page of memory that nobody wrote is the one page of zeros, again and again.
-            subprocess.run([options.reader, "--url", url, "--fill"], check=True)
-            before = processor_seconds(server)
-            read = subprocess.run([options.reader, "--url", url, "--block", str(options.block), "--depth",
-                                   str(options.depth), "--seconds", str(options.seconds),
-                                   *(["--sequential"] if options.sequential else []),
-                                   *(["--store"] if options.store else [])], check=True, stdout=subprocess.PIPE, text=True)
-            return {**json.loads(read.stdout), "server_cpu_seconds": processor_seconds(server) - before}
-        finally:
-            server.terminate()
+    with Servers(options.program, 1, DATA_BYTES) as servers:
+        url = f"remote://{servers.addresses[0]}/pages"
+        subprocess.run([options.program, "serve", "create", url, "--size", str(DATA_BYTES)], check=True)
+        # A page of memory that nobody wrote is the one page of zeros, again and again.
+        subprocess.run([options.reader, "--url", url, "--fill"], check=True)
+        before = servers.cpu_seconds()
+        read = subprocess.run([options.reader, "--url", url, "--block", str(options.block), "--depth",
+                               str(options.depth), "--seconds", str(options.seconds),
+                               *(["--sequential"] if options.sequential else []),
+                               *(["--store"] if options.store else [])], check=True, stdout=subprocess.PIPE, text=True)
+        return {**json.loads(read.stdout), "server_cpu_seconds": servers.cpu_seconds() - before}
 
 
 def perftest(options, iterations):

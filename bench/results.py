@@ -36,6 +36,13 @@ METRICS = {
     "cpu_microseconds_per_fault": ("us of processor time", "less"),
     "faults": ("faults", "less"),
     "minor_faults": ("faults", "less"),
+    "coherence_messages": ("messages", "less"),
+    "moved_for_changed": ("bytes for each one that changed", "less"),
+    "wire_bytes": ("bytes on the wire", "less"),
+    "wire_bytes_per_second": ("bytes/s", "more"),
+    "processors_at_work_percent": ("% of the processors", "more"),
+    # Of the run, not of any report: a control group's, page cache included.
+    "group_peak_bytes": ("bytes", "less"),
 }
 
 
@@ -155,7 +162,7 @@ def value_of(run, metric):
     """What a run measured; None if it failed or its result was wrong."""
     if run.get("failed"):
         return None
-    return run["value"] if metric == run["metric"] else run.get("result", {}).get(metric)
+    return run["value"] if metric == run["metric"] else run.get("result", {}).get(metric, run.get(metric))
 
 
 def best(points, system, panel=None, x="any"):

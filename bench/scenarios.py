@@ -4,6 +4,7 @@ import engine_scenarios
 import graph_scenarios
 import heap_scenarios
 import lookup_scenarios
+import ranks_scenarios
 import remote_scenarios
 import service_scenarios
 import simulation_scenarios
@@ -14,5 +15,5 @@ import vector_scenarios
 SCENARIOS = {scenario.name: scenario for part in
              (engine_scenarios, sort_scenarios, graph_scenarios, lookup_scenarios, service_scenarios,
               door_scenarios, heap_scenarios, vector_scenarios, simulation_scenarios, remote_scenarios,
-              untuned_scenarios)
+              ranks_scenarios, untuned_scenarios)
              for scenario in part.SCENARIOS}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""k-means or a random forest by Spark MLlib on one node, for `make bench`: prints as JSON how long it took from the first
+"""k-means or a random forest by Spark MLlib on one node, in one process or by several workers, for `make bench`: prints as JSON how long it took from the first
 read of the data to the last row's cluster or class, and what came of it. Run by the Python of build/spark, which
 scripts/setup_spark.sh makes.
 
@@ -17,6 +17,9 @@ import time
 # Of k-means' points, and of the tables that tiermap-random-forest makes.
 COLUMNS = {"kmeans": ("x", "y", "z"), "random-forest": ("f0", "f1", "f2", "f3", "f4", "f5", "class")}
 
+# It only plans where there are workers; Spark takes no less than 450.
+DRIVER_MEBIBYTES = 512
+
 
 def convert(source, target, columns):
     """Floats, row after row, as Parquet."""
@@ -33,13 +36,30 @@ def convert(source, target, columns):
                                              schema=schema))
 
 
+def heaps_of(options):
+    """How memory is shared between the process that asks and workers, in MiB each."""
+    if not options.workers:
+        return options.memory_mebibytes, None
+    # What Java keeps beside its heap, several processes keep, not one.
+    heaps = options.memory_mebibytes * 3 // 4
+    return DRIVER_MEBIBYTES, (heaps - DRIVER_MEBIBYTES) // options.workers
+
+
 def session(options, folder):
-    """One process of so much memory, which answers nobody but this one."""
+    """One process of so much memory, which answers nobody but this one; or workers of one core each, a process each."""
     from pyspark.sql import SparkSession
-    return (SparkSession.builder.master(f"local[{options.threads}]").appName("mllib")
-            .config("spark.driver.memory", f"{options.memory_mebibytes}m").config("spark.ui.enabled", "false")
-            .config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
-            .config("spark.local.dir", folder).config("spark.log.level", "ERROR").getOrCreate())
+    driver, worker = heaps_of(options)
+    master = f"local-cluster[{options.workers},1,{worker}]" if worker else f"local[{options.threads}]"
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    # Else they leave their logs where Spark is installed.
+    os.environ["SPARK_WORKER_DIR"] = os.path.join(folder, "workers")
+    asked = (SparkSession.builder.master(master).appName("mllib")
+             .config("spark.driver.memory", f"{driver}m").config("spark.ui.enabled", "false")
+             .config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
+             .config("spark.local.dir", folder).config("spark.log.level", "ERROR"))
+    if worker:
+        asked = asked.config("spark.executor.memory", f"{worker}m")
+    return asked.getOrCreate()
 
 
 def read(spark, options, features, *others):
@@ -89,7 +109,8 @@ def main():
     parser.add_argument("--depth", type=int, default=10)
     parser.add_argument("--least-accuracy", type=float, default=0.0, help="a forest that is right less often is wrong")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--memory-mebibytes", type=int, default=2048, help="what the Java process may keep")
+    parser.add_argument("--workers", type=int, default=0, help="so many processes of one core each, in place of threads")
+    parser.add_argument("--memory-mebibytes", type=int, default=2048, help="what the Java processes may keep")
     options = parser.parse_args()
     if options.convert:
         convert(options.convert, options.data, COLUMNS[options.job])

@@ -87,19 +87,29 @@ def in_memory(bench):
             for panel, (program, *options) in work.items() for system in ("tiermap", "memory")]
 
 
-def against_spark(bench, job, program, data, size, spark_wishes, wishes, common):
-    """Spark with as much memory as it likes, Tiermap with a quarter of that; Spark's data in the format it reads best."""
+def parquet_of(bench, job, data):
+    """The data in the format that Spark reads best."""
     columns = bench.scratch / f"{data.name}.parquet"
     bench.make(columns, SPARK_PYTHON, SPARK, job, "--convert", data, "--data", columns)
+    return columns
+
+
+def spark_case(bench, series, job, columns, memory, size, *options):
+    return Case(series, "spark", [SPARK_PYTHON, SPARK, job, "--data", columns, "--memory-mebibytes",
+                                  memory // MIB * 3 // 4, *options], limit=memory, drop=(columns,), data_bytes=size,
+                for_peers=False)
+
+
+def against_spark(bench, job, program, data, size, spark_wishes, wishes, common):
+    """Spark with as much memory as it likes, Tiermap with a quarter of that."""
+    columns = parquet_of(bench, job, data)
     memory = max(4 * size, 2 * GIB)
     budget = memory // 4 - overhead(size)
     common = ("--threads", bench.cores, *common)
-    about = {"data_bytes": size, "for_peers": False}
     return [Case("tiermap", "tiermap", [bench.program(program), "--json", "--no-verify", "--budget", option_bytes(budget),
-                                        *common, *wishes, data], limit=memory // 4, drop=(data,), **about),
-            Case("Spark MLlib", "spark", [SPARK_PYTHON, SPARK, job, "--data", columns, "--memory-mebibytes",
-                                          memory // MIB * 3 // 4, *common, *spark_wishes], limit=memory, drop=(columns,),
-                 **about)]
+                                        *common, *wishes, data], limit=memory // 4, drop=(data,), data_bytes=size,
+                 for_peers=False),
+            spark_case(bench, "Spark MLlib", job, columns, memory, size, *common, *spark_wishes)]
 
 
 def no_spark(bench):

@@ -9,7 +9,11 @@ sys.path.insert(0, str(ROOT / "bench"))
 # Nothing is to be written into the source tree.
 sys.dont_write_bytecode = True
 from cases import Bench  # noqa: E402
+from ranks_scenarios import RUN  # noqa: E402
+from remote_scenarios import CLIENTS  # noqa: E402
 from scenarios import SCENARIOS  # noqa: E402
+
+STARTERS = (RUN, CLIENTS)
 
 
 def options_of(program, known={}):
@@ -20,6 +24,14 @@ def options_of(program, known={}):
         words = said.replace(",", " ").replace("{", " ").split()
         known[program] = {word for word in words if word.startswith("--")}
     return known[program]
+
+
+def innermost(command):
+    """Of what starts ranks or clients, the program that these are, and its options."""
+    if len(command) > 1 and command[1] in STARTERS:
+        place = max(place for place, word in enumerate(command) if str(word).startswith(str(BUILD)))
+        return command[place:]
+    return command
 
 
 def main():
@@ -34,7 +46,7 @@ def main():
                 left_out.append(f"{scenario.name} ({', '.join(missing)})")
                 continue
             commands = [case.command for case in scenario.cases(bench)] + bench.setup
-            for program, *words in commands:
+            for program, *words in map(innermost, commands):
                 if not str(program).startswith(str(BUILD)):
                     continue
                 checked += 1

@@ -19,6 +19,7 @@ import cases  # noqa: E402
 import door_scenarios  # noqa: E402
 import engine_scenarios  # noqa: E402
 import peers  # noqa: E402
+import ranks_scenarios  # noqa: E402
 import remote_scenarios  # noqa: E402
 import run  # noqa: E402
 import runner  # noqa: E402
@@ -35,6 +36,7 @@ PROGRAMS = {name for scenario in SCENARIOS.values() for name in scenario.program
 PRETENDER = """#!/bin/sh
 case " $* " in *" --help "*) echo "--traversal --state --heap"; exit;; esac
 echo "${0##*/} $*" >>"${0%/*}/calls"
+case " $* " in *" serve --listen "*) echo "listening on 127.0.0.1:7070, 0 data sets"; exec sleep 60;; esac
 made= file= system= whole=
 while [ $# -gt 0 ]; do
   case $1 in
@@ -42,10 +44,11 @@ while [ $# -gt 0 ]; do
     --file) file=$2 ;;
     --graph | --database) made=$2 ;;
     --keep | generate) whole=yes ;;
-    --generate) whole=yes; [ -n "$2" ] && [ "$2" != --file ] && mkdir "$2" && whole= ;;
+    --generate) whole=yes; [ -n "$2" ] && [ "$2" != --file ] && mkdir "$2" && : >"$2/reads.fastq" && whole= ;;
   esac
   shift
 done
+case $made in remote:*) made= ;; esac
 [ -z "$made" ] || [ -e "$made" ] || truncate -s 1M "$made"
 [ -z "$whole" ] || truncate -s 1M "$file"
 : >"$TMPDIR/left-over"
@@ -63,7 +66,7 @@ cat <<END
  "scan_transaction_elements_per_second": $rate, "scan_memory_elements_per_second": $rate, "scan_coverage_percent": 95,
  "random_transaction_elements_per_second": $rate, "random_memory_elements_per_second": $rate,
  "random_coverage_percent": 95, "disk_bytes": 7, "taken_bytes": 8, "asked_bytes": 6,
- "edges_per_second": $rate, "teps": $rate, "faults": 5, "minor_faults": 7, "read_bytes": 3145728,
+ "user_seconds": 0.25, "system_seconds": 0.25, "edges_per_second": $rate, "teps": $rate, "faults": 5, "minor_faults": 7, "read_bytes": 3145728,
  "file": "$TMPDIR/data", "verified": $right}
 END
 """
@@ -74,7 +77,10 @@ NOT_HERE = {"sort-read-ahead": "no loop devices", "unmodified": "lrzip is not in
             "language-model": "build/python/environment is not there",
             "python-gather": "build/python/environment is not there",
             "python-warm": "build/python/environment is not there", "kmeans-spark": "build/spark is not there",
-            "forest-spark": "build/spark is not there", "remote-reads": "it is not installed: package ucx-utils"}
+            "forest-spark": "build/spark is not there", "kmeans-spark-ranks": "build/spark is not there",
+            "forest-spark-ranks": "build/spark is not there", "weak-scaling": "it is not installed: package mpich",
+            "ranks-wire": "it is not installed: package mpich", "shared-phases": "it is not installed: package mpich",
+            "false-sharing": "it is not installed: package mpich", "remote-reads": "it is not installed: package ucx-utils"}
 
 
 class NoLimit:
@@ -114,6 +120,7 @@ class Bench(unittest.TestCase):
                 (engine_scenarios, "have", lambda _: False), (door_scenarios, "have", lambda _: False),
                 (door_scenarios, "NUMPY_PYTHON", self.folder / "no-python"),
                 (remote_scenarios, "shutil", mock.Mock(which=lambda _: None)),
+                (ranks_scenarios, "have", lambda _: False),
                 (vector_scenarios, "SPARK_PYTHON", self.folder / "no-spark")):
             self.replace(mock.patch.object(where, name, value))
         self.replace(mock.patch("measurement.MemoryLimit", NoLimit))
@@ -322,6 +329,48 @@ class Time(Bench):
         self.bench("--only", "sequential-read", "--repetitions", "1")
         self.assertEqual([line.split(": ")[0] for line in self.said.getvalue().splitlines()
                           if "matplotlib" not in line], ["[1/1] sequential-read"])
+
+
+class SeveralProcesses(Bench):
+    def test_clients_of_one_database_are_one_run_each_number_of_them(self):
+        self.assertEqual(self.bench("--only", "kmer-clients", "--repetitions", "1"), 0)
+        found = self.lines("kmer-clients")
+        # Each of them does six in a second.
+        self.assertEqual({line["x"]: line["value"] for line in found}, {1: 6, 2: 12, 4: 24})
+        calls = [call for call in self.calls() if "--work lookup" in call]
+        self.assertEqual(len(calls), 1 + 2 + 4)
+        loads = [call for call in self.calls() if call.startswith("tiermap serve load ")]
+        self.assertEqual(len(loads), 3)
+
+    def cases(self, name):
+        return SCENARIOS[name].cases(cases.Bench(self.bin, "SCRATCH", "aims", dry=True))
+
+    def test_plain_mpi_has_as_many_ranks_and_as_much_work_and_no_server(self):
+        for name in ("weak-scaling", "ranks-wire"):
+            pairs = {}
+            for case in self.cases(name):
+                pairs.setdefault((case.panel, case.x), {})[case.system] = case
+            for place, pair in pairs.items():
+                self.assertEqual(set(pair), {"tiermap", "mpi"}, place)
+                words = {system: [str(word) for word in case.command] for system, case in pair.items()}
+                for option in ("--ranks", "--size", "--steps", "--neighbours"):
+                    self.assertEqual(*({word: words[system][place + 1] for place, word in enumerate(words[system])
+                                        if word == option} for system in pair), (name, option))
+                self.assertNotIn("--servers", words["mpi"])
+                self.assertEqual(words["tiermap"][words["tiermap"].index("--servers") + 1], str(place[1]))
+
+    def test_ranks_beside_sparks_workers_have_a_quarter_of_their_memory(self):
+        for name in ("kmeans-spark-ranks", "forest-spark-ranks"):
+            ours, theirs = self.cases(name)
+            self.assertEqual((ours.system, theirs.system), ("tiermap", "spark"))
+            self.assertEqual(4 * ours.limit, theirs.limit)
+            self.assertIn("--workers", theirs.command)
+
+    def test_where_there_are_no_nodes_their_bytes_are_not_counted_and_that_is_said(self):
+        self.replace(mock.patch.object(ranks_scenarios, "have", lambda _: True))
+        self.replace(mock.patch.object(ranks_scenarios, "reason_without_nodes", lambda: "network namespaces need root"))
+        self.assertEqual(self.bench("--only", "ranks-wire"), 0)
+        self.assertEqual(self.lines("ranks-wire", "skipped")[0]["reason"], "network namespaces need root")
 
 
 class Peers(Bench):

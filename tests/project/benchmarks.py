@@ -17,7 +17,7 @@ import benchmarks_page  # noqa: E402
 import paper_figures  # noqa: E402
 import plots  # noqa: E402
 import recorded_policies  # noqa: E402
-from comparison import Pick, Ratio, ratio_of, worst_step  # noqa: E402
+from comparison import Amount, Pick, Ratio, amount_of, ratio_of, worst_step  # noqa: E402
 from measurement import MIB  # noqa: E402
 from results import METRICS, ResultFolder, better_of, points_of, unit_of  # noqa: E402
 from scenarios import SCENARIOS  # noqa: E402
@@ -109,6 +109,21 @@ class Ratios(unittest.TestCase):
         found = ratio_of(lines, Ratio(within="other"))
         self.assertEqual((found.value, found.other.series, found.runs), (1.2, "mmap", 3))
 
+    def test_an_amount_is_the_median_of_its_point_and_may_be_none_at_all(self):
+        lines = (runs("local", 0.0, 0.0, system="tiermap", metric="coherence_messages")
+                 + runs("shared", 32.0, system="tiermap", metric="coherence_messages"))
+        found = amount_of(lines, Amount(Pick(series="local")))
+        self.assertEqual((found.value, found.runs, found.date), (0, 2, "2026-01-02"))
+        self.assertEqual(amount_of(lines, Amount(Pick(series="shared"))).value, 32)
+        self.assertIsNone(amount_of(lines, Amount(Pick(series="read-only"))))
+        self.assertIsNone(amount_of([], Amount()))
+
+    def test_what_the_control_group_measured_is_compared_as_what_reports_say(self):
+        lines = (runs("tiermap", 1.0, group_peak_bytes=100 * MIB) + runs("spark", 9.0, group_peak_bytes=500 * MIB))
+        self.assertEqual(ratio_of(lines, Ratio(Pick("spark"), Pick("tiermap"), metric="group_peak_bytes")).value, 0.2)
+        unlimited = runs("tiermap", 1.0) + runs("spark", 9.0)
+        self.assertIsNone(ratio_of(unlimited, Ratio(Pick("spark"), Pick("tiermap"), metric="group_peak_bytes")))
+
     def test_the_highest_place_counts_even_if_it_failed(self):
         lines = runs("tiermap", 1.0, x=2) + runs("tiermap", x=64, failed="no luck") + runs("mmap", 4.0, x=2) + runs(
             "mmap", 4.0, x=64)
@@ -176,6 +191,13 @@ class Page(Folder):
             page, _ = self.pages(kmer_threads=runs("tiermap", 10.0, x=2, metric="bases_per_second")
                                  + runs("tiermap", later, x=64, metric="bases_per_second"))
             self.assertTrue(any(line.startswith("| Classifying reads: 2 to 64 threads") and line.endswith(f"| {word} |")
+                                for line in page), word)
+
+    def test_what_is_counted_is_held_against_the_most_that_there_may_be(self):
+        for messages, word in ((0.0, "| 0, 1 run, 2026-01-02: local | met |"),
+                               (3.0, "| 3, 1 run, 2026-01-02: local | not met |")):
+            page, _ = self.pages(shared_phases=runs("local", messages, system="tiermap", metric="coherence_messages"))
+            self.assertTrue(any("in a phase that is local | at most 0 |" in line and line.endswith(word)
                                 for line in page), word)
 
     def test_half_the_memory_may_cost_so_much_and_no_more(self):
