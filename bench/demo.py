@@ -135,7 +135,8 @@ def breadth_first_search(demo):
     return {"job": "bfs", "bytes": size, "limit_bytes": limit, "scale": scale, "results": demo.compare({
         "tiermap": case("tiermap", "--page-size", "1MiB", "--fault-mode", "self-serving", "--scan", "alternate"),
         "mmap": case("mmap", "--prefetch", "off"),
-        "mmap, with advice": case("mmap", "--madvise", "sequential")})}
+        "mmap, with advice": case("mmap", "--madvise", "sequential"),
+        "mmap, turning": case("mmap", "--madvise", "sequential", "--scan", "alternate")})}
 
 
 def run_demo(options, scratch):

@@ -1,7 +1,7 @@
 """What the demo shows at its end: a table for the terminal, a picture, and whether everything was right."""
 from measurement import format_bytes
 
-COLOURS = {"tiermap": "#2a6f97", "mmap": "#bc6c25", "mmap, with advice": "#dda15e"}
+COLOURS = {"tiermap": "#2a6f97", "mmap": "#bc6c25", "mmap, with advice": "#dda15e", "mmap, turning": "#a3b18a"}
 
 
 def describe_graph(made, done):

@@ -24,6 +24,9 @@ EDGE_COUNT_BYTES = 8
 # Lists of 16 edges a vertex, as tiermap-ingest lays them out.
 LIST_BYTES = 140
 SELF_SERVING = ("--fault-mode", "self-serving")
+TURNING = ("--scan", "alternate")
+# What Tiermap's way is given, the best of mmap's gets too.
+MMAP_TURNING = (("mmap sequential, hints, turning", ("--madvise", "sequential", "--prefetch", "on", *TURNING)),)
 
 
 def graph_file(bench, scale):
@@ -42,7 +45,7 @@ def search(bench, graph, size, scale, *options, limit, threads=None, **more):
     return bench.compare(BFS, "--graph", graph, "--threads", threads or bench.cores, "--roots", bench.choose(1, 4, 4),
                          *options, limit=limit // MIB * MIB, data_bytes=size,
                          beside=(VERTEX_BYTES << scale) + (threads or bench.cores) * THREAD_BYTES,
-                         drop=(graph,), **{"mmap": bench.mmap_with_hints, **more})
+                         drop=(graph,), **{"mmap": (*bench.mmap_with_hints, *MMAP_TURNING), **more})
 
 
 def page_sizes(bench):
@@ -54,8 +57,8 @@ def page_sizes(bench):
     for panel, limit in (("ratio 4", size // 4), ("ratio 2", size // 2))[:bench.choose(1, 2, 2)]:
         for page in sizes:
             ways = (("tiermap", ("--page-size", option_bytes(page))),
-                    ("tiermap self-serving, turning", ("--page-size", option_bytes(page), *SELF_SERVING, "--scan",
-                                                       "alternate")))
+                    ("tiermap self-serving, turning", ("--page-size", option_bytes(page), *SELF_SERVING,
+                                                       *TURNING)))
             cases += search(bench, graph, size, scale, limit=limit, panel=panel, x=page, tiermap=ways, mmap=())
         cases += search(bench, graph, size, scale, limit=limit, panel=panel, tiermap=())
     # Room for the copy that plain memory is, and a search before the timed ones, so that all find it warm.
@@ -65,7 +68,7 @@ def page_sizes(bench):
 
 
 OUR_WAY = (("tiermap self-serving, 1MiB pages, turning",
-            ("--page-size", "1MiB", *SELF_SERVING, "--scan", "alternate")),)
+            ("--page-size", "1MiB", *SELF_SERVING, *TURNING)),)
 
 
 def threads(bench):

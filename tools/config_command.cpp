@@ -11,25 +11,22 @@
 #include <vector>
 
 #include "commands.hpp"
-#include "config/option_table.hpp"
+#include "config/misspelt_variables.hpp"
 #include "config/resolve.hpp"
 #include "config/size.hpp"
 
 namespace tiermap {
 namespace {
 
-/// Variables that mean something and are no options.
-constexpr std::array<std::string_view, 2> variables_without_option = {"TIERMAP_CONFIG", "TIERMAP_UPDATE_DOCS"};
-
 /// A variable that nothing reads is often a misspelt one.
 void warn_of_unknown_variables() {
+  std::vector<std::string_view> known = known_variables();
+  known.emplace_back("TIERMAP_UPDATE_DOCS");
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view variable = std::string_view(*entry).substr(0, std::string_view(*entry).find('='));
-    const bool known = std::ranges::find(option_table(), variable, &OptionRow::environment) != option_table().end() ||
-                       std::ranges::find(variables_without_option, variable) != variables_without_option.end();
     // What `tiermap run` tells its library.
     const bool of_run = variable.starts_with("TIERMAP_RUN_");
-    if (variable.starts_with("TIERMAP_") && !known && !of_run) {
+    if (variable.starts_with("TIERMAP_") && !of_run && std::ranges::count(known, variable) == 0) {
       std::fputs(
           fmt::format("tiermap: {} is set, but no option has that name: correct or unset it\n", variable).c_str(),
           stderr);

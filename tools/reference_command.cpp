@@ -29,6 +29,9 @@ constexpr std::string_view other_variables = R"(
 | variable | meaning |
 |---|---|
 | `TIERMAP_CONFIG` | The YAML file of options; unset, there is none. |
+| `TIERMAP_SERVERS`, `TIERMAP_JOB`, `TIERMAP_RANK`, `TIERMAP_RANKS` | The memory servers of a [job](cluster.md#a-job-of-several-processes), its name, and, where no launcher tells them, this process's rank and how many there are. |
+| `TIERMAP_USER`, `TIERMAP_SECRET`, `TIERMAP_SECRET_FILE` | Who a memory server is told asks, and the secret, or the file in whose first line it stands. |
+| `TIERMAP_PARQUET_LIBRARY` | Where the [library](building.md#parquet) is that `parquet:` stores need; unset, it is looked for. |
 | `TMPDIR` | Where the scratch files of private copies and of the programs go; unset, `/var/tmp`. |
 | `TIERMAP_UPDATE_DOCS` | Set to 1, the test of this page writes the page instead of comparing it. |
 )";

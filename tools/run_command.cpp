@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "commands.hpp"
+#include "config/misspelt_variables.hpp"
 #include "config/option_table.hpp"
 #include "config/resolve.hpp"
 #include "config/size.hpp"
@@ -169,6 +170,9 @@ void run(const RunOptions& options) {
     become(program.path, options.command);
   }
   set_options(options);
+  for (const std::string& line : find_misspelt_variables("TIERMAP_", known_variables())) {
+    std::fputs(("tiermap: " + line + "\n").c_str(), stderr);
+  }
   set_library();
   become(program.path, options.command);
 }

@@ -106,13 +106,16 @@ Backing Backing::create(const std::string& url, std::uint64_t bytes) {
 }
 
 Backing Backing::create_unfinished(const std::string& url, std::uint64_t bytes) {
-  if (!is_plain_path(url)) {
+  const std::string path = path_of(url);
+  if (path.empty()) {
     return create(url, bytes);
   }
-  const std::string partial = url + ".partial";
-  refuse_left_behind(partial);
-  Backing backing = create(partial, bytes);
-  backing.final_path_ = url;
+  refuse_left_behind(partial_path(path));
+  // The options of a URL are behind the name.
+  const std::size_t name_end = is_plain_path(url) ? url.size() : std::min(url.find('?'), url.size());
+  Backing backing = create(partial_path(url.substr(0, name_end)) + url.substr(name_end), bytes);
+  backing.final_path_ = path;
+  backing.final_url_ = url;
   return backing;
 }
 
@@ -126,6 +129,7 @@ Backing::Backing(Backing&& other) noexcept
       plain_path_(std::move(other.plain_path_)),
       made_path_(std::exchange(other.made_path_, {})),
       final_path_(std::move(other.final_path_)),
+      final_url_(std::move(other.final_url_)),
       store_(std::move(other.store_)) {}
 
 Backing& Backing::operator=(Backing&& other) noexcept {
@@ -133,6 +137,7 @@ Backing& Backing::operator=(Backing&& other) noexcept {
   std::swap(plain_path_, other.plain_path_);
   std::swap(made_path_, other.made_path_);
   std::swap(final_path_, other.final_path_);
+  std::swap(final_url_, other.final_url_);
   std::swap(store_, other.store_);
   return *this;
 }
@@ -155,28 +160,15 @@ void Backing::remove() noexcept {
 }
 
 void Backing::finish() {
-  if (!final_path_.empty()) {
-    rename_to(std::exchange(final_path_, {}));
+  if (final_path_.empty()) {
+    return;
   }
-}
-
-void Backing::rename_to(const std::string& path) {
-  make_uninterrupted(path, [&] {
-    // Not every file system can promise to replace nothing.
-    const bool renamed =
-        ::renameat2(AT_FDCWD, made_path_.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0 ||
-        (errno == EINVAL && !std::filesystem::exists(path) && ::rename(made_path_.c_str(), path.c_str()) == 0);
-    if (!renamed) {
-      const int number = errno == EINVAL ? EEXIST : errno;
-      throw StoreError(number, fmt::format("{} cannot be given the name {} ({}): name another file", made_path_, path,
-                                           std::generic_category().message(number)));
-    }
-    return renamed;
-  });
-  keep_if_interrupted(std::exchange(made_path_, path));
-  url_ = path;
-  plain_path_ = path;
-  store_ = open_store(path, OpenMode::read_write);
+  store_.reset();
+  rename_made(made_path_, final_path_);
+  made_path_ = std::exchange(final_path_, {});
+  url_ = std::move(final_url_);
+  plain_path_ = plain_path_.empty() ? std::string() : made_path_;
+  store_ = open_store(url_, OpenMode::read_write);
 }
 
 void Backing::make_cold() {

@@ -19,7 +19,7 @@ class Backing {
   static Backing open(const std::string& url, bool writable);
   /// Makes a store of `bytes` bytes. Throws StoreError if it exists, OptionError if the disk has not the room.
   static Backing create(const std::string& url, std::uint64_t bytes);
-  /// As create(), but what has a plain path is called `url` with ".partial" behind it until finish().
+  /// As create(), but what is one file or directory has ".partial" behind its name until finish().
   static Backing create_unfinished(const std::string& url, std::uint64_t bytes);
   /// A store that a program has made itself; it has no URL but its name.
   static Backing around(std::shared_ptr<Store> store);
@@ -36,7 +36,7 @@ class Backing {
 
   /// Does not remove it after all.
   void keep() noexcept;
-  /// Of create_unfinished(): gives it its name. Throws StoreError if something has that name by now.
+  /// Of create_unfinished(): gives it its name, and opens it anew. Throws StoreError if something has that name by now.
   void finish();
   /// Makes it durable and asks the kernel to forget its pages, so that the next reader starts cold. Plain files only;
   /// other stores are only flushed.
@@ -48,12 +48,12 @@ class Backing {
  private:
   Backing(std::string url, std::shared_ptr<Store> store);
   void remove() noexcept;
-  void rename_to(const std::string& path);
 
   std::string url_;
   std::string plain_path_;
   std::string made_path_;   ///< What to remove: empty if it was there before or is to stay.
   std::string final_path_;  ///< What finish() calls it; empty if it has its name.
+  std::string final_url_;
   std::shared_ptr<Store> store_;
 };
 

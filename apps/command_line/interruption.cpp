@@ -1,16 +1,22 @@
 #include "command_line/interruption.hpp"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <set>
 #include <system_error>
 #include <thread>
+
+#include "tiermap/error.hpp"
 
 namespace tiermap {
 namespace {
@@ -110,6 +116,25 @@ void keep_if_interrupted(const std::string& path) noexcept {
   made_paths().paths.erase(path);
 }
 
+std::string partial_path(const std::string& path) {
+  return path + ".partial";
+}
+
+void rename_made(const std::string& from, const std::string& to) {
+  make_uninterrupted(to, [&] {
+    // Not every file system can promise to replace nothing.
+    const bool renamed = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0 ||
+                         (errno == EINVAL && !std::filesystem::exists(to) && ::rename(from.c_str(), to.c_str()) == 0);
+    if (!renamed) {
+      const int number = errno == EINVAL ? EEXIST : errno;
+      throw StoreError(number, fmt::format("{} cannot be given the name {} ({}): name another file", from, to,
+                                           std::generic_category().message(number)));
+    }
+    return renamed;
+  });
+  keep_if_interrupted(from);
+}
+
 MadePath::MadePath(std::string path) : path_(std::move(path)) {
   remove_if_interrupted(path_);
 }
@@ -120,6 +145,11 @@ MadePath::~MadePath() {
     std::filesystem::remove_all(path_, ignored);
     keep();
   }
+}
+
+void MadePath::rename_to(const std::string& path) {
+  rename_made(path_, path);
+  path_ = path;
 }
 
 void MadePath::keep() noexcept {

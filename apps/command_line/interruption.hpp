@@ -31,6 +31,13 @@ auto make_uninterrupted(const std::string& path, Make&& make) {
   return made;
 }
 
+/// What is to be at `path` is called this until it is whole.
+std::string partial_path(const std::string& path);
+
+/// Gives what was made at `from` the name `to`: should the process be interrupted, that is removed. Throws StoreError if
+/// something has the name.
+void rename_made(const std::string& from, const std::string& to);
+
 /// A file or folder that a program makes: gone with this, also when the process is interrupted, unless it is kept.
 class MadePath {
  public:
@@ -44,6 +51,8 @@ class MadePath {
     return *this;
   }
   void keep() noexcept;
+  /// As rename_made().
+  void rename_to(const std::string& path);
 
  private:
   std::string path_;

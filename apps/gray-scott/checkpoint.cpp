@@ -47,10 +47,6 @@ void make_durable(const std::string& path) {
   }
 }
 
-std::string partial_path(const std::string& path) {
-  return path + ".partial";
-}
-
 [[noreturn]] void refuse_checkpoint(const std::string& path, const std::string& why) {
   throw StoreError(EINVAL, fmt::format("{} is no checkpoint of tiermap-gray-scott: {}", path, why));
 }

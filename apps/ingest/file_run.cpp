@@ -64,7 +64,7 @@ class FileRun {
       report.fields["segments"] = (header.file_bytes + segment - 1) / segment;
       report.fields["segment_bytes"] = segment;
     }
-    Backing backing = Backing::create(url, header.file_bytes);
+    Backing backing = Backing::create_unfinished(url, header.file_bytes);
     if (backing.size_bytes() < header.file_bytes) {
       throw OptionError(fmt::format("{} has {}, and the lists need {}: choose a larger one", url,
                                     format_size_rounded(backing.size_bytes()), format_size_rounded(header.file_bytes)));
@@ -97,6 +97,8 @@ class FileRun {
     }
     describe("ingest", header, measured, report);
     if (options_.keep) {
+      mapped.reset();
+      backing.finish();
       report.fields["file"] = backing.url();
       backing.keep();
     }

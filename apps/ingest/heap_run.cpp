@@ -57,7 +57,8 @@ class HeapRun {
   Report make_graph() {
     Report report;
     const StopWatch loading;
-    const std::string path = options_.file.empty() ? scratch_path("tiermap-ingest", "heap") : options_.file;
+    const std::string final_path = options_.file.empty() ? scratch_path("tiermap-ingest", "heap") : options_.file;
+    const std::string path = partial_path(final_path);
     MadePath made;
     std::unique_ptr<GraphContainers> graph = make_containers(path, made);
     report.fields["load_seconds"] = loading.seconds();
@@ -83,8 +84,10 @@ class HeapRun {
     }
     describe("ingest-heap", measured, report);
     if (options_.keep) {
-      report.fields["file"] = path;
+      graph.reset();
+      made.rename_to(final_path);
       made.keep();
+      report.fields["file"] = final_path;
     }
     return report;
   }
@@ -93,6 +96,7 @@ class HeapRun {
     if (!in_heap()) {
       return make_graph_in_memory();
     }
+    refuse_left_behind(path);
     const GraphHeapOptions heap{most_bytes(*source_), keeps_checkpoints(ingest_)};
     auto graph = make_uninterrupted(path, [&] { return make_graph_heap(path, *system_, options_, heap); });
     made = MadePath(path);

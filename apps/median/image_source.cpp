@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "command_line/backing.hpp"
 #include "config/size.hpp"
 #include "tiermap/error.hpp"
 
@@ -28,16 +29,19 @@ void check_room(const std::string& path, std::uint64_t bytes) {
 ImageSource::ImageSource(std::string path, const StarField& field, ThreadTeam& team, ProgressDisplay& progress)
     : path_(std::move(path)) {
   check_room(path_, field.file_bytes());
-  make_uninterrupted(path_, [&] {
+  const std::string partial = partial_path(path_);
+  refuse_left_behind(partial);
+  make_uninterrupted(partial, [&] {
     std::error_code error;
-    if (!std::filesystem::create_directory(path_, error)) {
+    if (!std::filesystem::create_directory(partial, error)) {
       throw OptionError(
-          fmt::format("{} cannot be made: {}: choose another --file", path_, error ? error.message() : "it exists"));
+          fmt::format("{} cannot be made: {}: choose another --file", partial, error ? error.message() : "it exists"));
     }
     return true;
   });
-  made_ = MadePath(path_);
-  field.write(path_, team, progress);
+  made_ = MadePath(partial);
+  field.write(partial, team, progress);
+  made_.rename_to(path_);
 }
 
 }  // namespace tiermap

@@ -271,11 +271,12 @@ Report measure(const WorkloadOptions& options, RandomIoOptions random) {
     throw OptionError(url + " is no plain file: --direct needs one");
   }
 
-  Backing backing = Backing::create(url, bytes);
+  Backing backing = Backing::create_unfinished(url, bytes);
   ThreadTeam team(std::min(options.threads, most_helpers));
   {
     ProgressDisplay progress("writing the file", bytes, ProgressDisplay::Unit::bytes);
     write_blocks(*backing.store(), random.block_bytes, options.seed, team, progress);
+    backing.finish();
     backing.make_cold();
   }
   std::vector<std::unique_ptr<AccessSequence>> sequences;

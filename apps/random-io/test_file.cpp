@@ -31,6 +31,28 @@ void for_each_piece(
   });
 }
 
+/// What word `index` of the file holds where it is neither its block's name nor its count.
+std::uint64_t filling_word(std::uint64_t seed, std::uint64_t index) noexcept {
+  return random_word(~seed, index);
+}
+
+/// What is wrong with the words of `block`; empty if nothing is.
+std::string describe_wrong(std::span<const std::uint64_t> words, std::uint64_t seed, std::uint64_t block,
+                           std::uint32_t writes) {
+  if (words[name_word] != block_name(seed, block)) {
+    return fmt::format("block {} holds another one's bytes", block);
+  }
+  if (words[count_word] != writes) {
+    return fmt::format("block {} was written {} times, and {} are on the store", block, writes, words[count_word]);
+  }
+  for (std::uint64_t word = 0; word < words.size(); ++word) {
+    if (word != name_word && word != count_word && words[word] != filling_word(seed, block * words.size() + word)) {
+      return fmt::format("block {} has other bytes at {} than it was made with", block, word * sizeof(std::uint64_t));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 void write_blocks(Store& store, std::uint64_t block_bytes, std::uint64_t seed, ThreadTeam& team,
@@ -38,7 +60,7 @@ void write_blocks(Store& store, std::uint64_t block_bytes, std::uint64_t seed, T
   const std::uint64_t block_words = block_bytes / sizeof(std::uint64_t);
   for_each_piece(store, block_bytes, team, [&](std::uint64_t first, std::uint64_t, std::span<std::uint64_t> buffer) {
     for (std::uint64_t word = 0; word < buffer.size(); ++word) {
-      buffer[word] = random_word(~seed, first * block_words + word);
+      buffer[word] = filling_word(seed, first * block_words + word);
     }
     for (std::uint64_t word = 0; word < buffer.size(); word += block_words) {
       buffer[word + name_word] = block_name(seed, first + word / block_words);
@@ -60,14 +82,11 @@ std::string find_wrong_block(Store& store, std::uint64_t block_bytes, std::uint6
                    progress.add(buffer.size_bytes());
                    for (std::uint64_t index = 0; index < blocks; ++index) {
                      const std::uint64_t block = first + index;
-                     const std::uint64_t name = buffer[index * block_words + name_word];
-                     const std::uint64_t count = buffer[index * block_words + count_word];
-                     if (name != block_name(seed, block) || count != writes[block]) {
+                     std::string said =
+                         describe_wrong(buffer.subspan(index * block_words, block_words), seed, block, writes[block]);
+                     if (!said.empty()) {
                        const std::lock_guard held(mutex);
-                       wrong = name != block_name(seed, block)
-                                   ? fmt::format("block {} holds another one's bytes", block)
-                                   : fmt::format("block {} was written {} times, and {} are on the store", block,
-                                                 writes[block], count);
+                       wrong = std::move(said);
                      }
                    }
                  });

@@ -127,7 +127,7 @@ Report sort_file(const WorkloadOptions& options, const SortOptions& sort) {
   input.backing.make_cold();
   const double prepare_seconds = preparing.seconds();
   const StopWatch loading;
-  const std::unique_ptr<MappedBytes> mapped = system->map(input.backing, Access::read_write);
+  std::unique_ptr<MappedBytes> mapped = system->map(input.backing, Access::read_write);
   const double load_seconds = loading.seconds();
 
   progress.restart("sorting", mapped->size());
@@ -153,6 +153,7 @@ Report sort_file(const WorkloadOptions& options, const SortOptions& sort) {
   report.describe(options, *system, measured);
   if (options.keep || sort.in_place) {
     mapped->save();
+    mapped.reset();
     input.backing.finish();
     report.fields["file"] = input.backing.url();
     input.backing.keep();

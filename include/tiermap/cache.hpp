@@ -19,7 +19,9 @@ namespace tiermap {
 /// region raises SIGSEGV there, a call throws Error with ECHILD, and destroying them does nothing.
 class Cache {
  public:
-  /// Throws OptionError for a value out of range, PlatformError if `fault_mode` was asked for and cannot be had.
+  /// Throws OptionError for a value out of range, PlatformError if `fault_mode` was asked for and cannot be had. A
+  /// TIERMAP_ variable that nothing reads and that is nearly one that something does is named on standard error, once
+  /// for a process.
   explicit Cache(const CacheOptions& options = {});
   ~Cache();
   Cache(const Cache&) = delete;

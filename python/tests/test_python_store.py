@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import select
 import signal
 import threading
@@ -168,6 +169,32 @@ def test_an_error_of_any_length_and_letters_is_the_cause():
         with pytest.raises(OSError) as caught:
             tiermap.pin(array[page * 4096:page * 4096 + 1])
         assert "\N{GREEK SMALL LETTER ALPHA}" * 3000 in str(caught.value.__cause__)
+
+
+def test_of_failures_that_are_alike_the_first_is_printed_and_the_others_are_counted(program):
+    ended = program("""
+        import tiermap
+        class Broken:
+            size = 1 << 20
+            threads = 4
+            def read_into(self, offset, buffer):
+                if offset >= self.size // 2:
+                    raise OSError(5, f"no block at {offset}")
+                raise KeyError(offset)
+        array = tiermap.map(Broken(), budget="1MiB", page_size="4KiB", read_ahead=0)
+        for page in range(256):
+            try:
+                tiermap.pin(array[4096 * page:4096 * page + 1])
+            except OSError as error:
+                said = str(error.__cause__)
+                assert ("KeyError" if page < 128 else "no block at") in said, said
+        del array
+        """, timeout=60)
+    assert ended.code == 0, ended
+    assert ended.errors.count("Traceback") == 2, ended
+    counted = re.findall(r"failed to read (\d+) times more with (\w+) \(<string>:\d+\)\n", ended.errors)
+    assert sorted(kind for _, kind in counted) == ["KeyError", "OSError"], ended
+    assert all(int(count) >= 127 for count, _ in counted), ended
 
 
 def test_a_store_that_fails_where_nobody_can_be_told_so(program):

@@ -16,7 +16,7 @@ import struct
 import sys
 import threading
 import traceback
-from typing import Any, List, NoReturn, Tuple
+from typing import Any, Dict, List, NoReturn, Tuple
 
 REQUEST = struct.Struct("=IIQQ")
 REPLY = struct.Struct("=qII")
@@ -24,6 +24,7 @@ CHANNELS = struct.Struct("=Q")  # Bytes of a slot; the memory and the sockets co
 MOST_DESCRIPTORS = 65
 MOST_BYTES = (1 << 63) - 1  # Of any store: what a file offset can say.
 READ, WRITE, FLUSH = 1, 2, 3
+VERBS = {READ: "read", WRITE: "write", FLUSH: "flush"}
 
 
 def answer(store: Any, kind: int, count: int, offset: int, slot: memoryview, zeros: memoryview) -> int:
@@ -52,6 +53,33 @@ def describe(store: Any, kind: int, count: int, offset: int) -> str:
     return f"tiermap: store {type(store).__name__} failed to {what}:\n{traceback.format_exc()}"
 
 
+class Failures:
+    """What the store has raised: the first of each kind is printed, the others are counted."""
+
+    def __init__(self, store: Any) -> None:
+        self.name = type(store).__name__
+        self.counts: Dict[Tuple[Any, ...], int] = {}
+        self.lock = threading.Lock()
+
+    def note(self, kind: int, error: BaseException, said: str) -> None:
+        """``kind`` is what was asked for; alike are failures of one kind, raised as one type in one line."""
+        frames = traceback.extract_tb(error.__traceback__)
+        place = (frames[-1].filename, frames[-1].lineno) if frames else ()
+        alike = (kind, type(error).__name__, *place)
+        with self.lock:
+            self.counts[alike] = count = self.counts.get(alike, 0) + 1
+        if count == 1:
+            say(said)
+
+    def tell_of_the_rest(self) -> None:
+        """What was counted and not printed, at the end: a line for each kind."""
+        for (kind, name, *place), count in self.counts.items():
+            if count > 1:
+                where = f" ({place[0]}:{place[1]})" if place else ""
+                often = "once" if count == 2 else f"{count - 1} times"
+                say(f"tiermap: store {self.name} failed to {VERBS[kind]} {often} more with {name}{where}\n")
+
+
 def say(text: str) -> None:
     """On standard error, where there is one that can be written to."""
     if sys.stderr is not None:
@@ -59,16 +87,16 @@ def say(text: str) -> None:
             print(text, file=sys.stderr, end="", flush=True)
 
 
-def serve_channel(store: Any, channel: socket.socket, slot: memoryview, zeros: memoryview) -> None:
+def serve_channel(store: Any, channel: socket.socket, slot: memoryview, zeros: memoryview, failures: Failures) -> None:
     """answer_all(), and whatever may end that, who waits at the other end is told."""
     try:
-        answer_all(store, channel, slot, zeros)
+        answer_all(store, channel, slot, zeros, failures)
     finally:
         with contextlib.suppress(OSError):
             channel.shutdown(socket.SHUT_RDWR)
 
 
-def answer_all(store: Any, channel: socket.socket, slot: memoryview, zeros: memoryview) -> None:
+def answer_all(store: Any, channel: socket.socket, slot: memoryview, zeros: memoryview, failures: Failures) -> None:
     """Answers one request after the other until the other end is closed."""
     while True:
         try:
@@ -83,7 +111,7 @@ def answer_all(store: Any, channel: socket.socket, slot: memoryview, zeros: memo
             result = answer(store, kind, count, offset, slot, zeros)
         except BaseException as error:  # Whatever it is, the thread that waits must be told.
             said = describe(store, kind, count, offset)
-            say(said)
+            failures.note(kind, error, said)
             known = isinstance(error, OSError) and error.errno is not None and 0 < error.errno < 4096
             result = -(error.errno if known else errno.EIO)  # type: ignore[attr-defined]
             text = said.encode("utf-8", "replace")[:len(slot)]
@@ -94,13 +122,15 @@ def answer_all(store: Any, channel: socket.socket, slot: memoryview, zeros: memo
             return
 
 
-def start_threads(store: Any, channels: List[socket.socket], memory: int, slot_bytes: int) -> List[threading.Thread]:
+def start_threads(store: Any, channels: List[socket.socket], memory: int, slot_bytes: int,
+                  failures: Failures) -> List[threading.Thread]:
     """A thread for each channel. They end when the other ends do."""
     slots = memoryview(mmap.mmap(memory, len(channels) * slot_bytes))
     os.close(memory)
     zeros = memoryview(bytes(slot_bytes))
     threads = [threading.Thread(target=serve_channel, daemon=True,
-                                args=(store, channel, slots[index * slot_bytes:(index + 1) * slot_bytes], zeros))
+                                args=(store, channel, slots[index * slot_bytes:(index + 1) * slot_bytes], zeros,
+                                      failures))
                for index, channel in enumerate(channels)]
     for thread in threads:
         thread.start()
@@ -109,15 +139,17 @@ def start_threads(store: Any, channels: List[socket.socket], memory: int, slot_b
 
 def serve(store: Any, channels: List[socket.socket], memory: int, slot_bytes: int, control: socket.socket) -> None:
     """Serves every channel until all are closed, and those that forked children of the program bring by ``control``."""
-    threads = start_threads(store, channels, memory, slot_bytes)
+    failures = Failures(store)
+    threads = start_threads(store, channels, memory, slot_bytes, failures)
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, CHANNELS.size, MOST_DESCRIPTORS)
         if len(message) != CHANNELS.size or len(descriptors) < 2:
             break
         brought = [socket.socket(fileno=descriptor) for descriptor in descriptors[1:]]
-        threads += start_threads(store, brought, descriptors[0], CHANNELS.unpack(message)[0])
+        threads += start_threads(store, brought, descriptors[0], CHANNELS.unpack(message)[0], failures)
     for thread in threads:
         thread.join()
+    failures.tell_of_the_rest()
     close = getattr(store, "close", None)
     if close is not None:
         close()

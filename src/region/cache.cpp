@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "config/misspelt_variables.hpp"
 #include "config/resolve.hpp"
 #include "config/size.hpp"
 #include "platform/address_range.hpp"
@@ -95,7 +96,9 @@ OpenMode open_mode(const RegionOptions& options) {
 
 }  // namespace
 
-Cache::Cache(const CacheOptions& options) : engine_(make_engine(resolve(options))) {}
+Cache::Cache(const CacheOptions& options) : engine_(make_engine(resolve(options))) {
+  tell_of_misspelt_variables();
+}
 
 Cache::~Cache() {
   if (engine_->in_child()) {  // The threads to be stopped are the parent's.

@@ -1,17 +1,20 @@
 #include "umap_interface/settings.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <cstdlib>
 #include <string>
 #include <thread>
 
 #include "cache/frame_pool.hpp"
+#include "config/misspelt_variables.hpp"
 #include "config/resolve.hpp"
 #include "config/size.hpp"
 #include "platform/memory_limits.hpp"
 #include "platform/page_sizes.hpp"
 #include "tiermap/error.hpp"
+#include "umap_interface/log.hpp"
 
 namespace tiermap::umap_interface {
 namespace {
@@ -77,6 +80,21 @@ std::uint64_t default_of(Setting setting, std::uint64_t page_bytes, const Choice
   return 0;
 }
 
+/// Once: a setting that was meant and is not read is as good as a call that failed.
+void tell_of_misspelt() {
+  static std::atomic_flag told;
+  if (told.test_and_set()) {
+    return;
+  }
+  std::vector<std::string_view> known = {"UMAP_LOG_LEVEL"};
+  for (const SettingRow& row : rows) {
+    known.push_back(row.variable);
+  }
+  for (const std::string& line : find_misspelt_variables("UMAP_", known)) {
+    log(LogLevel::error, line);
+  }
+}
+
 std::uint32_t at_most(std::uint64_t value, std::uint64_t most) {
   return static_cast<std::uint32_t>(std::min(value, most));
 }
@@ -101,6 +119,7 @@ void check_setting(const SettingRow& row, std::uint64_t value, std::string_view 
 }
 
 Choices decide(const Choices& set_in_code) {
+  tell_of_misspelt();
   Choices choices = set_in_code;
   for (const SettingRow& row : rows) {
     const char* text = std::getenv(row.variable.data());

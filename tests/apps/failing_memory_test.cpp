@@ -70,8 +70,8 @@ TEST_F(FailingMemoryTest, AFileThatIsCutOffIsToldOfInALine) {
     SCOPED_TRACE(system.back());
     std::vector<std::string> arguments = system;
     arguments.emplace_back("--in-place");
-    // It is read once to the end before it is mapped.
-    expect_told_of(make_words(), arguments, file_bytes + some_bytes);
+    // It is read once to the end before it is mapped; and the program itself may be read from the disk, which counts.
+    expect_told_of(make_words(), arguments, file_bytes + file_bytes / 4);
   }
 }
 

@@ -143,6 +143,20 @@ TEST_F(IngestHeapTest, SearchesRefuseWhatCannotBeMeant) {
   expect_refused("tiermap-bfs", {"--heap", graph_, "--system", "memory"}, "where it lies");
 }
 
+TEST_F(IngestHeapTest, AHeapHasItsNameOnceItIsFilled) {
+  const std::vector<std::string> making = {"--heap", "--scale", "18", "--budget", "4MiB", "--file", graph_};
+  const pid_t child = start(program, making);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (left_behind().empty() && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  EXPECT_EQ(outcome_of(child).exit_code, 128 + SIGKILL);
+  EXPECT_TRUE(std::filesystem::exists(graph_ + ".partial"));
+  EXPECT_FALSE(std::filesystem::exists(graph_));
+  expect_refused(program, making, ".partial is there: a run that was killed has left it", 1);
+}
+
 TEST_F(IngestHeapTest, LeavesNothingWhenInterrupted) {
   const pid_t child = start(program, {"--heap", "--scale", "18", "--budget", "4MiB", "--file", graph_});
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);

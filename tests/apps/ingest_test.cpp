@@ -265,10 +265,12 @@ TEST_F(IngestTest, LeavesNothingWhenInterrupted) {
   }
 }
 
-// What SIGKILL leaves has no header yet.
+// What SIGKILL leaves has no name of its own, and no header yet.
 TEST_F(IngestTest, WhatWasCutShortIsRefused) {
-  const std::string graph = path("work/graph");
-  const pid_t child = start(program, {"--scale", "18", "--budget", "4MiB", "--page-size", "4KiB", "--file", graph});
+  const std::string file = path("work/graph");
+  const std::string graph = file + ".partial";
+  const std::vector<std::string> making = {"--scale", "18", "--budget", "4MiB", "--page-size", "4KiB", "--file", file};
+  const pid_t child = start(program, making);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   const auto size = [&] { return std::filesystem::exists(graph) ? std::filesystem::file_size(graph) : 0; };
   while (size() == 0 && std::chrono::steady_clock::now() < deadline) {
@@ -276,6 +278,8 @@ TEST_F(IngestTest, WhatWasCutShortIsRefused) {
   }
   ASSERT_EQ(::kill(child, SIGKILL), 0);
   EXPECT_EQ(outcome_of(child).exit_code, 128 + SIGKILL);
+  EXPECT_EQ(left_behind(), (std::vector<std::string>{"graph.partial"}));
+  expect_refused(program, making, "graph.partial is there: a run that was killed has left it", 1);
   expect_refused(program, {"--scale", "18", "--file", graph, "--check"}, "cut short", 1);
 }
 

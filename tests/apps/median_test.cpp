@@ -263,12 +263,26 @@ TEST_F(MedianTest, RefusesWhatCannotBeMeant) {
   expect_refused(program, {"--images", images, "--file", path("x")}, "--images");
 }
 
+TEST_F(MedianTest, AFolderHasItsNameOnceItIsWhole) {
+  const std::string images = path("work/images");
+  const pid_t child = start(program, {"--file", images, "--budget", "4MiB"});
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!std::filesystem::exists(images + ".partial/image-00003.fits") &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  EXPECT_EQ(outcome_of(child).exit_code, 128 + SIGKILL);
+  EXPECT_EQ(left_behind(), (std::vector<std::string>{"images.partial"}));
+  expect_refused(program, {"--file", images}, "images.partial is there: a run that was killed has left it", 1);
+}
+
 TEST_F(MedianTest, LeavesNothingWhenInterrupted) {
   // More than once: the threads that write images should be met in every moment of it.
   for (int round = 0; round < 10 && !HasFailure(); ++round) {
     const pid_t child = start(program, {"--file", path("work/images"), "--budget", "4MiB"});
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (!std::filesystem::exists(path("work/images/image-0000" + std::to_string(round) + ".fits")) &&
+    while (!std::filesystem::exists(path("work/images.partial/image-0000" + std::to_string(round) + ".fits")) &&
            std::chrono::steady_clock::now() < deadline) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <set>
 #include <stdexcept>
@@ -13,6 +14,7 @@
 #include "parallel/latency_counts.hpp"
 #include "random-io/access_sequence.hpp"
 #include "random-io/process_group.hpp"
+#include "random-io/test_file.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap::test {
@@ -122,6 +124,42 @@ TEST_F(RandomIoTest, RefusesWhatCannotBeMeant) {
   expect_refused(program, arguments({"--pattern", "trace", "--trace", path("none")}), "cannot be opened");
   expect_refused(program, arguments({"--file", there}), "exists");
   expect_refused(program, arguments({"--direct", "--file", "memory:///x"}), "--direct");
+}
+
+TEST_F(RandomIoTest, AFileHasItsNameOnceItIsWhole) {
+  const std::string file = path("work/blocks");
+  write_file("work/blocks.partial", "of a run that was killed");
+  expect_refused(program, arguments({"--file", file}), "blocks.partial is there", 1);
+  std::filesystem::remove(file + ".partial");
+  for (const std::string& url : {file, "file:" + file + "2", "sparse:" + file + "3?segment=1MiB"}) {
+    const Outcome outcome = run(program, arguments({"--file", url, "--keep", "--access", "write"}));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    EXPECT_EQ(outcome.json().at("file"), url);
+    EXPECT_EQ(outcome.json().at("verified"), true);
+  }
+  EXPECT_EQ(left_behind(), (std::vector<std::string>{"blocks", "blocks2", "blocks3"}));
+}
+
+// One bit of a word that no access touches: a page that came from elsewhere, or was half filled, shows only there.
+TEST(TestFileTest, EveryWordIsLookedAt) {
+  constexpr std::uint64_t block_bytes = 4096;
+  const std::shared_ptr<Store> store = open_store("memory:64KiB", OpenMode::read_write);
+  ThreadTeam team(2);
+  ProgressDisplay progress("", 0);
+  write_blocks(*store, block_bytes, 7, team, progress);
+  const std::vector<std::uint32_t> writes(16);
+  EXPECT_EQ(find_wrong_block(*store, block_bytes, 7, writes, team, progress), "");
+  for (const std::uint64_t offset : {2 * block_bytes + 16, 3 * block_bytes + 2048, 16 * block_bytes - 1}) {
+    std::byte byte{};
+    ASSERT_EQ(store->read(&byte, 1, offset), 1);
+    const std::byte other = byte ^ std::byte{4};
+    ASSERT_EQ(store->write(&other, 1, offset), 1);
+    EXPECT_NE(find_wrong_block(*store, block_bytes, 7, writes, team, progress).find("other bytes at"),
+              std::string::npos)
+        << offset;
+    ASSERT_EQ(store->write(&byte, 1, offset), 1);
+  }
+  EXPECT_EQ(find_wrong_block(*store, block_bytes, 7, writes, team, progress), "");
 }
 
 TEST(AccessSequenceTest, UniformMeetsEveryBlockOnceAndIsTheSameAgain) {

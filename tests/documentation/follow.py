@@ -99,6 +99,9 @@ def main(page, build, cmake, compiler, needs=None):
     if needs == "namespaces" and shutil.which("mpiexec.mpich") is None:
         print("mpich is not installed")
         sys.exit(77)
+    if needs == "sqlite3" and shutil.which("sqlite3") is None:
+        print("sqlite3 is not installed")
+        sys.exit(77)
     if needs == "namespaces" and (shutil.which("ip") is None or not has_namespaces()):
         print("network namespaces cannot be made here: root and iproute2 are needed")
         sys.exit(77)

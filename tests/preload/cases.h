@@ -47,6 +47,7 @@ extern const struct test_case process_cases[];
 extern const struct test_case passing_cases[];
 extern const struct test_case lock_cases[];
 extern const struct test_case thread_cases[];
+extern const struct test_case random_cases[];
 /* Not those that do what the kernel does. */
 extern const struct test_case unwritten_cases[];
 

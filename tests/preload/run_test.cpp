@@ -54,6 +54,13 @@ TEST_F(RunTest, ExitCodesAndStreamsAreTheProgramsOwn) {
   }
 }
 
+TEST_F(ServedRunTest, AVariableThatIsMisspeltIsNamedOnce) {
+  const ProgramResult result = runs_.plain("env TIERMAP_PAGESIZE=4KiB " + runs_.tiermap() + " -- sh -c '" +
+                                           mapping_case() + "; " + mapping_case() + "'");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.errors, "tiermap: TIERMAP_PAGESIZE is set, and nothing reads it: did you mean TIERMAP_PAGE_SIZE?\n");
+}
+
 TEST_F(RunTest, SaysWhatCannotBeRun) {
   expect_refusal("-- no-such-program-anywhere", 127, "not found");
   expect_refusal("-- /etc/passwd", 126, "cannot be run");
@@ -210,6 +217,19 @@ TEST_F(RunTest, ReportsAlsoWhereNothingIsServed) {
   EXPECT_NE(report("--match '/nowhere/**' --", mapping_case()).find("  1: no --match names it"), std::string::npos);
   EXPECT_NE(report("--exclude file --", mapping_case()).find("  1: an --exclude names it"), std::string::npos);
   EXPECT_NE(report("--minimum-size 5MiB --", mapping_case()).find("  1: smaller than --min"), std::string::npos);
+  const auto advice = [&](const std::string& options, const std::string& command) {
+    const std::string said = report(options, command);
+    const std::size_t start = said.find("nothing was served: try ");
+    return start == std::string::npos ? "" : said.substr(start + 24, said.find('\n', start) - start - 24);
+  };
+  EXPECT_EQ(advice("--minimum-size 5MiB --", mapping_case()), "--minimum-size 4KiB, --serve-all");
+  EXPECT_EQ(advice("--serve-all --minimum-size 5MiB --", mapping_case()), "--minimum-size 4KiB");
+  EXPECT_EQ(advice("--buffer 64MiB --", mapping_case()), "--serve-all");
+  EXPECT_EQ(advice("--match '/nowhere/**' --", mapping_case()), "--match with a pattern of that file");
+  EXPECT_EQ(advice("--exclude file --", mapping_case()), "without that --exclude");
+  EXPECT_EQ(advice("--", "cat /dev/null"), "");
+  EXPECT_EQ(run("--verbose --minimum-size 5MiB -- " + mapping_case()).errors,
+            "tiermap: leaves mappings to the kernel that are smaller than --minimum-size\n");
   // It closes standard error before its end; and the word behind --report is the program.
   EXPECT_NE(report("", "cat /dev/null").find("it mapped no file"), std::string::npos);
   const std::string one = report("--", "sh -c 'cat /dev/null; exec cat /dev/null'");
@@ -246,6 +266,25 @@ TEST_F(ServedRunTest, ReportsAndGoesOnInChildren) {
   EXPECT_NE(result.report.find("served"), result.report.rfind("served")) << "a report for each process";
   const ProgramResult on_standard_error = run("--serve-all --buffer 16MiB --report -- " + mapping_case());
   EXPECT_NE(on_standard_error.errors.find("1 mappings served"), std::string::npos);
+}
+
+// Which setting would have suited, by the name that the command line gives it.
+TEST_F(ServedRunTest, AdvisesByOptions) {
+  std::ofstream(runs_.path("program.py")) << R"(
+import mmap, random
+with open("data", "wb") as file:
+    file.write(bytes(64 << 20))
+with open("data", "rb") as file:
+    data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    random.seed(5)
+    for _ in range(3000):
+        data[random.randrange(len(data))]
+)";
+  const ProgramResult result =
+      runs_.served("/usr/bin/python3 program.py", "--serve-all --buffer 16MiB --page-size 1MiB");
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(result.report.find("tiermap: try --page-size "), std::string::npos) << result.report;
+  EXPECT_EQ(result.report.find("TIERMAP_"), std::string::npos) << result.report;
 }
 
 // Of a program that maps more files than its soft limit has room for, mmap() taking no descriptor.

@@ -288,6 +288,14 @@ class Time(Bench):
             self.assertEqual(ways, {f"mmap {advice}{hints}": not hints for advice in ("random", "normal", "sequential")
                                     for hints in ("", ", hints")}, scenario)
 
+    def test_mmap_searches_turn_where_tiermaps_do(self):
+        for scenario in ("bfs-page-size", "bfs-threads", "bfs-memory", "bfs-scale"):
+            listed = SCENARIOS[scenario].cases(cases.Bench("none", "none", "aims", dry=True))
+            turning = {(case.panel, case.limit, case.system) for case in listed if "alternate" in case.command}
+            ours = {place[:-1] for place in turning if place[-1] == "tiermap"}
+            self.assertTrue(ours, scenario)
+            self.assertEqual(ours, {place[:-1] for place in turning if place[-1] == "mmap"}, scenario)
+
     def interrupted(self, after):
         """Ends the measurement after so many runs."""
         real, count = runner.measured, [0]

@@ -200,7 +200,9 @@ class Run(unittest.TestCase):
         self.assertEqual(code, 0, said)
         self.assertNotIn("Skipped", said)
         self.assertRegex(said, r"\nsort +mmap, with advice .* 2\.00  yes\n")
-        self.assertEqual(limits, [256 * MIB] * 3 + [100 * MIB + (16 << 21)] * 3)
+        self.assertEqual(limits, [256 * MIB] * 3 + [100 * MIB + (16 << 21)] * 4)
+        turning = {call.split("--system ")[1].split()[0] for call in self.calls() if "--scan alternate" in call}
+        self.assertEqual(turning, {"tiermap", "mmap"})
         budgets = {call.split("--budget ")[1].split()[0] for call in self.calls() if call.startswith("tiermap-sort")}
         self.assertEqual(budgets, {"232MiB"})
 

@@ -5,7 +5,7 @@ import pathlib
 import re
 import sys
 
-PAGES = ("README.md", "docs/heap.md", "docs/how-to/use-from-c.md")
+PAGES = ("README.md", "docs/heap.md", "docs/how-to/use-from-c.md", "docs/how-to/programs-for-umap.md")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 

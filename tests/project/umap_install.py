@@ -3,7 +3,8 @@
 
 umap_install.py SOURCE BUILD CMAKE C_COMPILER CXX_COMPILER: the programs of tests/umap by find_package(UMAP) and
 find_package(umap), in C99 and C++11, and by -lumap and the name of the archive alone, where the library is shared; and
-the way that a persistent heap uses it: a reservation, UMAP_FIXED in it, and uunmap() of a page more.
+the way that a persistent heap uses it: a reservation, UMAP_FIXED in it, and uunmap() of a page more; and the program of
+docs/how-to/programs-for-umap.md, which has to say what the page says.
 """
 import os
 import pathlib
@@ -57,6 +58,30 @@ def build_by_hand(source, prefix, folder, compilers):
             sys.exit(1)
 
 
+def build_example(source, prefix, folder, cmake, compilers):
+    """The program of the page, by CMake and, where the library is shared, as the page says."""
+    folder.mkdir()
+    shutil.copy(source, folder)
+    (folder / "CMakeLists.txt").write_text(PROJECT.format(
+        language="CXX", standard=11, package="UMAP", source=source.name, libraries="UMAP::umap"))
+    run([cmake, "-S", folder, "-B", folder / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}",
+         f"-DCMAKE_CXX_COMPILER={compilers[1]}"])
+    run([cmake, "--build", folder / "build"])
+    programs = [folder / "build" / "program"]
+    library = next(prefix.rglob("libumap.so"), None)
+    if library is not None:
+        programs.append(folder / "by-hand")
+        run([compilers[1], source, "-o", programs[-1], f"-I{prefix / 'include'}", f"-L{library.parent}", "-lumap"])
+    for program in programs:
+        said = run([program], cwd=folder, env={**os.environ, "UMAP_PAGESIZE": "65536", "UMAP_BUFSIZE": "1024",
+                                               "LD_LIBRARY_PATH": str(library.parent) if library else ""})
+        page = (source.parents[1] / "how-to" / "programs-for-umap.md").read_text()
+        if f"```text\n{said}\n```" not in page:
+            print(f"the page has not what {program} said: {said}")
+            sys.exit(1)
+    print(f"{source.name}: built and ran in {len(programs)} ways")
+
+
 def main(source, build, cmake, *compilers):
     programs = source / "tests" / "umap"
     with tempfile.TemporaryDirectory(prefix="tiermap-umap-", dir=build) as scratch:
@@ -68,6 +93,7 @@ def main(source, build, cmake, *compilers):
                 ("heap_like.cpp", "UMAP", "${UMAP_LIBRARIES}", 17))):
             build_with_cmake(programs / name, prefix, scratch / str(number), cmake, compilers, package, libraries,
                              standard)
+        build_example(source / "docs" / "examples" / "umap_file.cpp", prefix, scratch / "example", cmake, compilers)
         build_by_hand(programs / "heap_like.cpp", prefix, scratch, compilers)
     return 0
 

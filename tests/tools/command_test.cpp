@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -163,6 +164,18 @@ TEST(Config, MisspeltVariablesAreNamed) {
   const CommandResult result = run_tiermap({"config"}, {{"TIERMAP_PAGESIZE", "1MiB"}});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.errors, "tiermap: TIERMAP_PAGESIZE is set, but no option has that name: correct or unset it\n");
+  EXPECT_EQ(run_tiermap({"config"}, {{"TIERMAP_SERVERS", "node1:7070"}, {"TIERMAP_SECRET", "x"}}).errors, "");
+  // A program that would have read it says so once, however many caches it makes.
+  FILE* const said = ::popen(("TIERMAP_PAGESIZE=1MiB " + std::string(TIERMAP_BINARY_FOLDER) +
+                              "/tiermap-random-io --bytes 1MiB --budget 4MiB 2>&1 >/dev/null")
+                                 .c_str(),
+                             "r");
+  std::string errors;
+  for (char block[1024]; std::fgets(block, sizeof block, said) != nullptr;) {
+    errors += block;
+  }
+  EXPECT_EQ(::pclose(said), 0);
+  EXPECT_EQ(errors, "tiermap: TIERMAP_PAGESIZE is set, and nothing reads it: did you mean TIERMAP_PAGE_SIZE?\n");
 }
 
 }  // namespace

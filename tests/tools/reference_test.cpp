@@ -6,6 +6,7 @@
 #include <iterator>
 #include <string>
 
+#include "config/misspelt_variables.hpp"
 #include "config/option_table.hpp"
 #include "tools/command.hpp"
 
@@ -41,6 +42,9 @@ TEST(Reference, NamesEveryOptionInAllItsForms) {
     for (const std::string_view name : {row.name, row.environment, row.code}) {
       EXPECT_NE(text.find("`" + std::string(name) + "`"), std::string::npos) << name;
     }
+  }
+  for (const std::string_view variable : known_variables()) {
+    EXPECT_NE(text.find("`" + std::string(variable) + "`"), std::string::npos) << variable;
   }
 }
 

@@ -124,6 +124,25 @@ TEST_F(SettingsOfUmapTest, TheLogSaysAsMuchAsItIsAskedFor) {
   EXPECT_NE(said_with("loud", folder_.path()).find("umap: UMAP_LOG_LEVEL 'loud' is unknown"), std::string::npos);
 }
 
+TEST_F(SettingsOfUmapTest, AVariableThatIsMisspeltIsNamed) {
+  for (const auto& [written, meant] : {std::pair{"UMAP_PAGSIZE", "UMAP_PAGESIZE"},
+                                       {"UMAP_PAGE_SIZE", "UMAP_PAGESIZE"},
+                                       {"UMAP_BUFFER_SIZE", "UMAP_BUFSIZE"},
+                                       {"UMAP_FILLERS", "UMAP_PAGE_FILLERS"},
+                                       {"UMAP_LOGLEVEL", "UMAP_LOG_LEVEL"}}) {
+    ::setenv(written, "65536", 1);
+    EXPECT_EQ(said_with("ERROR", folder_.path()),
+              "umap: " + std::string(written) + " is set, and nothing reads it: did you mean " + meant + "?\n");
+    EXPECT_EQ(said_with("NONE", folder_.path()), "");
+    ::unsetenv(written);
+  }
+  for (const char* other : {"UMAP_ROOT", "UMAP_DIR", "UMAP_INSTALL_PATH"}) {
+    ::setenv(other, "/opt/umap", 1);
+    EXPECT_EQ(said_with("ERROR", folder_.path()), "");
+    ::unsetenv(other);
+  }
+}
+
 std::string text_of(const char* name) {
   std::ifstream file(std::string(TIERMAP_SOURCE_FOLDER) + "/" + name);
   return {std::istreambuf_iterator<char>(file), {}};

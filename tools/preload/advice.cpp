@@ -3,7 +3,10 @@
 #include <errno.h>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
+#include "config/option_table.hpp"
 #include "config/resolve.hpp"
 #include "config/size.hpp"
 #include "tune/decision_tree.hpp"
@@ -17,10 +20,24 @@ std::string percent_of(std::uint64_t part, std::uint64_t whole) {
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " %";
 }
 
+/// As `tiermap run` takes it; what has no option there is set as a variable.
+std::string option_of(const std::string& variable, const std::string& value) {
+  constexpr std::array<std::pair<OptionId, const char*>, 4> options = {{{OptionId::buffer_size, "--buffer "},
+                                                                        {OptionId::page_size, "--page-size "},
+                                                                        {OptionId::policy, "--policy "},
+                                                                        {OptionId::read_ahead, "--read-ahead "}}};
+  for (const auto& [id, option] : options) {
+    if (variable == option_row(id).environment) {
+      return option + value;
+    }
+  }
+  return variable + "=" + value;
+}
+
 std::string line_of(const Settings& settings, const std::string& why) {
   std::string text = "tiermap: try";
   for (const auto& [variable, value] : settings) {
-    text += " " + variable + "=" + value;
+    text += " " + option_of(variable, value);
   }
   return text + ": " + why + "\n";
 }

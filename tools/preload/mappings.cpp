@@ -19,6 +19,7 @@
 #include "preload/locking.hpp"
 #include "preload/mapped_by_kernel.hpp"
 #include "preload/program_threads.hpp"
+#include "preload/reasons.hpp"
 #include "tiermap/error.hpp"
 
 #ifndef MAP_SHARED_VALIDATE
@@ -120,10 +121,7 @@ bool Mapping::shared_and_writable() const noexcept {
   return !is_private() && (request.protection & PROT_WRITE) != 0;
 }
 
-Mappings::Mappings(Settings settings)
-    : settings_(std::move(settings)),
-      outcome_(settings_.verbose, settings_.report, settings_.first_process),
-      owner_(::getpid()) {
+Mappings::Mappings(Settings settings) : settings_(std::move(settings)), outcome_(settings_), owner_(::getpid()) {
   if (settings_.report == "-") {
     own_descriptors_.add(outcome_.keep_standard_error());
   }
@@ -152,7 +150,7 @@ void* Mappings::map(const MapRequest& request) {
     return map_by_kernel(request, is_file ? &status : nullptr);
   }
   if (request.length < settings_.minimum_bytes) {
-    outcome_.passed_over("smaller than --minimum-size");
+    outcome_.passed_over(reasons::small);
     return map_by_kernel(request, &status);
   }
   try {
@@ -162,7 +160,7 @@ void* Mappings::map(const MapRequest& request) {
       reason = why_not(request);
     }
     if (reason == nullptr && fits(request, status)) {
-      reason = "it fits in memory: the kernel is as good there as any (--serve-all serves it)";
+      reason = reasons::fits;
     }
     if (reason != nullptr) {
       outcome_.left_to_kernel(path, reason);
@@ -230,7 +228,7 @@ const char* Mappings::why_not(const MapRequest& request) const {
     return "it lies in memory already";
   }
   if (settings_.read_only && writes && !is_private) {
-    return "it can be written, and only what is read is to be served";
+    return reasons::only_reading;
   }
   if (replaces(request) && others_may_touch(request)) {
     return "it takes the place of memory that other threads may be using";

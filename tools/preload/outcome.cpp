@@ -7,6 +7,7 @@
 
 #include "config/size.hpp"
 #include "preload/advice.hpp"
+#include "preload/reasons.hpp"
 
 namespace tiermap::preload {
 namespace {
@@ -26,6 +27,24 @@ std::string list_of(const std::map<std::string, std::uint64_t>& counts) {
 }
 
 }  // namespace
+
+/// Of a program of which nothing was served: what would change that, one line; empty if no option does.
+std::string Outcome::advise_to_serve() const {
+  std::string options;
+  const auto add = [&](bool applies, const char* option) {
+    if (applies) {
+      options += (options.empty() ? "" : ", ") + std::string(option);
+    }
+  };
+  const bool small = left_.contains(reasons::small);
+  add(small, "--minimum-size 4KiB");
+  add(left_.contains(reasons::fits) || (small && !serve_all_), "--serve-all");  // What is small fits.
+  add(left_.contains(reasons::not_matched) || left_.contains(reasons::private_and_not_matched),
+      "--match with a pattern of that file");
+  add(left_.contains(reasons::excluded), "without that --exclude");
+  add(left_.contains(reasons::only_reading), "without --read-only");
+  return options.empty() ? "" : "tiermap: nothing was served: try " + options + "\n";
+}
 
 void Outcome::begin_anew() noexcept {
   const std::lock_guard held(mutex_);
@@ -60,9 +79,10 @@ void Outcome::left_to_kernel(const std::string& path, const std::string& reason)
 }
 
 void Outcome::passed_over(const char* reason) {
-  if (!report_.empty()) {
+  if (!report_.empty() || verbose_) {
     const std::lock_guard held(mutex_);
     ++left_[reason];
+    say_once(std::string("leaves mappings to the kernel that are ") + reason);
   }
 }
 
@@ -92,10 +112,13 @@ void Outcome::report(Ending ending, const Statistics* statistics, std::uint64_t 
     text += describe(*statistics) + advise(*statistics, page_bytes);
   }
   if (!mapped) {
-    text += "tiermap: it mapped no file\n";
+    text += "tiermap: it mapped no file: what a program reads by read() and the like is the kernel's\n";
   }
   if (!left_.empty()) {
     text += "tiermap: mappings left to the kernel:\n" + list_of(left_);
+  }
+  if (served_mappings_ == 0) {
+    text += advise_to_serve();
   }
   if (!given_.empty()) {
     text += "tiermap: mappings given back to the kernel:\n" + list_of(given_);

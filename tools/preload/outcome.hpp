@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "preload/settings.hpp"
 #include "tiermap/statistics.hpp"
 
 namespace tiermap::preload {
@@ -19,14 +20,17 @@ enum class Ending { process, program };
 /// Thread-safe.
 class Outcome {
  public:
-  /// With `always` there is a report also of a program that mapped nothing, but not of its children, nor before exec().
-  Outcome(bool verbose, std::string report, bool always)
-      : verbose_(verbose), report_(std::move(report)), always_(always) {}
+  /// Of the first process there is a report also if it mapped nothing, but not of its children, nor before exec().
+  explicit Outcome(const Settings& settings)
+      : verbose_(settings.verbose),
+        serve_all_(settings.serve_all),
+        report_(settings.report),
+        always_(settings.first_process) {}
 
   void served(const std::string& path, std::uint64_t bytes);
   /// A mapping the kernel was given at once.
   void left_to_kernel(const std::string& path, const std::string& reason);
-  /// The same, of so many that only the report has them.
+  /// The same, of so many that no file is named.
   void passed_over(const char* reason);
   /// One that was served until now.
   void given_back(const std::string& path, const std::string& reason);
@@ -42,8 +46,10 @@ class Outcome {
 
  private:
   void say_once(const std::string& text);
+  std::string advise_to_serve() const;
 
   const bool verbose_;
+  const bool serve_all_;
   const std::string report_;
   bool always_;
   int standard_error_ = STDERR_FILENO;

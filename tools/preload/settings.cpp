@@ -7,6 +7,7 @@
 
 #include "config/size.hpp"
 #include "preload/glob.hpp"
+#include "preload/reasons.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap::preload {
@@ -55,12 +56,12 @@ Settings read_settings() {
 
 const char* why_not_chosen(const Settings& settings, std::string_view path, bool private_mapping) {
   if (any_matches(settings.exclude, path)) {
-    return "an --exclude names it";
+    return reasons::excluded;
   }
   if (settings.match.empty()) {
-    return private_mapping ? "it is private, and no --match names it" : nullptr;
+    return private_mapping ? reasons::private_and_not_matched : nullptr;
   }
-  return any_matches(settings.match, path) ? nullptr : "no --match names it";
+  return any_matches(settings.match, path) ? nullptr : reasons::not_matched;
 }
 
 }  // namespace tiermap::preload

@@ -1,0 +1,13 @@
+// Why a mapping is left to the kernel where an option of `tiermap run` would have it served.
+#pragma once
+
+namespace tiermap::preload::reasons {
+
+inline constexpr const char* excluded = "an --exclude names it";
+inline constexpr const char* fits = "it fits in memory: the kernel is as good there as any (--serve-all serves it)";
+inline constexpr const char* not_matched = "no --match names it";
+inline constexpr const char* only_reading = "it can be written, and --read-only is given";
+inline constexpr const char* private_and_not_matched = "it is private, and no --match names it";
+inline constexpr const char* small = "smaller than --minimum-size";
+
+}  // namespace tiermap::preload::reasons
