@@ -36,7 +36,9 @@ def remote_reads(bench):
                          bench.program(READER), *size, *(("--sequential",) if order == "sequential" else ())]
                 cases += [Case("calls of one thread", "tiermap", reads, **about),
                           Case("through the store", "tiermap", [*reads, "--store"], **about),
-                          Case("ucx_perftest ucp_get", "ucx", [sys.executable, RUN, "ucx", *size], **about)]
+                          Case("ucx_perftest ucp_get", "ucx", [sys.executable, RUN, "ucx-get", *size], **about)]
+                if depth == 1:
+                    cases.append(Case("ucx_perftest tag_lat", "ucx", [sys.executable, RUN, "ucx-messages", *size], **about))
     return cases
 
 
