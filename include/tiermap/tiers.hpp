@@ -44,21 +44,21 @@ struct TieringOptions {
   double organize_seconds = 0.1;
   /// What was not written to for so long goes to the backing store in the background.
   double write_down_seconds = 1;
-  /// A tier that failed is tried again after so long, and twice as long each further time, up to 128 times. 0: never.
+  /// A tier that failed or is full is tried again after so long, twice as long each time, up to 128 times. 0: never.
   double retry_seconds = 30;
   /// The backing store's own: of a store that is to be as slow as this, with `backing_emulated`.
   double backing_bytes_per_second = 0;
   double backing_latency_microseconds = 0;
   bool backing_emulated = false;
-  /// Told in one line of a tier that fails or whose place is full, once until it takes blocks again, and of that; and
-  /// of tiers that changed places. Default: standard error.
+  /// Told in one line of a tier whose place is full, once; of one that fails, once until it takes blocks again, and of
+  /// that; and of tiers that changed places. Default: standard error.
   std::function<void(const std::string&)> warn;
 };
 
 /// What a tier holds and did. Counters are since the store was opened.
 struct TierReport {
-  std::string name;  ///< With "emulated" where it is; "backing" is the last one.
-  std::uint64_t capacity_bytes = 0;
+  std::string name;                  ///< With "emulated" where it is; "backing" is the last one.
+  std::uint64_t capacity_bytes = 0;  ///< Of one whose place is full, what fitted.
   std::uint64_t used_bytes = 0;
   std::uint64_t dirty_bytes = 0;  ///< Not in the backing store yet.
   std::uint64_t reads = 0;        ///< Of the engine, answered from here.

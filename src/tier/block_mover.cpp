@@ -21,6 +21,11 @@ std::string named(const TierOptions& tier) {
   return quote_value(tier.name) + (tier.path.empty() ? "" : " in " + quote_value(tier.path));
 }
 
+/// What was written before is there, and can be written over.
+bool has_no_room(int error) noexcept {
+  return error == -ENOSPC || error == -EDQUOT || error == -EFBIG;
+}
+
 }  // namespace
 
 BlockBuffer::BlockBuffer(std::uint64_t bytes)
@@ -67,8 +72,12 @@ int BlockMover::put_in_tier(BlockOwnership& owned, TierNumber tier, const BlockB
       owned.settle_in(tier, slot, dirty);
       return 0;
     }
-    owned.unreserve(tier, slot);
-    fail(tier, error);
+    if (!has_no_room(error)) {
+      owned.unreserve(tier, slot);
+      fail(tier, error);
+    } else if (owned.unreserve_unfit(tier, slot)) {
+      tell_full(tier, error);
+    }
   }
   return -ENOSPC;
 }
@@ -106,8 +115,21 @@ int BlockMover::write_down(BlockOwnership& owned) {
   return error;
 }
 
+void BlockMover::tell_full(TierNumber tier, int error) {
+  TierReport report;
+  blocks_.report(tier, block_bytes_, report);
+  const TierOptions& options = blocks_.tier(tier).options();
+  warn_("tier " + named(options) + " is full at " + format_size(report.capacity_bytes) + " of " +
+        format_size(options.capacity_bytes) + " (" + error_text(-error) +
+        "): slower ones take the rest; nothing is lost");
+}
+
 void BlockMover::fail(TierNumber tier, int error) {
-  if (blocks_.fail(tier)) {
+  if (has_no_room(error)) {
+    if (blocks_.limit(tier)) {
+      tell_full(tier, error);
+    }
+  } else if (blocks_.fail(tier)) {
     warn_("tier " + named(blocks_.tier(tier).options()) + " takes nothing more (" + error_text(-error) +
           "): slower ones are used; nothing is lost");
   }
@@ -123,8 +145,7 @@ void BlockMover::try_failed(double retry_seconds) {
     const BlockBuffer buffer(block_bytes_);
     std::memset(buffer.data(), 0, static_cast<std::size_t>(block_bytes_));
     const bool works = tier.write(slot, 0, buffer.data(), static_cast<std::size_t>(block_bytes_)) == 0;
-    blocks_.end_try(number, slot, works);
-    if (works) {
+    if (blocks_.end_try(number, slot, works)) {
       warn_("tier " + named(tier.options()) + " takes blocks again");
     }
   }

@@ -45,9 +45,10 @@ class BlockMover {
   /// Makes the backing store as new as it is.
   int write_down(BlockOwnership& owned);
 
-  /// Says that the tier failed, and why, if it did not before; nothing new comes into it.
+  /// Says that the tier failed, and why, if it did not before; nothing new comes into it. One that has no room for more
+  /// keeps what it has, and takes so much.
   void fail(TierNumber tier, int error);
-  /// Writes to each tier that failed so long ago, and says so if it takes blocks again.
+  /// Writes to each tier that failed or was full so long ago, and says so if one that failed takes blocks again.
   void try_failed(double retry_seconds);
 
   /// The backing store, as whole transfers: what a read has fewer is zeros.
@@ -62,6 +63,8 @@ class BlockMover {
   void expect_backing(double bytes_per_second, double latency_microseconds) noexcept;
 
  private:
+  void tell_full(TierNumber tier, int error);
+
   TierBlocks& blocks_;
   const std::shared_ptr<Store> backing_;
   const std::uint64_t block_bytes_;

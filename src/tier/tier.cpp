@@ -14,9 +14,13 @@ namespace {
 /// What was not measured takes some time, too.
 constexpr double least_tier_microseconds = 0.1;
 
-std::unique_ptr<Store> make_place(const TierOptions& options, std::uint64_t bytes) {
+std::uint64_t slots_of(const TierOptions& options, std::uint64_t block_bytes) noexcept {
+  return std::min<std::uint64_t>(options.capacity_bytes / block_bytes, std::numeric_limits<TierSlot>::max());
+}
+
+std::unique_ptr<Store> make_place(const TierOptions& options, std::uint64_t block_bytes) {
   if (options.path.empty()) {
-    return std::make_unique<MemoryStore>(bytes);
+    return std::make_unique<MemoryStore>(slots_of(options, block_bytes) * block_bytes);
   }
   return FileStore::open_nameless(options.path, "tier " + quote_value(options.name));
 }
@@ -41,10 +45,13 @@ int transfer_all(std::size_t bytes, Transfer&& transfer) noexcept {
 }  // namespace
 
 Tier::Tier(const TierOptions& options, std::uint64_t block_bytes)
+    : Tier(options, block_bytes, make_place(options, block_bytes)) {}
+
+Tier::Tier(const TierOptions& options, std::uint64_t block_bytes, std::unique_ptr<Store> place)
     : options_(options),
       block_bytes_(block_bytes),
-      slots_(std::min<std::uint64_t>(options.capacity_bytes / block_bytes, std::numeric_limits<TierSlot>::max())),
-      place_(make_place(options, slots_ * block_bytes)),
+      slots_(slots_of(options, block_bytes)),
+      place_(std::move(place)),
       throttle_(options.kind == TierKind::emulated ? options.bytes_per_second : 0,
                 options.kind == TierKind::emulated ? options.latency_microseconds : 0) {}
 
@@ -69,8 +76,9 @@ double transfer_microseconds(const TierOptions& tier, std::uint64_t bytes) noexc
 
 TierSlot Tier::take(std::uint64_t block) {
   if (free_.empty()) {
-    if (free_.capacity() <= holders_.size()) {
-      free_.reserve(2 * holders_.size() + 64);  // So that give_back() needs no memory.
+    if (free_.capacity() <= holders_.size()) {  // So that giving back needs no memory.
+      free_.reserve(2 * holders_.size() + 64);
+      unfit_.reserve(free_.capacity());
     }
     holders_.push_back(block);
     return static_cast<TierSlot>(fresh_++);
@@ -84,6 +92,30 @@ TierSlot Tier::take(std::uint64_t block) {
 void Tier::give_back(TierSlot slot) {
   holders_[slot] = nobody;
   free_.push_back(slot);
+}
+
+void Tier::give_back_unfit(TierSlot slot) {
+  holders_[slot] = nobody;
+  unfit_.push_back(slot);
+}
+
+bool Tier::take_to_try(TierSlot& slot) {
+  if (!unfit_.empty() && (!failed || free_.empty())) {
+    slot = unfit_.back();
+    unfit_.pop_back();
+    return true;
+  }
+  if (free_.empty() && fresh_ == slots_) {
+    return false;
+  }
+  slot = take(nobody);
+  return true;
+}
+
+void Tier::reopen() {
+  full = false;
+  free_.insert(free_.end(), unfit_.begin(), unfit_.end());
+  unfit_.clear();
 }
 
 }  // namespace tiermap

@@ -26,28 +26,39 @@ class Tier {
 
   /// Throws StoreError.
   Tier(const TierOptions& options, std::uint64_t block_bytes);
+  /// In a place that takes what is written.
+  Tier(const TierOptions& options, std::uint64_t block_bytes, std::unique_ptr<Store> place);
 
   const TierOptions& options() const noexcept { return options_; }
   /// 0 or a negative errno value; never a part.
   int read(TierSlot slot, std::uint64_t from, void* buffer, std::size_t bytes) noexcept;
   int write(TierSlot slot, std::uint64_t from, const void* buffer, std::size_t bytes) noexcept;
 
-  std::uint64_t slots() const noexcept { return slots_; }
-  std::uint64_t free_slots() const noexcept { return failed ? 0 : unused_slots(); }
+  /// As many as its capacity says, or, once its place was full, as many as fitted.
+  std::uint64_t slots() const noexcept { return full ? fresh_ - unfit_.size() : slots_; }
+  std::uint64_t free_slots() const noexcept { return failed ? 0 : free_.size() + slots() - (fresh_ - unfit_.size()); }
   /// Slots from here on were never used; of those before, so many are free again.
   std::uint64_t used_slots() const noexcept { return fresh_; }
-  std::uint64_t given_back_slots() const noexcept { return free_.size(); }
-  /// Slots that nobody has, whether it failed or not.
-  std::uint64_t unused_slots() const noexcept { return free_.size() + (slots_ - fresh_); }
-  /// There is one.
+  std::uint64_t given_back_slots() const noexcept { return free_.size() + unfit_.size(); }
+  /// There is a free one.
   TierSlot take(std::uint64_t block);
   void give_back(TierSlot slot);
+  /// Given back, and taken no more while it is full: its place had no room for it.
+  void give_back_unfit(TierSlot slot);
+  /// To be written to, as a try; false if there is none. Of one that is full, and did not fail, one that did not fit.
+  bool take_to_try(TierSlot& slot);
+  void give_back_tried(TierSlot slot) { full ? give_back_unfit(slot) : give_back(slot); }
+  /// There is room again, for as many slots as its capacity says.
+  void reopen();
   /// Which block is in the slot, or nobody.
   std::uint64_t holder(TierSlot slot) const noexcept { return slot < fresh_ ? holders_[slot] : nobody; }
 
   /// Takes nothing now: something could not be written.
   bool failed = false;
-  std::uint32_t failed_at = 0;  ///< Or was tried last, in milliseconds as TierBlocks counts them.
+  /// Its place has no room for more slots than were used so far.
+  bool full = false;
+  bool told_full = false;       ///< Said once, however often it is full.
+  std::uint32_t failed_at = 0;  ///< Or was full or tried last, in milliseconds as TierBlocks counts them.
   std::uint32_t tries = 0;      ///< How often it was tried again.
   /// What TierReport says; dirty blocks are guarded by the mutex as well.
   std::uint64_t dirty_blocks = 0;
@@ -64,6 +75,7 @@ class Tier {
   Throttle throttle_;
   std::uint64_t fresh_ = 0;             ///< Slots from here on were never used.
   std::vector<TierSlot> free_;          ///< Used before.
+  std::vector<TierSlot> unfit_;         ///< Tried, and its place had no room for them.
   std::vector<std::uint64_t> holders_;  ///< Of the slots below fresh_.
 };
 

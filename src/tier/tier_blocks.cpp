@@ -161,25 +161,38 @@ bool TierBlocks::fail(TierNumber tier) {
   return true;
 }
 
+bool TierBlocks::limit(TierNumber number) {
+  const std::lock_guard held(mutex_);
+  return limit(tier(number));
+}
+
+bool TierBlocks::limit(Tier& tier) noexcept {
+  if (!std::exchange(tier.full, true)) {
+    tier.failed_at = now();
+  }
+  return !std::exchange(tier.told_full, true);
+}
+
 bool TierBlocks::take_to_try(TierNumber number, double retry_seconds, TierSlot& slot) {
   const std::lock_guard held(mutex_);
   Tier& tier = this->tier(number);
   const double wait_milliseconds = std::ldexp(retry_seconds * 1000, static_cast<int>(tier.tries));
-  if (!tier.failed || tier.unused_slots() == 0 || now() - tier.failed_at < wait_milliseconds) {
-    return false;
-  }
-  slot = tier.take(Tier::nobody);
-  return true;
+  const bool due = (tier.failed || tier.full) && now() - tier.failed_at >= wait_milliseconds;
+  return due && tier.take_to_try(slot);
 }
 
-void TierBlocks::end_try(TierNumber number, TierSlot slot, bool works) {
+bool TierBlocks::end_try(TierNumber number, TierSlot slot, bool works) {
   const std::lock_guard held(mutex_);
   Tier& tier = this->tier(number);
-  tier.give_back(slot);
-  tier.failed = !works;
+  tier.give_back_tried(slot);
   tier.failed_at = now();
-  // Also where it works: one that fails again at once would be told of all the time.
+  // Also where it works: one that fails again at once would be tried, and told of, all the time.
   tier.tries = std::min(tier.tries + 1, most_doublings);
+  if (!works) {
+    return false;
+  }
+  tier.reopen();
+  return std::exchange(tier.failed, false);
 }
 
 void TierBlocks::report(TierNumber number, std::uint64_t block_bytes, TierReport& report) const {
@@ -251,6 +264,12 @@ bool BlockOwnership::reserve(TierNumber tier, TierSlot& slot) {
 void BlockOwnership::unreserve(TierNumber tier, TierSlot slot) {
   const std::lock_guard held(blocks_.mutex_);
   blocks_.tier(tier).give_back(slot);
+}
+
+bool BlockOwnership::unreserve_unfit(TierNumber tier, TierSlot slot) {
+  const std::lock_guard held(blocks_.mutex_);
+  blocks_.tier(tier).give_back_unfit(slot);
+  return blocks_.limit(blocks_.tier(tier));
 }
 
 // In one step: a block that is dirty is seen to be, by whoever asks.

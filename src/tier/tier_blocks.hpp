@@ -66,11 +66,14 @@ class TierBlocks {
   void count_move(TierNumber to, TierNumber from);
   /// Takes nothing more from now on. True the first time.
   bool fail(TierNumber tier);
-  /// A slot of a tier that failed, and is to be tried again by writing to it; false if there is none such now.
-  /// `retry_seconds` after it failed, and twice as long after each time in vain.
+  /// Has no room for more slots than were used so far. True the first time ever.
+  bool limit(TierNumber tier);
+  /// A slot of a tier that failed or is full, and is to be tried again by writing to it; false if there is none such
+  /// now. `retry_seconds` after it failed, and twice as long after each time.
   bool take_to_try(TierNumber tier, double retry_seconds, TierSlot& slot);
-  /// That slot is given back. The tier takes blocks again if it `works`.
-  void end_try(TierNumber tier, TierSlot slot, bool works);
+  /// That slot is given back. If it `works` the tier takes blocks again, as many as its capacity says. True if it had
+  /// failed, and works.
+  bool end_try(TierNumber tier, TierSlot slot, bool works);
   /// A TierReport's numbers.
   void report(TierNumber tier, std::uint64_t block_bytes, TierReport& report) const;
 
@@ -93,6 +96,7 @@ class TierBlocks {
     return {entry.tier_and_one == 0 ? in_backing : static_cast<TierNumber>(entry.tier_and_one - 1), entry.slot,
             entry.dirty};
   }
+  bool limit(Tier& tier) noexcept;
   void set_dirty(Entry& entry, bool dirty) noexcept;
   void want(std::uint64_t block, Entry& entry);
   std::uint32_t now() const noexcept;
@@ -138,6 +142,8 @@ class BlockOwnership {
   /// A free slot of the tier; false if there is none. It is given back unless settle_in() is called.
   bool reserve(TierNumber tier, TierSlot& slot);
   void unreserve(TierNumber tier, TierSlot slot);
+  /// And the tier is full, as TierBlocks::limit() says: this slot found no room.
+  bool unreserve_unfit(TierNumber tier, TierSlot slot);
   /// Its bytes are in the slot now; where they were before is given back.
   void settle_in(TierNumber tier, TierSlot slot, bool dirty);
   /// Its bytes are in the backing store now, or not wanted.

@@ -1,0 +1,158 @@
+// Tiers whose places fail, on purpose: what is said of it, and what is taken afterwards.
+#include "tier/block_mover.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "store/faulty_store.hpp"
+#include "store/memory_store.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr std::uint64_t block_bytes = 4096;
+constexpr std::uint64_t capacity_blocks = 8;
+constexpr std::uint64_t blocks_in_store = 32;
+
+/// One tier, in a place that fails as the test says, in front of memory.
+class BlockMoverTest : public testing::Test {
+ protected:
+  BlockMoverTest() {
+    TierOptions options;
+    options.name = "disk";
+    options.capacity_bytes = capacity_blocks * block_bytes;
+    auto place = std::make_unique<FaultyStore>(std::make_shared<MemoryStore>(options.capacity_bytes));
+    place_ = place.get();
+    std::vector<std::unique_ptr<Tier>> tiers;
+    tiers.push_back(std::make_unique<Tier>(options, block_bytes, std::move(place)));
+    blocks_.emplace(std::move(tiers), blocks_in_store, ScoreTimes{1000, 30000});
+    mover_.emplace(*blocks_, std::make_shared<MemoryStore>(blocks_in_store * block_bytes), block_bytes,
+                   [this](const std::string& line) { told_.push_back(line); });
+  }
+
+  /// Whether the tier took the block, dirty and full of its number.
+  bool put(std::uint64_t block) {
+    BlockOwnership owned(*blocks_, block);
+    const BlockBuffer buffer(block_bytes);
+    std::memset(buffer.data(), static_cast<int>(block), block_bytes);
+    return mover_->put_in_tier(owned, 0, buffer, true) == 0;
+  }
+
+  void expect_block(std::uint64_t block) {
+    const BlockOwnership owned(*blocks_, block);
+    BlockBuffer buffer(block_bytes);
+    EXPECT_EQ(mover_->read_block(owned, buffer), 0);
+    EXPECT_EQ(std::string(buffer.data(), block_bytes), std::string(block_bytes, static_cast<char>(block)));
+  }
+
+  /// Bytes from here on find no room.
+  void end_room_at(std::uint64_t offset, int error) {
+    place_->on_write([offset, error](const FaultyStore::Call& call) {
+      return call.offset + call.bytes > offset ? FaultyStore::fail(error) : FaultyStore::pass();
+    });
+  }
+
+  TierReport report() const {
+    TierReport report;
+    blocks_->report(0, block_bytes, report);
+    return report;
+  }
+
+  FaultyStore* place_ = nullptr;
+  std::optional<TierBlocks> blocks_;
+  std::optional<BlockMover> mover_;
+  std::vector<std::string> told_;
+};
+
+TEST_F(BlockMoverTest, a_full_place_keeps_what_fits_and_is_told_of_once) {
+  end_room_at(3 * block_bytes, EDQUOT);
+  for (std::uint64_t block = 0; block < 3; ++block) {
+    EXPECT_TRUE(put(block));
+  }
+  EXPECT_FALSE(put(3));
+  for (int turn = 0; turn < 5; ++turn) {
+    mover_->try_failed(0);
+    EXPECT_FALSE(put(4));
+  }
+  ASSERT_EQ(told_.size(), 1U);
+  EXPECT_EQ(told_[0], "tier 'disk' is full at 12KiB of 32KiB (" + std::string(std::strerror(EDQUOT)) +
+                          "): slower ones take the rest; nothing is lost");
+  EXPECT_EQ(report().capacity_bytes, 3 * block_bytes);
+  EXPECT_FALSE(report().failed);
+  for (std::uint64_t block = 0; block < 3; ++block) {
+    expect_block(block);
+  }
+}
+
+TEST_F(BlockMoverTest, what_a_full_place_has_can_be_exchanged) {
+  end_room_at(3 * block_bytes, ENOSPC);
+  for (std::uint64_t block = 0; block < 4; ++block) {
+    put(block);
+  }
+  for (std::uint64_t block = 10; block < 20; ++block) {
+    BlockOwnership(*blocks_, block == 10 ? 1 : block - 1).leave();
+    EXPECT_TRUE(put(block)) << block;
+    expect_block(block);
+  }
+  EXPECT_EQ(report().used_bytes, 3 * block_bytes);
+}
+
+TEST_F(BlockMoverTest, a_place_with_room_again_takes_what_its_capacity_says) {
+  end_room_at(3 * block_bytes, ENOSPC);
+  for (std::uint64_t block = 0; block < 6; ++block) {
+    put(block);
+  }
+  place_->on_write({});
+  mover_->try_failed(0);
+  EXPECT_EQ(report().capacity_bytes, capacity_blocks * block_bytes);
+  for (std::uint64_t block = 3; block < 8; ++block) {
+    EXPECT_TRUE(put(block));
+  }
+  EXPECT_FALSE(put(8));  // That is its capacity.
+  for (std::uint64_t block = 0; block < 8; ++block) {
+    expect_block(block);
+  }
+  EXPECT_EQ(told_.size(), 1U);
+}
+
+TEST_F(BlockMoverTest, a_place_that_is_read_only_is_told_of_and_again_when_it_is_not) {
+  EXPECT_TRUE(put(0));
+  end_room_at(0, EROFS);
+  EXPECT_FALSE(put(1));
+  EXPECT_FALSE(put(2));
+  mover_->try_failed(0);
+  EXPECT_TRUE(report().failed);
+  expect_block(0);
+  place_->on_write({});
+  mover_->try_failed(0);
+  EXPECT_FALSE(report().failed);
+  EXPECT_TRUE(put(1));
+  ASSERT_EQ(told_.size(), 2U);
+  EXPECT_EQ(told_[0], "tier 'disk' takes nothing more (Read-only file system): slower ones are used; nothing is lost");
+  EXPECT_EQ(told_[1], "tier 'disk' takes blocks again");
+}
+
+TEST_F(BlockMoverTest, a_full_place_that_fails_as_well_takes_all_again_in_the_end) {
+  end_room_at(2 * block_bytes, ENOSPC);
+  for (std::uint64_t block = 0; block < 3; ++block) {
+    put(block);
+  }
+  end_room_at(0, EIO);
+  BlockOwnership(*blocks_, 1).leave();
+  EXPECT_FALSE(put(5));
+  mover_->try_failed(0);
+  EXPECT_TRUE(report().failed);
+  place_->on_write({});
+  mover_->try_failed(0);
+  for (std::uint64_t block = 1; block < capacity_blocks; ++block) {
+    EXPECT_TRUE(put(block));
+  }
+  for (std::uint64_t block = 0; block < capacity_blocks; ++block) {
+    expect_block(block);
+  }
+}
+
+}  // namespace
+}  // namespace tiermap
