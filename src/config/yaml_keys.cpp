@@ -8,8 +8,8 @@
 
 namespace tiermap {
 
-YamlKeys::YamlKeys(const YAML::Node& map, std::string path, std::string of)
-    : path_(std::move(path)), of_(std::move(of)) {
+YamlKeys::YamlKeys(const YAML::Node& map, std::string path, std::string of, std::set<std::string> known)
+    : path_(std::move(path)), of_(std::move(of)), known_(std::move(known)) {
   if (!map.IsMap()) {
     throw OptionError(yaml_position(path_, map.Mark()) + ": " + of_ + " is no mapping: write 'key: value' lines");
   }
@@ -20,15 +20,14 @@ YamlKeys::YamlKeys(const YAML::Node& map, std::string path, std::string of)
       throw OptionError(where + ": " + quote_value(key) + " was set before: remove one of the two");
     }
   }
+  require_known();
 }
 
 const YAML::Node& YamlKeys::node(const std::string& key) {
-  known_.insert(key);
   return values_.at(key).second;
 }
 
 std::string YamlKeys::text(const std::string& key, const std::string& missing) {
-  known_.insert(key);
   if (!has(key)) {
     return missing;
   }
@@ -68,8 +67,18 @@ bool YamlKeys::flag(const std::string& key, bool missing) {
   return value == "true";
 }
 
+std::vector<YAML::Node> YamlKeys::list(const std::string& key, const std::string& example) {
+  if (!has(key)) {
+    return {};
+  }
+  const YAML::Node& value = values_.at(key).second;
+  if (!value.IsSequence()) {
+    refuse(key, "is no list: write " + example);
+  }
+  return {value.begin(), value.end()};
+}
+
 std::vector<std::string> YamlKeys::texts(const std::string& key) {
-  known_.insert(key);
   std::vector<std::string> all;
   if (!has(key)) {
     return all;
@@ -90,7 +99,7 @@ void YamlKeys::refuse(const std::string& key, const std::string& reason) const {
   throw OptionError(what(key) + " " + reason);
 }
 
-void YamlKeys::finish() const {
+void YamlKeys::require_known() const {
   for (const auto& [key, value] : values_) {
     if (!known_.contains(key)) {
       std::string list;

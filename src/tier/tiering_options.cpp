@@ -68,7 +68,8 @@ TierKind kind_of(YamlKeys& keys) {
 }
 
 TierOptions read_tier(const YAML::Node& node, const std::string& path, std::size_t number) {
-  YamlKeys keys(node, path, "tier " + std::to_string(number));
+  YamlKeys keys(node, path, "tier " + std::to_string(number),
+                {"name", "kind", "path", "capacity", "bandwidth", "latency_microseconds", "cost_per_gigabyte"});
   TierOptions tier;
   tier.name = keys.text("name", "tier " + std::to_string(number));
   tier.kind = kind_of(keys);
@@ -77,7 +78,6 @@ TierOptions read_tier(const YAML::Node& node, const std::string& path, std::size
   tier.bytes_per_second = static_cast<double>(keys.size("bandwidth", 0));
   tier.latency_microseconds = keys.number("latency_microseconds", 0);
   tier.cost_per_gigabyte = keys.number("cost_per_gigabyte", 0);
-  keys.finish();
   return tier;
 }
 
@@ -85,11 +85,10 @@ void read_backing(YamlKeys& all, const std::string& path, TieringOptions& option
   if (!all.has("backing")) {
     return;
   }
-  YamlKeys keys(all.node("backing"), path, "backing");
+  YamlKeys keys(all.node("backing"), path, "backing", {"bandwidth", "latency_microseconds", "emulated"});
   options.backing_bytes_per_second = static_cast<double>(keys.size("bandwidth", 0));
   options.backing_latency_microseconds = keys.number("latency_microseconds", 0);
   options.backing_emulated = keys.flag("emulated", false);
-  keys.finish();
 }
 
 }  // namespace
@@ -153,7 +152,9 @@ TieringOptions parse_tiering_options(const std::string& yaml, const std::string&
   if (!root.IsMap()) {
     throw OptionError(yaml_position(path, root.Mark()) + ": no tiers: " + remedy);
   }
-  YamlKeys keys(root, path, "the file");
+  YamlKeys keys(root, path, "the file",
+                {"block", "tiers", "backing", "score_window_seconds", "score_half_life_seconds", "organize_seconds",
+                 "write_down_seconds", "retry_seconds"});
   TieringOptions options;
   options.block_bytes = keys.size("block", options.block_bytes);
   options.score_window_seconds = keys.number("score_window_seconds", options.score_window_seconds);
@@ -162,13 +163,12 @@ TieringOptions parse_tiering_options(const std::string& yaml, const std::string&
   options.write_down_seconds = keys.number("write_down_seconds", options.write_down_seconds);
   options.retry_seconds = keys.number("retry_seconds", options.retry_seconds);
   read_backing(keys, path, options);
-  if (!keys.has("tiers") || !keys.node("tiers").IsSequence()) {
-    throw OptionError(path + ": no list of tiers: " + remedy);
-  }
-  for (const YAML::Node& node : keys.node("tiers")) {
+  for (const YAML::Node& node : keys.list("tiers", "tiers: [{name: dram, capacity: 1GiB}]")) {
     options.tiers.push_back(read_tier(node, path, options.tiers.size() + 1));
   }
-  keys.finish();
+  if (options.tiers.empty()) {
+    throw OptionError(path + ": no list of tiers: " + remedy);
+  }
   try {
     check_tiering_options(options);
   } catch (const OptionError& error) {

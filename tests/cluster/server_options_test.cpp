@@ -63,7 +63,11 @@ struct Wrong {
 TEST(ServerOptionsTest, WhatCannotBeIsSaidWithItsLine) {
   const Wrong wrong[] = {
       {"listen: 127.0.0.1:7070\nport: 5\n", "node.yaml:2: the file has the unknown key 'port': choose among"},
+      {"memroy: 1GiB\n",
+       "choose among data_sets, directory, directory_size, listen, memory, one_sided, tiers, timeout_seconds, users"},
       {"listen: 127.0.0.1\n", "names no port"},
+      {"users: ann\n", "users of the file is no list"},
+      {"data_sets: {name: set, store: memory:1MiB}\n", "data_sets of the file is no list"},
       {"listen: 0.0.0.0:7070\nmemory: 1GiB\n", "has no users"},
       {"timeout_seconds: 0\n", "choose 0.01 to 3600"},
       {"memory: much\n", "memory"},

@@ -72,6 +72,10 @@ TEST(TieringOptionsTest, mistakes_are_told_with_their_place) {
   EXPECT_EQ(refusal_of(""), "/t.yaml:1: no tiers: write 'tiers:' and a list of them (docs/tiers.md)");
   EXPECT_EQ(refusal_of("block: 64KiB\n"),
             "/t.yaml: no list of tiers: write 'tiers:' and a list of them (docs/tiers.md)");
+  EXPECT_EQ(refusal_of("tiers: []\n"), "/t.yaml: no list of tiers: write 'tiers:' and a list of them (docs/tiers.md)");
+  EXPECT_EQ(refusal_of("tires: [{capacity: 1GiB}]\n"),
+            "/t.yaml:1: the file has the unknown key 'tires': choose among backing, block, organize_seconds, "
+            "retry_seconds, score_half_life_seconds, score_window_seconds, tiers, write_down_seconds");
   EXPECT_EQ(refusal_of("tiers: [{capacity: 1GiB, speed: 3}]"),
             "/t.yaml:1: tier 1 has the unknown key 'speed': choose among bandwidth, capacity, cost_per_gigabyte, kind, "
             "latency_microseconds, name, path");

@@ -109,6 +109,8 @@ TEST_F(TieredVectorTest, bad_input_creates_nothing) {
                 " cannot take tier 'far': No such file or directory: check the path, and that its folder "
                 "is there");
   write_tiers("tires: []\n");
+  EXPECT_NE(refusal(url_).find(": the file has the unknown key 'tires'"), std::string::npos);
+  write_tiers("tiers: []\n");
   EXPECT_NE(refusal(url_).find("tiers.yaml: no list of tiers"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(path_));
 }

@@ -40,18 +40,15 @@ ServerUser read_user(YamlKeys& keys) {
 }
 
 void read_users(YamlKeys& all, const std::string& path, ServerOptions& options) {
-  if (!all.has("users")) {
-    return;
-  }
-  for (const YAML::Node& node : all.node("users")) {
-    YamlKeys keys(node, path, "user " + std::to_string(options.users.size() + 1));
+  for (const YAML::Node& node : all.list("users", "users: [{name: ann, secret_file: /path}]")) {
+    YamlKeys keys(node, path, "user " + std::to_string(options.users.size() + 1),
+                  {"name", "secret", "secret_file", "administrator"});
     const std::string name = keys.text("name", "");
     if (!keys.has("name")) {
       throw OptionError(yaml_position(path, node.Mark()) + ": a user without a name: give it one");
     }
     require_name(keys, name);
     const ServerUser user = read_user(keys);
-    keys.finish();
     if (!options.users.emplace(name, user).second) {
       keys.refuse("name", quote_value(name) + " is another user's already: choose one for each");
     }
@@ -64,7 +61,8 @@ std::optional<TieringOptions> read_tiers(YamlKeys& keys) {
 }
 
 ServedDataSet read_data_set(const YAML::Node& node, const std::string& path, std::size_t number) {
-  YamlKeys keys(node, path, "data set " + std::to_string(number));
+  YamlKeys keys(node, path, "data set " + std::to_string(number),
+                {"name", "store", "size", "read_only", "owner", "readers", "writers", "tiers"});
   ServedDataSet set;
   set.name = keys.text("name", "");
   set.store = keys.text("store", "");
@@ -76,7 +74,6 @@ ServedDataSet read_data_set(const YAML::Node& node, const std::string& path, std
   set.read_only = keys.flag("read_only", false);
   set.rights = {keys.text("owner", ""), keys.texts("readers"), keys.texts("writers")};
   set.tiers = read_tiers(keys);
-  keys.finish();
   return set;
 }
 
@@ -123,7 +120,9 @@ ServerOptions parse_server_options(const std::string& yaml, const std::string& p
   if (!root.IsMap()) {
     throw OptionError(yaml_position(path, root.Mark()) + ": no mapping: " + remedy);
   }
-  YamlKeys keys(root, path, "the file");
+  YamlKeys keys(root, path, "the file",
+                {"listen", "timeout_seconds", "one_sided", "memory", "directory", "directory_size", "tiers", "users",
+                 "data_sets"});
   ServerOptions options;
   options.listen = parse_host_and_port(keys.text("listen", options.listen.text()), path + ": listen", true);
   const double timeout = keys.number("timeout_seconds", 5);
@@ -141,12 +140,9 @@ ServerOptions parse_server_options(const std::string& yaml, const std::string& p
   }
   options.tiers = read_tiers(keys);
   read_users(keys, path, options);
-  if (keys.has("data_sets")) {
-    for (const YAML::Node& node : keys.node("data_sets")) {
-      options.data_sets.push_back(read_data_set(node, path, options.data_sets.size() + 1));
-    }
+  for (const YAML::Node& node : keys.list("data_sets", "data_sets: [{name: points, store: URL}]")) {
+    options.data_sets.push_back(read_data_set(node, path, options.data_sets.size() + 1));
   }
-  keys.finish();
   check(options, path);
   return options;
 }
