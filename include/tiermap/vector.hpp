@@ -63,7 +63,7 @@ class ArrayView {
 
 /// A vector of trivially copyable elements in a store named by a URL (open_store()): one element after the other, and
 /// nothing else, so that any other program can read it. Movable; the destructor closes it and never removes what is
-/// stored; errors are lost there, so call close().
+/// stored; errors are lost there, so call close(). A second one of this process that writes to the same is refused.
 ///
 /// Elements may be read and written by any threads as in memory. append() may be called by any threads at once;
 /// resize(), bound_memory(), close(), destroy() and moving are for one thread, while no other uses the vector. Errors

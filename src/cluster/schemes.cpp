@@ -16,7 +16,7 @@
 namespace tiermap {
 namespace {
 
-std::unique_ptr<Store> open_tiered(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes) {
+std::unique_ptr<Store> open_tiered(const StoreUrl& url, OpenMode mode, const NewStore& made) {
   UrlOptions options(url);
   const std::string backing = options.text("store");
   options.finish();
@@ -27,23 +27,22 @@ std::unique_ptr<Store> open_tiered(const StoreUrl& url, OpenMode mode, std::uint
   }
   const TieringOptions tiering = read_tiering_options(path);
   check_tier_places(tiering);  // Before anything is created.
-  return std::make_unique<TieredStore>(open_store(backing, mode, create_bytes), tiering);
+  return std::make_unique<TieredStore>(open_store(backing, mode, made), tiering);
 }
 
-std::unique_ptr<Store> open_parquet_url(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes) {
+std::unique_ptr<Store> open_parquet_url(const StoreUrl& url, OpenMode mode, const NewStore& made) {
 #ifdef TIERMAP_HAS_PARQUET
-  return open_parquet(url, mode, create_bytes,
-                      [](std::string_view behind, OpenMode how) { return open_store(behind, how); });
+  return open_parquet(url, mode, made, [](std::string_view behind, OpenMode how) { return open_store(behind, how); });
 #else
   static_cast<void>(mode);
-  static_cast<void>(create_bytes);
+  static_cast<void>(made);
   throw StoreError(
       ENOTSUP, "store '" + url.text + "': this Tiermap was built without Parquet: build it with -DTIERMAP_PARQUET=ON");
 #endif
 }
 
 #ifndef TIERMAP_UCP_LIBRARY
-std::unique_ptr<Store> open_remote(const StoreUrl& url, OpenMode, std::uint64_t) {
+std::unique_ptr<Store> open_remote(const StoreUrl& url, OpenMode, const NewStore&) {
   throw StoreError(ENOTSUP, "store '" + url.text +
                                 "': this Tiermap was built without UCX: install libucx-dev and libssl-dev and build it "
                                 "with -DTIERMAP_UCX=ON");
@@ -61,8 +60,12 @@ StoreRegistry built_in_stores() {
 }
 
 std::unique_ptr<Store> open_store(std::string_view url, OpenMode mode, std::uint64_t create_bytes) {
+  return open_store(url, mode, NewStore{create_bytes, {}});
+}
+
+std::unique_ptr<Store> open_store(std::string_view url, OpenMode mode, const NewStore& made) {
   static const StoreRegistry registry = built_in_stores();
-  return registry.open(url, mode, create_bytes);
+  return registry.open(url, mode, made);
 }
 
 }  // namespace tiermap

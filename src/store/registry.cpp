@@ -31,7 +31,7 @@ void refuse_creating(const StoreUrl& url, OpenMode mode) {
   }
 }
 
-std::unique_ptr<Store> open_concat(const StoreUrl& url, OpenMode mode, std::uint64_t) {
+std::unique_ptr<Store> open_concat(const StoreUrl& url, OpenMode mode, const NewStore&) {
   UrlOptions options(url);
   const FileOptions file_options = options.file_options();
   options.finish();
@@ -49,13 +49,13 @@ std::unique_ptr<Store> open_concat(const StoreUrl& url, OpenMode mode, std::uint
   return std::make_unique<ConcatStore>(std::move(parts), mode != OpenMode::read_only, url.text, file_options);
 }
 
-std::unique_ptr<Store> open_file_url(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes) {
+std::unique_ptr<Store> open_file_url(const StoreUrl& url, OpenMode mode, const NewStore& made) {
   UrlOptions options(url);
   const FileOptions file_options = options.file_options();
   options.finish();
   const std::string& path = local_path(url, "file:///path");
   if (!has_wildcard(path)) {
-    return FileStore::open(percent_decode(path, url.text), mode, create_bytes, file_options);
+    return FileStore::open(percent_decode(path, url.text), mode, made.bytes, file_options);
   }
   refuse_creating(url, mode);
   std::vector<ConcatStore::Part> parts;
@@ -65,7 +65,7 @@ std::unique_ptr<Store> open_file_url(const StoreUrl& url, OpenMode mode, std::ui
   return std::make_unique<ConcatStore>(std::move(parts), mode != OpenMode::read_only, url.text, file_options);
 }
 
-std::unique_ptr<Store> open_sparse(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes) {
+std::unique_ptr<Store> open_sparse(const StoreUrl& url, OpenMode mode, const NewStore& made) {
   UrlOptions options(url);
   SparseOptions sparse;
   sparse.segment_bytes = options.size("segment", 0);
@@ -73,13 +73,13 @@ std::unique_ptr<Store> open_sparse(const StoreUrl& url, OpenMode mode, std::uint
   sparse.file = options.file_options();
   options.finish();
   const std::string& path = local_path(url, "sparse:///directory");
-  return SparseStore::open(percent_decode(path, url.text), mode, create_bytes, sparse);
+  return SparseStore::open(percent_decode(path, url.text), mode, made.bytes, sparse);
 }
 
-std::unique_ptr<Store> open_memory(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes) {
+std::unique_ptr<Store> open_memory(const StoreUrl& url, OpenMode mode, const NewStore& made) {
   UrlOptions(url).finish();
   const std::uint64_t bytes =
-      url.path.empty() ? create_bytes : parse_url_size(percent_decode(url.path, url.text), "memory", url.text);
+      url.path.empty() ? made.bytes : parse_url_size(percent_decode(url.path, url.text), "memory", url.text);
   if (bytes == 0 || !url.host.empty()) {
     throw StoreError(EINVAL, "store '" + url.text + "' has no size: write memory:1GiB");
   }
@@ -101,7 +101,8 @@ NpyHeader read_npy_header(Store& file, const std::string& name) {
 
 /// What npy:s3://bucket/array.npy has behind its first colon: a store of its own, with options of its own.
 std::unique_ptr<Store> open_npy_in(std::string_view behind, const StoreUrl& url, OpenMode mode) {
-  std::shared_ptr<Store> file = open_store(behind, mode == OpenMode::open_or_create ? OpenMode::read_write : mode, 0);
+  std::shared_ptr<Store> file =
+      open_store(behind, mode == OpenMode::open_or_create ? OpenMode::read_write : mode, NewStore());
   NpyHeader header = read_npy_header(*file, file->name());
   if (header.data_offset + header.data_bytes > file->size_bytes()) {
     throw StoreError(EINVAL, "store '" + url.text + "' has " + std::to_string(file->size_bytes()) +
@@ -111,7 +112,7 @@ std::unique_ptr<Store> open_npy_in(std::string_view behind, const StoreUrl& url,
                                      std::move(header.elements));
 }
 
-std::unique_ptr<Store> open_npy(const StoreUrl& url, OpenMode mode, std::uint64_t) {
+std::unique_ptr<Store> open_npy(const StoreUrl& url, OpenMode mode, const NewStore&) {
   if (mode == OpenMode::create) {
     throw StoreError(ENOTSUP, "store '" + url.text + "': .npy files are not made here: make one with numpy.save()");
   }
@@ -137,23 +138,23 @@ std::unique_ptr<Store> open_npy(const StoreUrl& url, OpenMode mode, std::uint64_
 }
 #endif
 #ifndef TIERMAP_HDF5_LIBRARY
-std::unique_ptr<Store> open_hdf5(const StoreUrl& url, OpenMode, std::uint64_t) {
+std::unique_ptr<Store> open_hdf5(const StoreUrl& url, OpenMode, const NewStore&) {
   refuse_format(url, "HDF5", "libhdf5-dev", "TIERMAP_HDF5");
 }
 #endif
 #ifndef TIERMAP_FITS_LIBRARY
-std::unique_ptr<Store> open_fits(const StoreUrl& url, OpenMode, std::uint64_t) {
+std::unique_ptr<Store> open_fits(const StoreUrl& url, OpenMode, const NewStore&) {
   refuse_format(url, "FITS", "libcfitsio-dev", "TIERMAP_FITS");
 }
 #endif
 #ifndef TIERMAP_S3_LIBRARY
-std::unique_ptr<Store> open_s3(const StoreUrl& url, OpenMode, std::uint64_t) {
+std::unique_ptr<Store> open_s3(const StoreUrl& url, OpenMode, const NewStore&) {
   refuse_format(url, "S3", "libcurl4-openssl-dev", "TIERMAP_S3");
 }
 #endif
 
-std::unique_ptr<Store> open_plain_path(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes) {
-  return FileStore::open(url.path, mode, create_bytes, FileOptions());
+std::unique_ptr<Store> open_plain_path(const StoreUrl& url, OpenMode mode, const NewStore& made) {
+  return FileStore::open(url.path, mode, made.bytes, FileOptions());
 }
 
 }  // namespace
@@ -162,11 +163,11 @@ void StoreRegistry::add(std::string scheme, Opener opener) {
   openers_[std::move(scheme)] = std::move(opener);
 }
 
-std::unique_ptr<Store> StoreRegistry::open(std::string_view text, OpenMode mode, std::uint64_t create_bytes) const {
+std::unique_ptr<Store> StoreRegistry::open(std::string_view text, OpenMode mode, const NewStore& made) const {
   const StoreUrl url = parse_store_url(text);
   const auto found = openers_.find(url.scheme);
   if (found != openers_.end()) {
-    return found->second(url, mode, create_bytes);
+    return found->second(url, mode, made);
   }
   std::string list;
   for (const auto& [scheme, opener] : openers_) {

@@ -13,6 +13,7 @@
 #include "config/size.hpp"
 #include "store/file_open.hpp"
 #include "store/file_store.hpp"
+#include "store/registry.hpp"
 #include "store/store_url.hpp"
 #include "store/unwritten_tail_store.hpp"
 #include "tiermap/error.hpp"
@@ -70,8 +71,9 @@ VectorImplementation::VectorImplementation(VectorStorage::How how, std::string u
       created_(how == VectorStorage::How::create) {
   const bool makes = created_ || (how == VectorStorage::How::open_or_create && file_of(url_).empty());
   capacity_bytes_ = std::max(options.capacity_bytes, element_bytes_);
-  open_store(how, count);
-  require_elements(elements);
+  choose_memory(options);  // Before anything is made.
+  open_store(how, count, elements);
+  require_elements(elements, store_->element_layout());
   require_whole_elements();
   try {
     map(options);
@@ -93,8 +95,9 @@ VectorImplementation::VectorImplementation(std::shared_ptr<Store> store, const E
       store_(std::move(store)),
       capacity_bytes_(std::max(options.capacity_bytes, element_bytes_)) {
   measure_store();
-  require_elements(elements);
+  require_elements(elements, store_->element_layout());
   require_whole_elements();
+  choose_memory(options);
   map(options);
 }
 
@@ -105,15 +108,19 @@ VectorImplementation::~VectorImplementation() {
   }
 }
 
-void VectorImplementation::open_store(VectorStorage::How how, std::uint64_t count) {
+void VectorImplementation::open_store(VectorStorage::How how, std::uint64_t count, const ElementLayout& elements) {
   if (count > most_elements()) {
     throw OptionError("vector " + url_ + " cannot have " + std::to_string(count) + " elements of " +
                       std::to_string(element_bytes_) + " bytes: choose at most " + std::to_string(most_elements()));
   }
   const std::uint64_t bytes = count * element_bytes_;
   capacity_bytes_ = std::max(capacity_bytes_, bytes);
+  const NewStore made{bytes, [&](const ElementLayout& there) { require_elements(elements, there); }};
   store_ =
-      temporary_ ? temporary_file(url_, bytes) : std::shared_ptr<Store>(tiermap::open_store(url_, mode_of(how), bytes));
+      temporary_ ? temporary_file(url_, bytes) : std::shared_ptr<Store>(tiermap::open_store(url_, mode_of(how), made));
+  if (writable_ && !temporary_) {
+    written_ = std::make_unique<WrittenParts>(url_);
+  }
   file_ = temporary_ ? "" : file_of(url_);
   measure_store();
 }
@@ -131,8 +138,8 @@ void VectorImplementation::measure_store() {
 
 // What the store's format says. Of fields, and of elements that are no numbers here, the size is compared; such an
 // element may be a whole row.
-void VectorImplementation::require_elements(const ElementLayout& wanted) const {
-  const std::optional<ElementLayout> there = store_->element_layout();
+void VectorImplementation::require_elements(const ElementLayout& wanted,
+                                            const std::optional<ElementLayout>& there) const {
   if (!there) {
     return;
   }
@@ -159,10 +166,7 @@ void VectorImplementation::require_whole_elements() const {
   }
 }
 
-void VectorImplementation::map(const VectorOptions& options) {
-  if (capacity_bytes_ == 0) {  // One that is empty, and stays so.
-    return;
-  }
+void VectorImplementation::choose_memory(const VectorOptions& options) {
   if (options.cache == nullptr) {
     CacheOptions wanted;
     wanted.budget_bytes = options.budget_bytes;
@@ -171,11 +175,20 @@ void VectorImplementation::map(const VectorOptions& options) {
     throw OptionError("vector " + url_ + " is given a budget and a cache, which has one: leave one of them out");
   }
   RegionOptions region;
+  region.page_size_bytes = options.page_size_bytes;
+  region.read_ahead_bytes = options.read_ahead_bytes;
+  page_size_bytes_ = resolve(region).page_size_bytes;  // One that transactions can plan by.
+}
+
+void VectorImplementation::map(const VectorOptions& options) {
+  if (capacity_bytes_ == 0) {  // One that is empty, and stays so.
+    return;
+  }
+  RegionOptions region;
   region.access = writable_ ? Access::read_write : Access::read_only;
   region.length = capacity_bytes_;
   region.advice = options.advice;
-  region.page_size_bytes = options.page_size_bytes;
-  region.page_size_bytes = resolve(region).page_size_bytes;  // One that transactions can plan by.
+  region.page_size_bytes = page_size_bytes_;
   region.read_ahead_bytes = options.read_ahead_bytes;
   Cache& cache = options.cache != nullptr ? *options.cache : *own_cache_;
   std::shared_ptr<Store> store = growing_ ? std::shared_ptr<Store>(growing_) : store_;
@@ -288,6 +301,7 @@ void VectorImplementation::close() {
   own_cache_.reset();
   growing_.reset();
   store_.reset();
+  written_.reset();
 }
 
 void VectorImplementation::destroy() {

@@ -8,6 +8,7 @@
 
 #include "tiermap/vector.hpp"
 #include "vector/growing_store.hpp"
+#include "vector/written_parts.hpp"
 
 namespace tiermap {
 
@@ -41,10 +42,11 @@ class VectorImplementation {
   ByteRange bytes_of(VectorRange range) const;
 
  private:
-  void open_store(VectorStorage::How how, std::uint64_t count);
+  void open_store(VectorStorage::How how, std::uint64_t count, const ElementLayout& elements);
   void measure_store();
-  void require_elements(const ElementLayout& wanted) const;
+  void require_elements(const ElementLayout& wanted, const std::optional<ElementLayout>& there) const;
   void require_whole_elements() const;
+  void choose_memory(const VectorOptions& options);
   void map(const VectorOptions& options);
   /// What an address space has room for.
   std::uint64_t most_elements() const noexcept { return (std::uint64_t{1} << 46) / element_bytes_; }
@@ -55,12 +57,14 @@ class VectorImplementation {
   const bool writable_;
   const bool temporary_;
   const bool created_;
-  std::string file_;  ///< Empty where the store is not one file with a name.
+  std::string file_;                       ///< Empty where the store is not one file with a name.
+  std::unique_ptr<WrittenParts> written_;  ///< The last one to be given up: what is behind may write until then.
   std::shared_ptr<Store> store_;
   std::shared_ptr<GrowingStore> growing_;  ///< The same, if it can grow.
   std::uint64_t fixed_bytes_ = 0;          ///< Of a store that cannot.
   std::uint64_t capacity_bytes_ = 0;
   std::unique_ptr<Cache> own_cache_;
+  std::uint64_t page_size_bytes_ = 0;
   Region region_;
   std::atomic<std::uint32_t> open_transactions_{0};
 };

@@ -36,6 +36,32 @@ class Hdf5CreationTest : public testing::Test {
   const std::string path_ = directory_ / "file.h5";
 };
 
+TEST_F(Hdf5CreationTest, OfElementsThatAreNotWantedNothingIsMade) {
+  const std::string made = url("/group/u?shape=40&type=float32");
+  EXPECT_THROW(Vector<double>::create(made), StoreError);
+  EXPECT_THROW(Vector<std::int32_t>::create(made, 40), StoreError);
+  EXPECT_THROW((Vector<std::array<float, 3>>::open_or_create(made)), StoreError);
+  EXPECT_THROW(Vector<float>::create(made, 40, {.budget_bytes = 1}), OptionError);
+  EXPECT_THROW(Vector<float>::create(made, 40, {.page_size_bytes = 5000}), OptionError);
+  EXPECT_FALSE(std::filesystem::exists(path_));
+  Vector<double>::create(url("/other?shape=2&type=float64")).close();
+  const auto bytes = std::filesystem::file_size(path_);
+  EXPECT_THROW(Vector<double>::create(made), StoreError);
+  EXPECT_EQ(std::filesystem::file_size(path_), bytes);
+  Vector<float>::create(made, 40).close();  // The name is free.
+  // A row is an element, too.
+  EXPECT_EQ((Vector<std::array<float, 3>>::create(url("/rows?shape=5,3&type=float32"), 5).size()), 5U);
+}
+
+TEST_F(Hdf5CreationTest, ADatasetHasOneWriter) {
+  auto first = Vector<float>::create(url("/u?shape=40&type=float32"));
+  auto other = Vector<float>::create(url("/v?shape=40&type=float32"));
+  EXPECT_THROW(Vector<float>::open(url("/u")), StoreError);
+  EXPECT_NO_THROW(Vector<float>::open_read_only(url("/u")));
+  first.close();
+  EXPECT_NO_THROW(Vector<float>::open(url("/u")));
+}
+
 TEST_F(Hdf5CreationTest, WhatIsWrittenIsWhatLibhdf5Reads) {
   const std::string made = url("/step_0010/u?shape=40,50,60&type=float32");
   {

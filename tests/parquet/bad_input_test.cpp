@@ -27,6 +27,9 @@ TEST_F(ParquetBadInputTest, NamesOfNothing) {
   expect_said(refusal(url("points.parquet", "columns=x,x"), EINVAL), {"column x is named twice"});
   expect_said(refusal(url("points.parquet", "column=x"), EINVAL), {"option 'column' is unknown to parquet", "columns"});
   expect_said(refusal(url("points.parquet", "columns=x&align=yes"), EINVAL), {"neither on nor off"});
+  expect_said(refusal(url("points.parquet", "columns=x&compression=zip"), EINVAL),
+              {"compression 'zip' is unknown: choose one of snappy, none, gzip, zstd, brotli, lz4"});
+  expect_said(refusal(url("points.parquet", "columns=x&group=0"), EINVAL), {"group 0 is no size of a row group"});
   expect_said(refusal(url("points.parquet", "columns=x,y,z&decoded=1KiB"), EINVAL),
               {"decoded 1KiB", "at least 120000"});
   expect_said(refusal("parquet://points.parquet?columns=x", EINVAL), {"stands where a host would"});

@@ -57,6 +57,15 @@ TEST_F(ParquetCreationTest, EveryTypeAndCompression) {
   }
 }
 
+TEST_F(ParquetCreationTest, OfElementsThatAreNotWantedNothingIsMade) {
+  const std::string where = url("made.parquet", "columns=x:float32,y:float32");
+  EXPECT_THROW(Vector<double>::create(where, 100), StoreError);
+  EXPECT_THROW(Vector<std::int32_t>::open_or_create(where, 100), StoreError);
+  EXPECT_THROW(Vector<float>::create(where, 100, {.budget_bytes = 1}), OptionError);
+  EXPECT_TRUE(names_there().empty());
+  EXPECT_EQ(Vector<float>::create(where, 100).size(), 100U);
+}
+
 TEST_F(ParquetCreationTest, OpenOrCreateDoesEither) {
   const std::string where = url("either.parquet", "columns=x:float64&rows=100");
   ASSERT_EQ(open_store(where, OpenMode::open_or_create)->write("12345678", 8, 80), 8);

@@ -211,10 +211,10 @@ TEST(OpenStore, a_sparse_store_disagrees_with_its_url) {
 
 TEST(StoreRegistry, takes_schemes_of_others) {
   StoreRegistry registry = built_in_stores();
-  registry.add("zero", [](const StoreUrl& url, OpenMode, std::uint64_t) {
+  registry.add("zero", [](const StoreUrl& url, OpenMode, const NewStore&) {
     return open_store("memory:" + url.path, OpenMode::create);
   });
-  EXPECT_EQ(registry.open("zero:8KiB", OpenMode::read_only, 0)->size_bytes(), 8192U);
+  EXPECT_EQ(registry.open("zero:8KiB", OpenMode::read_only, {})->size_bytes(), 8192U);
   EXPECT_THROW(open_store("zero:8KiB", OpenMode::read_only), StoreError);
 }
 

@@ -38,6 +38,7 @@ class TransactionTest : public testing::Test {
     return options;
   }
   Vector<std::uint64_t> open() const { return Vector<std::uint64_t>::open(path_, quarter()); }
+  Vector<std::uint64_t> open_read_only() const { return Vector<std::uint64_t>::open_read_only(path_, quarter()); }
   static std::uint64_t counted(Vector<std::uint64_t>& vector, Counter counter) {
     return vector.region().statistics()[counter];
   }
@@ -158,10 +159,10 @@ TEST_F(TransactionTest, pages_come_before_they_are_asked_for) {
   for (const bool prefetch : {true, false}) {
     TransactionOptions options;
     options.prefetch = prefetch;
-    auto sequential = open();
+    auto sequential = open_read_only();
     auto in_order = sequential.read(sequential.all(), options);
     in_order.for_each(work);
-    auto random = open();
+    auto random = open_read_only();
     auto drawn = random.read(Random{{0, count}, 7, pages_of_all}, options);
     drawn.for_each([](std::uint64_t, std::uint64_t) { work(0); });
     for (auto* vector : {&sequential, &random}) {
@@ -182,14 +183,14 @@ TEST_F(TransactionTest, pages_come_before_they_are_asked_for) {
 constexpr std::uint64_t most_fills = pages_of_all * 115 / 100;
 
 TEST_F(TransactionTest, no_page_is_fetched_twice_for_nothing) {
-  auto vector = open();
+  auto vector = open_read_only();
   vector.read().for_each([](std::uint64_t) {});
   EXPECT_LE(counted(vector, Counter::fills), most_fills);
-  auto strided = open();
+  auto strided = open_read_only();
   strided.read(Strided{{0, count}, 64}).for_each([](std::uint64_t) {});
   EXPECT_LE(counted(strided, Counter::fills), most_fills);
   // As many pages as the window has: each drawn again and again.
-  auto drawn = open();
+  auto drawn = open_read_only();
   drawn.read(Random{{0, 50 * elements_a_page}, 3, 20000}).for_each([](std::uint64_t, std::uint64_t) {});
   EXPECT_EQ(counted(drawn, Counter::fills), 50U);
 }

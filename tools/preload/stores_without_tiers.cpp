@@ -5,7 +5,11 @@
 namespace tiermap {
 
 std::unique_ptr<Store> open_store(std::string_view url, OpenMode mode, std::uint64_t create_bytes) {
-  return plain_stores().open(url, mode, create_bytes);
+  return open_store(url, mode, NewStore{create_bytes, {}});
+}
+
+std::unique_ptr<Store> open_store(std::string_view url, OpenMode mode, const NewStore& made) {
+  return plain_stores().open(url, mode, made);
 }
 
 }  // namespace tiermap

@@ -148,7 +148,7 @@ bool is_anywhere(const Reached& reached, const std::string& name) {
 
 }  // namespace
 
-std::unique_ptr<Store> open_remote(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes) {
+std::unique_ptr<Store> open_remote(const StoreUrl& url, OpenMode mode, const NewStore& made) {
   const RemoteTarget target = parse_remote_url(url);
   try {
     std::unique_ptr<Wire> wire = make_wire(target);
@@ -157,7 +157,7 @@ std::unique_ptr<Store> open_remote(const StoreUrl& url, OpenMode mode, std::uint
       throw reached.failure.value();
     }
     if (mode == OpenMode::create || (mode == OpenMode::open_or_create && !is_anywhere(reached, target.name))) {
-      create_on(reached, target, create_bytes);
+      create_on(reached, target, made.bytes);
     }
     return attach(std::move(wire), reached, target, mode != OpenMode::read_only, url.text);
   } catch (const StoreError& error) {

@@ -8,6 +8,7 @@
 
 #include "cluster/memory_protocol.hpp"
 #include "cluster/remote/remote_url.hpp"
+#include "store/new_store.hpp"
 #include "store/store_url.hpp"
 #include "tiermap/store.hpp"
 
@@ -15,7 +16,7 @@ namespace tiermap {
 
 /// Throws StoreError in one line: what cannot be reached, who may not, what is not there, is in use, or is another
 /// layout.
-std::unique_ptr<Store> open_remote(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes);
+std::unique_ptr<Store> open_remote(const StoreUrl& url, OpenMode mode, const NewStore& made);
 
 /// A data set on all servers of `target`, or on none. Throws StoreError.
 void create_remote(const RemoteTarget& target, std::uint64_t bytes);

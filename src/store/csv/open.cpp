@@ -44,7 +44,7 @@ const CsvNumber* parse_type(const std::string& text, const StoreUrl& url) {
 
 }  // namespace
 
-std::unique_ptr<Store> open_csv(const StoreUrl& url, OpenMode mode, std::uint64_t) {
+std::unique_ptr<Store> open_csv(const StoreUrl& url, OpenMode mode, const NewStore&) {
   UrlOptions options(url);
   FileOptions file_options;
   file_options.direct = false;  // What is read is text that lies anywhere.

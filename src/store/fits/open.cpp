@@ -40,7 +40,7 @@ void require_same(const FitsImage& first, const FitsImage& image, const PixelTar
 
 }  // namespace
 
-std::unique_ptr<Store> open_fits(const StoreUrl& url, OpenMode mode, std::uint64_t) {
+std::unique_ptr<Store> open_fits(const StoreUrl& url, OpenMode mode, const NewStore&) {
   UrlOptions options(url);
   const FileOptions file_options = options.file_options();
   const std::string type_asked = options.text("type");

@@ -79,6 +79,17 @@ std::uint64_t take_size(Hdf5Form& form, std::uint64_t bytes, const StoreUrl& url
   return size;
 }
 
+/// What the dataset will be, with a shape, of so many bytes in all.
+ElementLayout layout_of(const Hdf5Form& form, std::uint64_t bytes) {
+  ElementLayout layout;
+  layout.bytes = number_of(form.type)->bytes;
+  layout.row_bytes = form.shape.size() > 1 ? bytes / form.shape.front() : layout.bytes;
+  layout.kind = form.type[0];  // float, int, uint: as numpy's kinds.
+  layout.type = form.type;
+  layout.shape = form.shape;
+  return layout;
+}
+
 /// A file that is made here is gone again unless all went well.
 class NewFile {
  public:
@@ -174,7 +185,7 @@ bool has_hdf5_dataset(const DatasetPlace& place, const StoreUrl& url) {
   return has_object(hdf5, *Hdf5File::open(hdf5, place.file, opened), place.dataset);
 }
 
-void create_hdf5_dataset(const DatasetPlace& place, Hdf5Form form, std::uint64_t bytes, const StoreUrl& url) {
+void create_hdf5_dataset(const DatasetPlace& place, Hdf5Form form, const NewStore& made, const StoreUrl& url) {
   if (place.dataset.empty() || place.dataset.ends_with('/')) {
     refuse_form(url, "there is no name of a dataset behind a colon: write hdf5:///directory/file.h5:/group/dataset");
   }
@@ -183,10 +194,10 @@ void create_hdf5_dataset(const DatasetPlace& place, Hdf5Form form, std::uint64_t
                 "nothing says what type of numbers is to be made: write ?type=float32&shape=64,64,64, with one of " +
                     number_names());
   }
-  take_size(form, bytes, url);
+  made.check_elements(layout_of(form, take_size(form, made.bytes, url)));
   load_hdf5(url.text);
   const Hdf5Call hdf5;
-  NewFile made(hdf5, place.file);
+  NewFile file_made(hdf5, place.file);
   const OpenedFile opened = open_file(place.file, true, false);
   std::shared_ptr<Hdf5File> file = Hdf5File::open(hdf5, place.file, opened);
   if (has_object(hdf5, *file, place.dataset)) {
@@ -200,7 +211,7 @@ void create_hdf5_dataset(const DatasetPlace& place, Hdf5Form form, std::uint64_t
   }
   const Hdf5Dataset dataset = describe_hdf5_dataset(hdf5, *file, place.dataset, true);
   clear_old_room(place.file, dataset.offset.value_or(opened.bytes), dataset.bytes, opened.bytes);
-  made.keep();
+  file_made.keep();
 }
 
 }  // namespace tiermap

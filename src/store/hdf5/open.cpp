@@ -48,7 +48,7 @@ std::uint64_t decoded_bytes(const Hdf5Dataset& dataset, std::uint64_t asked, con
 
 }  // namespace
 
-std::unique_ptr<Store> open_hdf5(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes) {
+std::unique_ptr<Store> open_hdf5(const StoreUrl& url, OpenMode mode, const NewStore& made) {
   UrlOptions options(url);
   const FileOptions file_options = options.file_options();
   const std::uint64_t decoded = options.size("decoded", 0);
@@ -57,7 +57,7 @@ std::unique_ptr<Store> open_hdf5(const StoreUrl& url, OpenMode mode, std::uint64
   const DatasetPlace place = parse_dataset_place(url);
   if (mode == OpenMode::create ||
       (mode == OpenMode::open_or_create && !form.type.empty() && !has_hdf5_dataset(place, url))) {
-    create_hdf5_dataset(place, form, create_bytes, url);
+    create_hdf5_dataset(place, form, made, url);
   }
   const bool writable = mode != OpenMode::read_only;
   OpenedFile opened = open_file(place.file, writable, false);

@@ -3,12 +3,13 @@
 
 #include <memory>
 
+#include "store/new_store.hpp"
 #include "store/store_url.hpp"
 #include "tiermap/store.hpp"
 
 namespace tiermap {
 
 /// Throws StoreError.
-std::unique_ptr<Store> open_hdf5(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes);
+std::unique_ptr<Store> open_hdf5(const StoreUrl& url, OpenMode mode, const NewStore& made);
 
 }  // namespace tiermap

@@ -50,15 +50,15 @@ class ZeroFile {
 };
 
 /// How the rows of such a file lie: as whoever opens it will find.
-std::uint64_t record_bytes(const ParquetCodec& codec, const ParquetForm& form, const ZeroFile& file,
-                           const StoreUrl& url) {
+ParquetRecords records_of(const ParquetCodec& codec, const ParquetForm& form, const ZeroFile& file,
+                          const StoreUrl& url) {
   auto memory = std::make_shared<MemoryStore>(file.bytes().size());
   memory->write(file.bytes().data(), file.bytes().size(), 0);
   std::unique_ptr<ParquetReader> reader;
   if (const ParquetFailure failure = codec.open(memory, reader); !failure.empty()) {
     refuse_creation(url, failure);
   }
-  return arrange_records(form, *reader, url.text).bytes;
+  return arrange_records(form, *reader, url.text);
 }
 
 std::uint64_t rows_to_make(const ParquetCreation& creation, std::uint64_t bytes, std::uint64_t record,
@@ -90,17 +90,18 @@ ParquetCreation parse_parquet_creation(UrlOptions& options, const StoreUrl& url)
     }
   }
   creation.group_bytes = options.size("group", usual_group_bytes);
-  creation.compression = options.text("compression");
-  if (creation.compression.empty()) {
-    creation.compression = "snappy";
-  } else if (creation.compression == "none") {
+  if (creation.group_bytes == 0) {
+    refuse_creation(url, "group 0 is no size of a row group: choose for example 4MiB");
+  }
+  creation.compression = options.choice("compression", {"snappy", "none", "gzip", "zstd", "brotli", "lz4"});
+  if (creation.compression == "none") {
     creation.compression = "uncompressed";
   }
   return creation;
 }
 
 void create_parquet_file(const ParquetCodec& codec, const std::string& path, const ParquetForm& form,
-                         const ParquetCreation& creation, std::uint64_t bytes, const StoreUrl& url) {
+                         const ParquetCreation& creation, const NewStore& made, const StoreUrl& url) {
   std::vector<ParquetColumn> columns;
   for (const ParquetForm::Column& column : form.columns) {
     if (column.type.empty()) {
@@ -114,8 +115,10 @@ void create_parquet_file(const ParquetCodec& codec, const std::string& path, con
   if (std::filesystem::exists(path)) {
     throw_file_error(EEXIST, path, "cannot be created");
   }
-  const std::uint64_t record = record_bytes(codec, form, ZeroFile(codec, columns, creation.compression, 1, url), url);
-  const std::uint64_t rows = rows_to_make(creation, bytes, record, url);
+  const ParquetRecords records = records_of(codec, form, ZeroFile(codec, columns, creation.compression, 1, url), url);
+  const std::uint64_t record = records.bytes;
+  const std::uint64_t rows = rows_to_make(creation, made.bytes, record, url);
+  made.check_elements(records.layout(rows));
   const std::uint64_t rows_a_group = std::clamp<std::uint64_t>(creation.group_bytes / record, 1, rows);
   const ZeroFile whole(codec, columns, creation.compression, rows_a_group, url);
   NewParquetFile file(path);

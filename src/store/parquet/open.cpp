@@ -104,7 +104,7 @@ std::unique_ptr<Store> open_behind_store(const ParquetUrl& parsed, const StoreUr
 
 }  // namespace
 
-std::unique_ptr<Store> open_parquet(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes,
+std::unique_ptr<Store> open_parquet(const StoreUrl& url, OpenMode mode, const NewStore& made,
                                     const StoreOpener& open_behind) {
   const ParquetUrl parsed = parse(url);
   if (!parsed.behind.empty()) {
@@ -126,7 +126,7 @@ std::unique_ptr<Store> open_parquet(const StoreUrl& url, OpenMode mode, std::uin
   }
   const ParquetCodec& codec = parquet_codec(url.text);
   if (to_make) {
-    create_parquet_file(codec, paths.front(), parsed.form, parsed.creation, create_bytes, url);
+    create_parquet_file(codec, paths.front(), parsed.form, parsed.creation, made, url);
   }
   if (mode == OpenMode::read_only) {
     return open_files(codec, paths, parsed, url);

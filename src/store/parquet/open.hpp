@@ -6,6 +6,7 @@
 #include <memory>
 #include <string_view>
 
+#include "store/new_store.hpp"
 #include "store/store_url.hpp"
 #include "tiermap/store.hpp"
 
@@ -15,7 +16,7 @@ namespace tiermap {
 using StoreOpener = std::function<std::unique_ptr<Store>(std::string_view url, OpenMode mode)>;
 
 /// Throws StoreError.
-std::unique_ptr<Store> open_parquet(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes,
+std::unique_ptr<Store> open_parquet(const StoreUrl& url, OpenMode mode, const NewStore& made,
                                     const StoreOpener& open_behind);
 
 }  // namespace tiermap

@@ -10,7 +10,7 @@
 
 namespace tiermap {
 
-std::unique_ptr<Store> open_s3(const StoreUrl& url, OpenMode mode, std::uint64_t create_bytes) {
+std::unique_ptr<Store> open_s3(const StoreUrl& url, OpenMode mode, const NewStore& made) {
   const S3Place place = parse_s3_place(url);
   S3Settings settings = find_s3_settings(place);
   auto client = std::make_shared<S3Client>(load_curl(url.text), place, std::move(settings));
@@ -28,7 +28,7 @@ std::unique_ptr<Store> open_s3(const StoreUrl& url, OpenMode mode, std::uint64_t
   if (mode == OpenMode::read_only) {
     return std::make_unique<S3ObjectStore>(std::move(client), std::move(version));
   }
-  const std::uint64_t bytes = version.exists() ? version.bytes : create_bytes;
+  const std::uint64_t bytes = version.exists() ? version.bytes : made.bytes;
   return std::make_unique<S3WrittenStore>(std::move(client), std::move(version), bytes);
 }
 
