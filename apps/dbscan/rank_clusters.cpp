@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cmath>
 
-#include "command_line/backing.hpp"
+#include "points/stored_rows.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -15,23 +15,6 @@ namespace {
 /// Of what is never empty, as the system maps nothing that is.
 std::uint64_t some(std::uint64_t bytes) {
   return std::max(bytes, std::uint64_t{4096});
-}
-
-/// Calls use(number, coordinates) with the points of a range, in order.
-template <typename Use>
-void for_each_point(Store& points, const PointLayout& layout, VectorRange range, const Use& use) {
-  constexpr std::uint64_t bytes_at_once = std::uint64_t{1} << 20U;
-  const std::uint64_t point_bytes = layout.dimensions * sizeof(float);
-  const std::uint64_t at_once = bytes_at_once / point_bytes;
-  AlignedBuffer buffer(at_once * point_bytes);
-  const std::uint64_t end = range.first + range.count;
-  for (std::uint64_t first = range.first; first < end; first += at_once) {
-    const std::uint64_t count = std::min(at_once, end - first);
-    read_fully(points, buffer.data(), count * point_bytes, first * point_bytes);
-    for (std::uint64_t index = 0; index < count; ++index) {
-      use(first + index, buffer.as_span<float>().data() + index * layout.dimensions);
-    }
-  }
 }
 
 }  // namespace
@@ -65,19 +48,21 @@ void RankClusters::take_points() {
   RowExchange::Rows rows;
   rows.row_bytes = PointTree::row_bytes(dimensions);
   rows.counts.resize(exchange_.ranks());
-  for_each_point(work_.points, work_.layout, own, [&](std::uint64_t point, const float* coordinates) {
+  for_each_stored_row(work_.points, work_.layout, own, [&](std::uint64_t point, const float* coordinates) {
     refuse_if_misplaced(point, coordinates, dimensions);
     ++rows.counts[slabs_.owner(coordinates)];
     progress_.add(1);
+    return true;
   });
   rows.produce = [&](const RowExchange::Send& send) {
     std::vector<float> row(dimensions + 1);
-    for_each_point(work_.points, work_.layout, own, [&](std::uint64_t point, const float* coordinates) {
+    for_each_stored_row(work_.points, work_.layout, own, [&](std::uint64_t point, const float* coordinates) {
       std::copy_n(coordinates, dimensions, row.data());
       const auto number = static_cast<std::uint32_t>(point);
       std::memcpy(&row[dimensions], &number, sizeof(number));
       send(slabs_.owner(coordinates), row.data());
       progress_.add(1);
+      return true;
     });
   };
   rows.expect = [&](std::uint64_t count) { expect_points(count); };

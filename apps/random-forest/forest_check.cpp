@@ -4,33 +4,12 @@
 
 #include <algorithm>
 
-#include "command_line/backing.hpp"
+#include "points/stored_rows.hpp"
 
 namespace tiermap {
 namespace {
 
-constexpr std::uint64_t checked_rows_at_once = 4096;
-
-/// Calls use(row's number, its cells) with the rows of a range, until it returns something to say; returns that.
-template <typename Use>
-std::string for_each_stored_row(Store& table, const PointLayout& layout, VectorRange range, ProgressDisplay& progress,
-                                const Use& use) {
-  const std::uint64_t row_bytes = layout.dimensions * sizeof(float);
-  AlignedBuffer rows(checked_rows_at_once * row_bytes);
-  const std::uint64_t end = range.first + range.count;
-  for (std::uint64_t first = range.first; first < end; first += checked_rows_at_once) {
-    const std::uint64_t count = std::min(checked_rows_at_once, end - first);
-    read_fully(table, rows.data(), count * row_bytes, first * row_bytes);
-    for (std::uint64_t index = 0; index < count; ++index) {
-      std::string wrong = use(first + index, rows.as_span<float>().data() + index * layout.dimensions);
-      if (!wrong.empty()) {
-        return wrong;
-      }
-    }
-    progress.add(count);
-  }
-  return {};
-}
+constexpr std::uint64_t predictions_at_once = 4096;
 
 std::uint32_t leaf_of(const DecisionTree& tree, const float* row) {
   std::uint32_t at = 0;
@@ -61,28 +40,30 @@ std::uint32_t plain_class(const Forest& forest, const float* row) {
 
 std::string find_wrong_class(const ClassifiedRows& classified, const Forest& forest, const HeldOutRows* held_out,
                              const Accuracy& expected, ProgressDisplay& progress, Ranks& ranks) {
-  AlignedBuffer said(checked_rows_at_once * sizeof(std::uint32_t));
+  AlignedBuffer said(predictions_at_once * sizeof(std::uint32_t));
   Accuracy found;
   Store* const predictions = classified.predictions;
   const VectorRange& rows = classified.rows;
+  std::string wrong;
   const auto check_row = [&](std::uint64_t row, const float* cells) {
-    const std::uint64_t index = (row - rows.first) % checked_rows_at_once;
+    const std::uint64_t index = (row - rows.first) % predictions_at_once;
     if (predictions != nullptr && index == 0) {
       read_fully(*predictions, said.data(),
-                 std::min(checked_rows_at_once, rows.first + rows.count - row) * sizeof(std::uint32_t),
+                 std::min(predictions_at_once, rows.first + rows.count - row) * sizeof(std::uint32_t),
                  row * sizeof(std::uint32_t));
     }
     const std::uint32_t which = plain_class(forest, cells);
     if (predictions != nullptr && said.as_span<std::uint32_t>()[index] != which) {
-      return fmt::format("row {} was said to be of class {}, and the forest says {}", row,
-                         said.as_span<std::uint32_t>()[index], which);
+      wrong = fmt::format("row {} was said to be of class {}, and the forest says {}", row,
+                          said.as_span<std::uint32_t>()[index], which);
     }
     const bool counts = held_out == nullptr || held_out->is_held_out(row);
     found.rows += counts ? 1U : 0U;
     found.right += counts && static_cast<float>(which) == cells[forest.features] ? 1U : 0U;
-    return std::string();
+    progress.add(1);
+    return wrong.empty();
   };
-  std::string wrong = for_each_stored_row(classified.table, classified.layout, rows, progress, check_row);
+  for_each_stored_row(classified.table, classified.layout, rows, check_row);
   std::vector<std::uint64_t> counts = {found.rows, found.right};
   ranks.add_up(counts);
   found = {counts[0], counts[1]};
@@ -96,14 +77,15 @@ std::string find_wrong_class(const ClassifiedRows& classified, const Forest& for
 std::string find_wrong_leaf(Store& table, const PointLayout& layout, const DecisionTree& tree,
                             std::span<const std::uint16_t> times, ProgressDisplay& progress) {
   std::vector<std::vector<std::uint64_t>> classes(tree.splits.size());
-  for_each_stored_row(table, layout, {0, layout.points}, progress, [&](std::uint64_t row, const float* cells) {
+  for_each_stored_row(table, layout, {0, layout.points}, [&](std::uint64_t row, const float* cells) {
     if (times[row] != 0) {
       std::vector<std::uint64_t>& here = classes[leaf_of(tree, cells)];
       const auto which = static_cast<std::size_t>(cells[layout.dimensions - 1]);
       here.resize(std::max(here.size(), which + 1));
       here[which] += times[row];
     }
-    return std::string();
+    progress.add(1);
+    return true;
   });
   for (std::size_t at = 0; at < tree.splits.size(); ++at) {
     if (tree.splits[at].feature != TreeSplit::leaf) {
