@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Follows a page of the documentation as a reader would.
 
-follow.py PAGE BUILD CMAKE CXX_COMPILER [NEEDS]: installs the built library into an empty home, and goes through the blocks of the
+follow.py PAGE BUILD CMAKE CXX_COMPILER [namespaces] [twice]: installs the built library into an empty home, and goes through the blocks of the
 page in order. A program is saved under the name that the text before it gives ("Save as `sum.cpp`:"), or, where the text
 gives none, built and run at once; YAML is always saved. Shell blocks are run by bash in one session; `make install` is what was done already. A
 block of text is what the program or the commands before it must have printed.
@@ -95,20 +95,22 @@ def has_namespaces():
     return made and subprocess.run(["ip", "netns", "delete", "tiermap-probe"], check=False).returncode == 0
 
 
-def main(page, build, cmake, compiler, needs=None):
-    if needs == "namespaces" and shutil.which("mpiexec.mpich") is None:
+def main(page, build, cmake, compiler, *how):
+    if "namespaces" in how and shutil.which("mpiexec.mpich") is None:
         print("mpich is not installed")
         sys.exit(77)
-    if needs == "sqlite3" and shutil.which("sqlite3") is None:
+    if "sqlite3" in how and shutil.which("sqlite3") is None:
         print("sqlite3 is not installed")
         sys.exit(77)
-    if needs == "namespaces" and (shutil.which("ip") is None or not has_namespaces()):
+    if "namespaces" in how and (shutil.which("ip") is None or not has_namespaces()):
         print("network namespaces cannot be made here: root and iproute2 are needed")
         sys.exit(77)
     page = pathlib.Path(page)
     components = ["Development", "Parquet"] if page.stem == "parquet" else ["Development"]
     with tempfile.TemporaryDirectory(prefix="tiermap-reader-", dir=pathlib.Path(build).resolve()) as home:
-        follow(page, Reader(pathlib.Path(home), build, cmake, compiler, components))
+        reader = Reader(pathlib.Path(home), build, cmake, compiler, components)
+        for _ in range(2 if "twice" in how else 1):
+            follow(page, reader)
 
 
 if __name__ == "__main__":
