@@ -15,8 +15,8 @@ namespace tiermap {
 /// All throw OptionError, one line with path, line and remedy.
 class YamlKeys {
  public:
-  /// `of` is what messages call the mapping, and `known` the keys that it may have. Any other is refused before anything
-  /// else is said of the mapping.
+  /// `of` is what messages call the mapping, and `known` the keys that it may have. Any other is refused before
+  /// anything else is said of the mapping.
   YamlKeys(const YAML::Node& map, std::string path, std::string of, std::set<std::string> known);
 
   bool has(const std::string& key) const { return values_.contains(key); }
