@@ -42,7 +42,7 @@ std::uint64_t get(std::span<const std::byte> bytes, std::size_t at, std::size_t 
   return value;
 }
 
-[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+[[noreturn]] void refuse_metadata(const std::string& path, const std::string& why) {
   throw StoreError(EINVAL, path + " " + why);
 }
 
@@ -64,23 +64,23 @@ std::array<std::byte, sparse_metadata_bytes> encode_sparse_metadata(const Sparse
 
 SparseMetadata decode_sparse_metadata(std::span<const std::byte> bytes, const std::string& path) {
   if (bytes.size() < version_at + 4) {
-    refuse(path, "is truncated: it has " + std::to_string(bytes.size()) + " bytes instead of 64" + restore);
+    refuse_metadata(path, "is truncated: it has " + std::to_string(bytes.size()) + " bytes instead of 64" + restore);
   }
   if (std::memcmp(bytes.data(), magic, magic_bytes) != 0) {
-    refuse(path, "is not the metadata of a sparse store: name the directory of one");
+    refuse_metadata(path, "is not the metadata of a sparse store: name the directory of one");
   }
   // Before anything else, since a later version may have another length and another checksum.
   const std::uint64_t version = get(bytes, version_at, 4);
   if (version > sparse_metadata_version) {
-    refuse(path, "is of version " + std::to_string(version) + " and this program reads up to version " +
+    refuse_metadata(path, "is of version " + std::to_string(version) + " and this program reads up to version " +
                      std::to_string(sparse_metadata_version) + ": use a newer version of Tiermap");
   }
   if (bytes.size() != sparse_metadata_bytes) {
-    refuse(path, (bytes.size() < sparse_metadata_bytes ? "is truncated: it has " : "is damaged: it has ") +
+    refuse_metadata(path, (bytes.size() < sparse_metadata_bytes ? "is truncated: it has " : "is damaged: it has ") +
                      std::to_string(bytes.size()) + " bytes instead of 64" + restore);
   }
   if (get(bytes, checksum_at, 8) != XXH3_64bits(bytes.data(), checksum_at)) {
-    refuse(path, std::string("is damaged: its checksum is wrong") + restore);
+    refuse_metadata(path, std::string("is damaged: its checksum is wrong") + restore);
   }
   SparseMetadata metadata;
   metadata.segment_bytes = get(bytes, segment_at, 8);
@@ -92,7 +92,7 @@ SparseMetadata decode_sparse_metadata(std::span<const std::byte> bytes, const st
   if (version == 0 || reserved_used || metadata.segment_bytes < least_segment_bytes ||
       metadata.segment_bytes % least_segment_bytes != 0 || metadata.segment_bytes > largest_sparse_bytes ||
       metadata.capacity_bytes > largest_sparse_bytes || metadata.size_bytes > metadata.capacity_bytes) {
-    refuse(path, std::string("is damaged: its values are impossible") + restore);
+    refuse_metadata(path, std::string("is damaged: its values are impossible") + restore);
   }
   return metadata;
 }

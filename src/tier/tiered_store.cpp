@@ -186,9 +186,10 @@ int TieredStore::write_piece(const Piece& piece, const char* buffer) {
 // Also where its tier failed: then what was there goes with it.
 int TieredStore::bring_and_write(const Piece& piece, const char* buffer) {
   const std::uint64_t begin = piece.block * block_bytes_;
-  const std::uint64_t there = mover_.bytes_in(piece.block);
   BlockBuffer block(block_bytes_);
   BlockOwnership owned(blocks_, piece.block);
+  // Only now: before, another thread may have made the store longer, and put something there.
+  const std::uint64_t there = mover_.bytes_in(piece.block);
   const bool whole = piece.from == 0 && piece.bytes >= there;
   if (const int error = whole ? 0 : mover_.read_block(owned, block); error != 0) {
     return error;

@@ -54,6 +54,18 @@ void add_files(std::vector<Part>& parts, const std::vector<std::string>& paths, 
   }
 }
 
+/// HDF5 takes "/a", "//a/" and "/./a" for one name.
+std::string plain_name(const std::string& dataset) {
+  std::string plain;
+  for (std::size_t begin = 0; begin < dataset.size();) {
+    const std::size_t end = std::min(dataset.find('/', begin), dataset.size());
+    const std::string piece = dataset.substr(begin, end - begin);
+    plain += piece.empty() || piece == "." ? "" : "/" + piece;
+    begin = end + 1;
+  }
+  return plain;
+}
+
 void add_concat(std::vector<Part>& parts, const StoreUrl& url) {
   for (const ConcatPiece& piece : parse_concat_pieces(url)) {
     Part part;
@@ -75,7 +87,7 @@ std::vector<Part> parts_of(const std::string& text) {
     add_concat(parts, url);
   } else if (url.scheme == "hdf5") {
     const DatasetPlace place = parse_dataset_place(url);
-    part.name = place.dataset;
+    part.name = plain_name(place.dataset);
     add_files(parts, {place.file}, part);
   } else if (url.scheme == "fits") {
     const FilePart place = split_at_colon(url, "fits:///directory/image.fits");

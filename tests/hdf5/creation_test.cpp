@@ -56,7 +56,9 @@ TEST_F(Hdf5CreationTest, OfElementsThatAreNotWantedNothingIsMade) {
 TEST_F(Hdf5CreationTest, ADatasetHasOneWriter) {
   auto first = Vector<float>::create(url("/u?shape=40&type=float32"));
   auto other = Vector<float>::create(url("/v?shape=40&type=float32"));
-  EXPECT_THROW(Vector<float>::open(url("/u")), StoreError);
+  for (const char* name : {"/u", "u", "//u", "/./u", "/u/"}) {
+    EXPECT_THROW(Vector<float>::open(url(name)), StoreError) << name;
+  }
   EXPECT_NO_THROW(Vector<float>::open_read_only(url("/u")));
   first.close();
   EXPECT_NO_THROW(Vector<float>::open(url("/u")));

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -122,6 +123,70 @@ TEST_F(TieredStoreTest, threads_scores_and_flushes_at_once) {
   done.store(true);
   scorer.join();
   expect_equal(*store, expected);
+}
+
+/// A file that somebody else makes longer between two looks at its length.
+class LengthenedStore final : public Store {
+ public:
+  explicit LengthenedStore(std::shared_ptr<Store> file) : file_(std::move(file)) {}
+  /// At the `number`-th look from now on, counted from 1, what that sees is older than what `work` does.
+  void at_look(int number, std::function<void()> work) {
+    work_ = std::move(work);
+    looks_left_.store(number);
+  }
+  std::uint64_t size_bytes() const override {
+    const std::uint64_t size = file_->size_bytes();
+    if (looks_left_.fetch_sub(1) == 1) {
+      work_();
+    }
+    return size;
+  }
+  bool writable() const override { return true; }
+  bool growable() const override { return true; }
+  std::int64_t read(void* buffer, std::size_t bytes, std::uint64_t offset) override {
+    return file_->read(buffer, bytes, offset);
+  }
+  std::int64_t write(const void* buffer, std::size_t bytes, std::uint64_t offset) override {
+    return file_->write(buffer, bytes, offset);
+  }
+  int resize(std::uint64_t bytes) override { return file_->resize(bytes); }
+  int flush() override { return file_->flush(); }
+
+ private:
+  const std::shared_ptr<Store> file_;
+  std::function<void()> work_;
+  mutable std::atomic<int> looks_left_{0};
+};
+
+TEST_F(TieredStoreTest, threads_that_lengthen_it_in_one_block_lose_nothing) {
+  constexpr std::uint64_t half = block_bytes / 2;
+  constexpr int looks_of_a_write = 8;
+  for (int look = 1; look <= looks_of_a_write; ++look) {
+    const auto file =
+        std::make_shared<LengthenedStore>(FileStore::open(directory_ / std::to_string(look), OpenMode::create, 0, {}));
+    TieredStore store(file, calm({in_memory(20)}));
+    const std::vector<char> first(half, 'a');
+    const std::vector<char> second(half, 'b');
+    std::thread other;
+    std::atomic<bool> written{false};
+    file->at_look(look, [&] {
+      other = std::thread([&] {
+        EXPECT_EQ(store.write(second.data(), half, half), static_cast<std::int64_t>(half));
+        written.store(true);
+      });
+      // Where the block is owned already it has to wait for that.
+      for (int turn = 0; turn < 50 && !written.load(); ++turn) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
+    EXPECT_EQ(store.write(first.data(), half, 0), static_cast<std::int64_t>(half));
+    file->at_look(0, {});
+    if (other.joinable()) {
+      other.join();
+      const std::vector<char> there = content(store);
+      EXPECT_EQ(std::string(there.begin(), there.end()), std::string(half, 'a') + std::string(half, 'b')) << look;
+    }
+  }
 }
 
 TEST_F(TieredStoreTest, what_is_written_stays_in_the_tier_until_it_is_to_last) {
