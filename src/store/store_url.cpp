@@ -151,6 +151,11 @@ const std::string& local_path(const StoreUrl& url, std::string_view example) {
   if (url.path.empty()) {
     refuse(url.text, "there is no path: write " + std::string(example));
   }
+  if (const std::size_t length = scheme_length(url.path); length != 0 && url.path.compare(length, 3, "://") == 0) {
+    refuse(url.text, "'" + url.path.substr(0, length) +
+                         ":' names a store where a file would be: copy it to a file; only npy:URL and "
+                         "parquet:?store=URL read what lies in a store");
+  }
   return url.path;
 }
 

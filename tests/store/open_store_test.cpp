@@ -116,6 +116,8 @@ TEST(OpenStore, bad_input_is_one_line_with_value_and_remedy_and_creates_nothing)
       {"file://" + encoded + "/file?direct", reading, EINVAL, "write ?name=value"},
       {"file://" + encoded + "/file?direct=maybe", reading, EINVAL,
        "store 'file://" + encoded + "/file?direct=maybe': direct 'maybe' is neither on nor off: choose one"},
+      {"csv:s3://bucket/table.csv", reading, EINVAL, "'s3:' names a store where a file would be: copy it to a file"},
+      {"hdf5:s3://bucket/file.h5:/a", reading, EINVAL, "'s3:' names a store where a file would be"},
       {"file://" + encoded + "/file?direct=on&direct=off", reading, EINVAL, "leave one out"},
       {"file://" + encoded + "/file?max_reads=-1", reading, EINVAL,
        "'-1' is no count: choose 0 (no cap) to 4294967295"},
