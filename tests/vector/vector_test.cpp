@@ -465,40 +465,6 @@ TEST_F(VectorTest, what_cannot_be_mapped_is_not_left_behind) {
   EXPECT_EQ(file_bytes(), 10 * sizeof(int)) << "what was there is left as it is";
 }
 
-TEST_F(VectorTest, a_second_writer_of_one_file_is_refused_until_the_first_is_closed) {
-  auto first = Vector<int>::create(path_, 10, small());
-  const std::string link = directory_ / "link";
-  std::filesystem::create_symlink(path_, link);
-  for (const std::string& name :
-       {path_, link, "file:" + directory_.encoded() + "/./vector", "concat:" + directory_.encoded() + "/vector@4+8",
-        "file:" + directory_.encoded() + "/v*"}) {
-    const std::string said = refusal<StoreError>(EBUSY, [&] { Vector<int>::open(name, small()); });
-    EXPECT_NE(said.find("close that first"), std::string::npos) << said;
-    EXPECT_NO_THROW(Vector<int>::open_read_only(name, small()));
-  }
-  refusal<StoreError>(EBUSY, [&] { Vector<int>::open_or_create(path_, 10, small()); });
-  first[3] = 7;
-  auto moved = std::move(first);
-  refusal<StoreError>(EBUSY, [&] { Vector<int>::open(path_, small()); });
-  moved.close();
-  EXPECT_EQ(Vector<int>::open(path_, small())[3], 7);
-  EXPECT_EQ(Vector<int>::open(path_, small())[3], 7) << "also after one that was destroyed";
-}
-
-TEST_F(VectorTest, parts_of_one_file_have_a_writer_each) {
-  Vector<int>::create(path_, 4096, small()).close();
-  const std::string part = "concat:" + directory_.encoded() + "/vector@";
-  auto lower = Vector<int>::open(part + "0+8KiB", small());
-  auto upper = Vector<int>::open(part + "8KiB+8KiB", small());
-  refusal<StoreError>(EBUSY, [&] { Vector<int>::open(part + "8188+8", small()); });
-  lower[0] = 1;
-  upper[2047] = 2;
-  lower.close();
-  upper.close();
-  const auto whole = Vector<int>::open_read_only(path_, small());
-  EXPECT_EQ(whole[0] + whole[4095], 3);
-}
-
 TEST(Partition, shares_out_every_element_once_and_evenly) {
   for (const std::uint64_t elements : {0U, 1U, 7U, 64U, 1000U, 1001U}) {
     for (const std::uint64_t parts : {1U, 2U, 3U, 7U, 64U, 1002U}) {

@@ -1,0 +1,74 @@
+// One file has one vector that writes to it, by whatever path it is named; parts of it have one each.
+#include "vector/written_parts.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "store/temporary_directory.hpp"
+#include "tiermap/vector.hpp"
+
+namespace tiermap {
+namespace {
+
+VectorOptions small() {
+  VectorOptions options;
+  options.budget_bytes = 1 << 20;
+  return options;
+}
+
+class WrittenPartsTest : public testing::Test {
+ protected:
+  template <typename Call>
+  static std::string refused_as_busy(Call&& call) {
+    try {
+      call();
+    } catch (const StoreError& error) {
+      EXPECT_EQ(error.code().value(), EBUSY) << error.what();
+      return error.what();
+    }
+    ADD_FAILURE() << "no exception";
+    return "";
+  }
+
+  const TemporaryDirectory directory_;
+  const std::string path_ = directory_ / "vector";
+};
+
+TEST_F(WrittenPartsTest, a_second_writer_of_one_file_is_refused_until_the_first_is_closed) {
+  auto first = Vector<int>::create(path_, 10, small());
+  const std::string link = directory_ / "link";
+  std::filesystem::create_symlink(path_, link);
+  for (const std::string& name :
+       {path_, link, "file:" + directory_.encoded() + "/./vector", "concat:" + directory_.encoded() + "/vector@4+8",
+        "file:" + directory_.encoded() + "/v*"}) {
+    const std::string said = refused_as_busy([&] { Vector<int>::open(name, small()); });
+    EXPECT_NE(said.find("close that first"), std::string::npos) << said;
+    EXPECT_NO_THROW(Vector<int>::open_read_only(name, small()));
+  }
+  refused_as_busy([&] { Vector<int>::open_or_create(path_, 10, small()); });
+  first[3] = 7;
+  auto moved = std::move(first);
+  refused_as_busy([&] { Vector<int>::open(path_, small()); });
+  moved.close();
+  EXPECT_EQ(Vector<int>::open(path_, small())[3], 7);
+  EXPECT_EQ(Vector<int>::open(path_, small())[3], 7) << "also after one that was destroyed";
+}
+
+TEST_F(WrittenPartsTest, parts_of_one_file_have_a_writer_each) {
+  Vector<int>::create(path_, 4096, small()).close();
+  const std::string part = "concat:" + directory_.encoded() + "/vector@";
+  auto lower = Vector<int>::open(part + "0+8KiB", small());
+  auto upper = Vector<int>::open(part + "8KiB+8KiB", small());
+  refused_as_busy([&] { Vector<int>::open(part + "8188+8", small()); });
+  lower[0] = 1;
+  upper[2047] = 2;
+  lower.close();
+  upper.close();
+  const auto whole = Vector<int>::open_read_only(path_, small());
+  EXPECT_EQ(whole[0] + whole[4095], 3);
+}
+
+}  // namespace
+}  // namespace tiermap
