@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Follows a page of the documentation as a reader would.
 
-follow.py PAGE BUILD CMAKE CXX_COMPILER [namespaces] [twice]: installs the built library into an empty home, and goes through the blocks of the
+follow.py PAGE BUILD CMAKE CXX_COMPILER [namespaces] [sqlite3] [twice]: installs the built library into an empty home, and goes through the blocks of the
 page in order. A program is saved under the name that the text before it gives ("Save as `sum.cpp`:"), or, where the text
 gives none, built and run at once; YAML is always saved. Shell blocks are run by bash in one session; `make install` is what was done already. A
 block of text is what the program or the commands before it must have printed.
