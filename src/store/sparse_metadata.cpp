@@ -73,11 +73,11 @@ SparseMetadata decode_sparse_metadata(std::span<const std::byte> bytes, const st
   const std::uint64_t version = get(bytes, version_at, 4);
   if (version > sparse_metadata_version) {
     refuse_metadata(path, "is of version " + std::to_string(version) + " and this program reads up to version " +
-                     std::to_string(sparse_metadata_version) + ": use a newer version of Tiermap");
+                              std::to_string(sparse_metadata_version) + ": use a newer version of Tiermap");
   }
   if (bytes.size() != sparse_metadata_bytes) {
     refuse_metadata(path, (bytes.size() < sparse_metadata_bytes ? "is truncated: it has " : "is damaged: it has ") +
-                     std::to_string(bytes.size()) + " bytes instead of 64" + restore);
+                              std::to_string(bytes.size()) + " bytes instead of 64" + restore);
   }
   if (get(bytes, checksum_at, 8) != XXH3_64bits(bytes.data(), checksum_at)) {
     refuse_metadata(path, std::string("is damaged: its checksum is wrong") + restore);
