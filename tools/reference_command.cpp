@@ -23,18 +23,23 @@ Sizes are a number and a unit: `4096`, `64KiB`, `1.5GiB`, `10MB`. `K`, `M`, `G`,
 are powers of 1024; `KB`, `MB`, `GB`, `TB`, `PB` are powers of 1000.
 )";
 
-constexpr std::string_view other_variables = R"(
-## Other variables
-
-| variable | meaning |
-|---|---|
-| `TIERMAP_CONFIG` | The YAML file of options; unset, there is none. |
-| `TIERMAP_SERVERS`, `TIERMAP_JOB`, `TIERMAP_RANK`, `TIERMAP_RANKS` | The memory servers of a [job](cluster.md#a-job-of-several-processes), its name, and, where no launcher tells them, this process's rank and how many there are. |
-| `TIERMAP_USER`, `TIERMAP_SECRET`, `TIERMAP_SECRET_FILE` | Who a memory server is told asks, and the secret, or the file in whose first line it stands. |
-| `TIERMAP_PARQUET_LIBRARY` | Where the [library](building.md#parquet) is that `parquet:` stores need; unset, it is looked for. |
-| `TMPDIR` | Where the scratch files of private copies and of the programs go; unset, `/var/tmp`. |
-| `TIERMAP_UPDATE_DOCS` | Set to 1, the test of this page writes the page instead of comparing it. |
-)";
+// Strings that become one: a row of a table may not be broken.
+constexpr std::string_view other_variables =
+    "\n"
+    "## Other variables\n"
+    "\n"
+    "| variable | meaning |\n"
+    "|---|---|\n"
+    "| `TIERMAP_CONFIG` | The YAML file of options; unset, there is none. |\n"
+    "| `TIERMAP_SERVERS`, `TIERMAP_JOB`, `TIERMAP_RANK`, `TIERMAP_RANKS` | The memory servers of a "
+    "[job](cluster.md#a-job-of-several-processes), its name, and, where no launcher tells them, this "
+    "process's rank and how many there are. |\n"
+    "| `TIERMAP_USER`, `TIERMAP_SECRET`, `TIERMAP_SECRET_FILE` | Who a memory server is told asks, and the "
+    "secret, or the file in whose first line it stands. |\n"
+    "| `TIERMAP_PARQUET_LIBRARY` | Where the [library](building.md#parquet) is that `parquet:` stores need; "
+    "unset, it is looked for. |\n"
+    "| `TMPDIR` | Where the scratch files of private copies and of the programs go; unset, `/var/tmp`. |\n"
+    "| `TIERMAP_UPDATE_DOCS` | Set to 1, the test of this page writes the page instead of comparing it. |\n";
 
 std::string default_of(const OptionRow& row) {
   return row.default_text.empty() ? std::string(row.computed_default) : fmt::format("`{}`", row.default_text);

@@ -15,8 +15,8 @@ std::vector<std::string> find_misspelt_variables(std::string_view prefix, std::s
 /// The TIERMAP_ variables that something reads, without those that `tiermap run` sets for its library.
 std::vector<std::string_view> known_variables();
 
-/// Those lines of TIERMAP_ variables on standard error, once for a process; for a program that `tiermap run` has started
-/// that has done it.
+/// Those lines of TIERMAP_ variables on standard error, once for a process; for a program that `tiermap run` has
+/// started that has done it.
 void tell_of_misspelt_variables() noexcept;
 
 }  // namespace tiermap

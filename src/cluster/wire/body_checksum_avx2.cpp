@@ -1,6 +1,6 @@
-// body_checksum() in registers of 256 bits, compiled for processors that have them (src/CMakeLists.txt) and chosen at run
-// time. The checksum is the same. Nothing inline from elsewhere may be used here: the linker could keep this file's copy
-// of it for everyone.
+// body_checksum() in registers of 256 bits, compiled for processors that have them (src/CMakeLists.txt) and chosen at
+// run time. The checksum is the same. Nothing inline from elsewhere may be used here: the linker could keep this file's
+// copy of it for everyone.
 #if defined(__AVX2__)
 #define XXH_INLINE_ALL
 #include <xxhash.h>
