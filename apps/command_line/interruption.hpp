@@ -34,8 +34,8 @@ auto make_uninterrupted(const std::string& path, Make&& make) {
 /// What is to be at `path` is called this until it is whole.
 std::string partial_path(const std::string& path);
 
-/// Gives what was made at `from` the name `to`: should the process be interrupted, that is removed. Throws StoreError if
-/// something has the name.
+/// Gives what was made at `from` the name `to`: should the process be interrupted, that is removed. Throws StoreError
+/// if something has the name.
 void rename_made(const std::string& from, const std::string& to);
 
 /// A file or folder that a program makes: gone with this, also when the process is interrupted, unless it is kept.
