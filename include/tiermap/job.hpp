@@ -53,7 +53,8 @@ class JobLock {
   JobLock(std::shared_ptr<class JobImplementation> job, std::string name);
   JobLock(JobLock&&) noexcept = default;
   JobLock& operator=(JobLock&&) = delete;
-  /// unlock(), whose errors are lost.
+  /// unlock(). If that fails the job has failed, for all ranks: nobody is to go on without what was written under the
+  /// lock, nor to wait for it. What this rank asks next in the job throws, and says why.
   ~JobLock();
   /// What this rank wrote goes home first: who gets the lock next sees it. Throws as Job's members, and then the lock
   /// is still held unless the job has failed.
@@ -74,6 +75,21 @@ class Job {
   /// Returns when all ranks have come. Throws OptionError for options that cannot be, StoreError for servers that
   /// cannot be reached, ranks that disagree, and ranks that do not come (ETIMEDOUT, which ones).
   explicit Job(const JobOptions& options = {});
+/// Address space that is free on all ranks, kept for what is mapped there: inaccessible before and afterwards, and given
+/// up when this is destroyed, which is to come last. Movable.
+class JobAddresses {
+ public:
+  explicit JobAddresses(std::unique_ptr<class AddressRange> range) noexcept;
+  JobAddresses(JobAddresses&&) noexcept;
+  JobAddresses& operator=(JobAddresses&&) noexcept;
+  ~JobAddresses();
+  void* data() const noexcept;
+  std::size_t size() const noexcept;
+
+ private:
+  std::unique_ptr<class AddressRange> range_;
+};
+
   /// Without end() before it the others are told that this rank has ended.
   ~Job();
   Job(const Job&) = delete;
@@ -103,6 +119,17 @@ class Job {
  private:
   template <typename T>
   friend class SharedVector;
+  /// By all ranks: so many bytes of address space, rounded up to 4096, that lie at the same address on all of them, a
+  /// multiple of 2 MiB; pointers into what is mapped there mean the same everywhere, in this job:
+  ///
+  ///     const tiermap::JobAddresses place = job.reserve_addresses(bytes);
+  ///     auto region = cache.map("remote://node1:7070/graph", {.length = bytes, .address = place.data(),
+  ///                                                           .replacement = tiermap::Replacement::reservation});
+  ///
+  /// A SharedVector does this itself (SharedVectorOptions::same_address). Throws PlatformError on every rank if one of
+  /// them has no room, or if no place that ranks propose is free on all (EADDRNOTAVAIL).
+  JobAddresses reserve_addresses(std::uint64_t bytes);
+
   std::shared_ptr<class JobImplementation> implementation_;
 };
 

@@ -46,6 +46,10 @@ struct SharedVectorOptions {
   std::uint64_t stripe_bytes = 1ULL << 20;
   /// For those copies that do not fit into memory: a file without a name.
   std::string scratch_folder = "/var/tmp";
+  /// The elements lie at the same address on every rank: pointers to them, kept in this vector or in another, mean the
+  /// same on all of them, for as long as it is open. The same for all ranks. Costs two messages a rank, or some more
+  /// where the first place that is tried is taken; throws as Job::reserve_addresses().
+  bool same_address = false;
 };
 
 /// What is common to all shared vectors, whatever their elements.
@@ -212,7 +216,6 @@ class SharedAppender {
 template <typename T>
 class SharedVector {
   static_assert(std::is_trivially_copyable_v<T> && !std::is_const_v<T>, "elements travel as their bytes");
-  static_assert(!std::is_pointer_v<T>, "a pointer means nothing in another process");
 
  public:
   using value_type = T;
@@ -242,6 +245,9 @@ class SharedVector {
   }
   VectorRange all() const noexcept { return {0, size()}; }
   /// This rank's part of equal ones.
+/// Pointers are elements where they point into what has the same address on all ranks (SharedVectorOptions); a vector
+/// of pointers itself has to have it, or making it throws OptionError.
+///
   VectorRange partition() const { return storage_.own_partition(); }
 
   /// From here on this rank sees what others have released. Nothing in phases read_only and local.
@@ -294,10 +300,15 @@ class SharedVector {
  private:
   SharedVector(Job& job, const std::string& name, std::optional<std::uint64_t> count,
                const SharedVectorOptions& options)
-      : storage_(job.implementation_, name, layout(), count, options),
+      : storage_(job.implementation_, name, layout(name, options), count, options),
         first_(reinterpret_cast<T*>(storage_.vector().data())) {}
 
-  static ElementLayout layout() {
+  static ElementLayout layout(const std::string& name, const SharedVectorOptions& options) {
+    if (std::is_pointer_v<T> && !options.same_address) {
+      throw OptionError("shared vector '" + name +
+                        "' is to have pointers, which mean nothing in another process: set same_address, also of what "
+                        "they point into, or keep indices");
+    }
     ElementLayout elements;
     elements.bytes = sizeof(T);
     if constexpr (std::is_arithmetic_v<T>) {

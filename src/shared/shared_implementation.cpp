@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/size.hpp"
+#include "shared/common_addresses.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -29,7 +30,8 @@ std::string opening_text(const std::string& name, const ElementLayout& elements,
   return (count.has_value() ? "makes vector " : "opens vector ") + quote_value(name) + " of " +
          (count.has_value() ? std::to_string(*count) + " " : "") + "elements of " + std::to_string(elements.bytes) +
          " bytes" + (elements.kind != '\0' ? std::string(" (") + elements.kind + ")" : "") + " in pages of " +
-         format_size(options.page_size_bytes) + " and stripes of " + format_size(options.stripe_bytes);
+         format_size(options.page_size_bytes) + " and stripes of " + format_size(options.stripe_bytes) +
+         (options.same_address ? " at the same address" : "");
 }
 
 void check(const std::string& name, std::uint64_t element_bytes, std::optional<std::uint64_t> count,
@@ -66,6 +68,11 @@ SharedImplementation::SharedImplementation(std::shared_ptr<JobImplementation> jo
     frames.advice = options.advice;
     frames.read_ahead_bytes = options.read_ahead_bytes;
     vector_ = std::make_unique<VectorStorage>(store_, elements, frames);
+    if (options.same_address) {
+      addresses_ = reserve_addresses();
+      frames.address = addresses_.data();
+      frames.replacement = Replacement::reservation;
+    }
   } catch (...) {
     job_->give_back(name);
     throw;
@@ -74,6 +81,17 @@ SharedImplementation::SharedImplementation(std::shared_ptr<JobImplementation> jo
 }
 
 SharedImplementation::~SharedImplementation() {
+AddressRange SharedImplementation::reserve_addresses() {
+  try {
+    return reserve_on_all_ranks(job_->client(), whole_bytes());
+  } catch (const PlatformError&) {  // On every rank.
+    if (made_ && job_->place().rank == 0) {
+      home_->destroy();
+    }
+    throw;
+  }
+}
+
   try {
     close();
   } catch (...) {  // Said in the header: who wants to know calls close().

@@ -11,6 +11,7 @@
 
 #include "cluster/job/coherent_store.hpp"
 #include "cluster/job/home_client.hpp"
+#include "platform/address_range.hpp"
 #include "shared/job_implementation.hpp"
 #include "tiermap/shared_vector.hpp"
 
@@ -49,6 +50,8 @@ class SharedImplementation {
   std::uint64_t whole_bytes() const noexcept { return home_->bytes(); }
   void acquire_news();
   void write_home();
+  /// Of the elements, on all ranks. What was made is gone if there are none.
+  AddressRange reserve_addresses();
   /// By rank 0 alone; the others are told if it fails.
   void copy_by_first(const std::string& doing, const std::function<void()>& copy);
   /// Runs it, and says what the home said where the engine only knows an errno value.
@@ -62,6 +65,7 @@ class SharedImplementation {
   std::shared_ptr<CoherentStore> store_;
   std::unique_ptr<VectorStorage> vector_;
   std::uint64_t element_bytes_;
+  AddressRange addresses_;  ///< Where vector_ lies, if that is to be the same on all ranks.
   std::atomic<Phase> phase_{Phase::shared};
   std::mutex acquire_mutex_;
   std::deque<ByteRange> behind_;  ///< News that frames may not have yet. Guarded by acquire_mutex_.

@@ -161,3 +161,19 @@ void JobClient::leave() {
 }
 
 }  // namespace tiermap
+void JobClient::fail(const std::string& why) noexcept {
+  try {
+    {
+      const std::lock_guard guard(mutex_);
+      if (!failure_.empty()) {
+        return;
+      }
+      failure_ = why;
+    }
+    for (const auto& connection : connections_) {
+      connection->close(why);
+    }
+  } catch (...) {  // No memory: there is nothing that it could be told with.
+  }
+}
+

@@ -41,7 +41,6 @@ class JobClient {
 
   /// Waits until all ranks say the same `what`, such as "is at a barrier".
   void collective(std::string_view what);
-  /// Throws StoreError (EDEADLK) if this thread has it already.
   /// What each rank has, in their order.
   std::vector<std::vector<std::byte>> gather(std::span<const std::byte> own);
   /// Also in a job that has failed. Throws StoreError only if the first server does not answer.
@@ -50,6 +49,7 @@ class JobClient {
   void unlock(const std::string& name);
   std::uint64_t fetch_add(std::string_view name, std::uint64_t summand);
   void leave();
+  /// Throws StoreError (EDEADLK) if this thread has it already.
 
   /// A request to one server, of which the answer may take as long as the server lives.
   WireCall start(std::uint32_t server, JobRequest kind, const WireWords& words, std::span<const std::byte> body = {}) {
@@ -72,3 +72,6 @@ class JobClient {
 };
 
 }  // namespace tiermap
+  std::vector<std::string> texts_of_all(const std::string& own);
+  std::string listen_for_ranks();
+  void ask_home(const Piece& piece, std::function<void(WireReply)> done);
