@@ -45,6 +45,16 @@ struct JobOptions {
   std::chrono::milliseconds timeout{5000};
   /// How long to wait for all ranks to come.
   std::chrono::milliseconds join_patience{60000};
+  /// What follows is for SharedVector::read_together(), which makes ranks send pages to each other.
+  ///
+  /// A host or address of this node by which the other ranks reach it; they connect to a port that is free. Ranks of
+  /// the same host are taken to be on one node. TIERMAP_RANK_HOST. Default: the address from which this rank reaches
+  /// the first server.
+  std::string host;
+  /// To how many others a rank sends at most, on its node and on others each; 1 to 16. The same for all ranks.
+  std::uint32_t tree_degree = 2;
+  /// DRAM for pages that others have not asked for yet.
+  std::uint64_t relay_bytes = 16ULL << 20;
 };
 
 /// Held until unlock(), or destroyed. Movable.
@@ -65,18 +75,8 @@ class JobLock {
   std::string name_;
 };
 
-/// Members throw StoreError. Once a rank has ended without end(), however it died, everything that waits and everything
-/// that is asked later in the job throws ECONNABORTED with a line that says which rank it was; a page that cannot be
-/// fetched any more is a SIGBUS, as with every store. A rank or server that hangs is noticed within the timeout.
-///
-/// Thread-safe; but a rank is at one barrier at a time, and what all ranks do together all do in the same order.
-class Job {
- public:
-  /// Returns when all ranks have come. Throws OptionError for options that cannot be, StoreError for servers that
-  /// cannot be reached, ranks that disagree, and ranks that do not come (ETIMEDOUT, which ones).
-  explicit Job(const JobOptions& options = {});
-/// Address space that is free on all ranks, kept for what is mapped there: inaccessible before and afterwards, and given
-/// up when this is destroyed, which is to come last. Movable.
+/// Address space that is free on all ranks, kept for what is mapped there: inaccessible before and afterwards, and
+/// given up when this is destroyed, which is to come last. Movable.
 class JobAddresses {
  public:
   explicit JobAddresses(std::unique_ptr<class AddressRange> range) noexcept;
@@ -90,6 +90,16 @@ class JobAddresses {
   std::unique_ptr<class AddressRange> range_;
 };
 
+/// Members throw StoreError. Once a rank has ended without end(), however it died, everything that waits and everything
+/// that is asked later in the job throws ECONNABORTED with a line that says which rank it was; a page that cannot be
+/// fetched any more is a SIGBUS, as with every store. A rank or server that hangs is noticed within the timeout.
+///
+/// Thread-safe; but a rank is at one barrier at a time, and what all ranks do together all do in the same order.
+class Job {
+ public:
+  /// Returns when all ranks have come. Throws OptionError for options that cannot be, StoreError for servers that
+  /// cannot be reached, ranks that disagree, and ranks that do not come (ETIMEDOUT, which ones).
+  explicit Job(const JobOptions& options = {});
   /// Without end() before it the others are told that this rank has ended.
   ~Job();
   Job(const Job&) = delete;
@@ -109,16 +119,6 @@ class JobAddresses {
   /// Adds to the counter of this name, which begins with 0, and returns what it was. Orders nothing else.
   std::uint64_t fetch_add(const std::string& name, std::uint64_t summand);
 
-  /// True for the first rank that asks, also when the job has failed: one is to say on behalf of all what went wrong.
-  /// Throws StoreError only if the first server does not answer.
-  bool is_first_to_tell();
-
-  /// By all ranks, when no shared vector is open any more. Leaves the job; what was made in it is gone when all have.
-  void end();
-
- private:
-  template <typename T>
-  friend class SharedVector;
   /// By all ranks: so many bytes of address space, rounded up to 4096, that lie at the same address on all of them, a
   /// multiple of 2 MiB; pointers into what is mapped there mean the same everywhere, in this job:
   ///
@@ -130,6 +130,16 @@ class JobAddresses {
   /// them has no room, or if no place that ranks propose is free on all (EADDRNOTAVAIL).
   JobAddresses reserve_addresses(std::uint64_t bytes);
 
+  /// True for the first rank that asks, also when the job has failed: one is to say on behalf of all what went wrong.
+  /// Throws StoreError only if the first server does not answer.
+  bool is_first_to_tell();
+
+  /// By all ranks, when no shared vector is open any more. Leaves the job; what was made in it is gone when all have.
+  void end();
+
+ private:
+  template <typename T>
+  friend class SharedVector;
   std::shared_ptr<class JobImplementation> implementation_;
 };
 

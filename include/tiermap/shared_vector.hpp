@@ -71,6 +71,9 @@ class SharedStorage {
   VectorRange own_partition() const;
   /// Calls `change` with a copy of the range's bytes, and puts them home unless somebody was faster: then again.
   void update(VectorRange range, const std::function<void(std::byte*)>& change);
+  /// By all ranks; stop_together() by each for itself.
+  void start_together(VectorRange range);
+  void stop_together(VectorRange range) noexcept;
   std::uint64_t reserve(std::uint64_t count);
   std::uint64_t appended() const;
   void save(const std::string& url);
@@ -134,6 +137,38 @@ class SharedTransaction {
 
   SharedStorage& storage_;
   SequentialTransaction<T> inner_;
+};
+
+/// A transaction that all ranks begin together, over a range that all of them are about to read: what comes of it comes
+/// down a tree of ranks, so that its home sends it to few of them, and these to others. Begins with a barrier for this
+/// vector. While it lives, any access to the range fetches so, and this rank answers others also when it is gone.
+template <typename T>
+class SharedTogether {
+ public:
+  SharedTogether(SharedStorage& storage, VectorRange range)
+      : started_(storage, range), inner_(storage.vector(), Intent::read, range, {}) {}
+  SharedTogether(const SharedTogether&) = delete;
+  SharedTogether& operator=(const SharedTogether&) = delete;
+
+  /// As SequentialTransaction's.
+  std::span<const T> next() { return inner_.next(); }
+  template <typename Use>
+  void for_each(Use&& use) {
+    inner_.for_each(std::forward<Use>(use));
+  }
+
+ private:
+  struct Started {
+    Started(SharedStorage& of, VectorRange these) : storage(of), range(these) { storage.start_together(range); }
+    ~Started() { storage.stop_together(range); }
+    Started(const Started&) = delete;
+    Started& operator=(const Started&) = delete;
+    SharedStorage& storage;
+    VectorRange range;
+  };
+
+  Started started_;
+  SequentialTransaction<const T> inner_;
 };
 
 /// Writes every element of a range without reading any: nothing is fetched, nothing is in frames, and pieces are on
@@ -211,6 +246,9 @@ class SharedAppender {
 /// Movable. Members throw StoreError as Job's do, and OptionError for values that cannot be. What is said to be done by
 /// all ranks all ranks do in the same order, and get an error that names the disagreement if they do not.
 ///
+/// Pointers are elements where they point into what has the same address on all ranks (SharedVectorOptions); a vector
+/// of pointers itself has to have it, or making it throws OptionError.
+///
 /// Elements may be read and written by any threads, as in memory. acquire() and release() may be called by any thread:
 /// they concern all of this rank's.
 template <typename T>
@@ -245,9 +283,6 @@ class SharedVector {
   }
   VectorRange all() const noexcept { return {0, size()}; }
   /// This rank's part of equal ones.
-/// Pointers are elements where they point into what has the same address on all ranks (SharedVectorOptions); a vector
-/// of pointers itself has to have it, or making it throws OptionError.
-///
   VectorRange partition() const { return storage_.own_partition(); }
 
   /// From here on this rank sees what others have released. Nothing in phases read_only and local.
@@ -259,6 +294,9 @@ class SharedVector {
   Phase phase() const noexcept { return storage_.phase(); }
 
   SharedTransaction<const T> read(VectorRange range) { return {storage_, Intent::read, range}; }
+  /// By all ranks, of the same range: it is worth it where all of them read the same, and it is not in memory. Throws
+  /// OptionError in phase local, StoreError if ranks do not reach each other (JobOptions::host).
+  SharedTogether<T> read_together(VectorRange range) { return {storage_, range}; }
   SharedTransaction<T> read_write(VectorRange range) { return {storage_, Intent::read_write, range}; }
   SharedWriter<T> write(VectorRange range) { return {storage_, range}; }
   SharedAppender<T> append() { return SharedAppender<T>(storage_); }

@@ -74,8 +74,8 @@ std::optional<AddressRange> try_reserve(std::uint64_t address, std::uint64_t byt
 }  // namespace
 
 // What one process has free below (above) everything that it has mapped is likely to be free in those that have less.
-// Small pieces the kernel puts into holes between other things, which no two processes have alike: so each turn asks for
-// more space, and takes what is farthest from its neighbours.
+// Small pieces the kernel puts into holes between other things, which no two processes have alike: so each turn asks
+// for more space, and takes what is farthest from its neighbours.
 AddressRange reserve_on_all_ranks(JobClient& job, std::uint64_t bytes) {
   if (bytes == 0 || bytes > std::uint64_t{1} << 46U) {
     throw OptionError("address space of " + std::to_string(bytes) + " bytes: choose 1 byte to 64 TiB");

@@ -35,6 +35,8 @@ class SharedImplementation {
   void acquire();
   void release();
   void set_phase(Phase phase);
+  void start_together(VectorRange range);
+  void stop_together(VectorRange range) noexcept;
   void update(VectorRange range, const std::function<void(std::byte*)>& change);
   std::uint64_t reserve(std::uint64_t count);
   std::uint64_t appended();
@@ -48,10 +50,10 @@ class SharedImplementation {
 
  private:
   std::uint64_t whole_bytes() const noexcept { return home_->bytes(); }
-  void acquire_news();
-  void write_home();
   /// Of the elements, on all ranks. What was made is gone if there are none.
   AddressRange reserve_addresses();
+  void acquire_news();
+  void write_home();
   /// By rank 0 alone; the others are told if it fails.
   void copy_by_first(const std::string& doing, const std::function<void()>& copy);
   /// Runs it, and says what the home said where the engine only knows an errno value.
@@ -63,9 +65,9 @@ class SharedImplementation {
   const bool made_;
   std::shared_ptr<HomeClient> home_;
   std::shared_ptr<CoherentStore> store_;
+  AddressRange addresses_;  ///< Where vector_ lies, if that is to be the same on all ranks.
   std::unique_ptr<VectorStorage> vector_;
   std::uint64_t element_bytes_;
-  AddressRange addresses_;  ///< Where vector_ lies, if that is to be the same on all ranks.
   std::atomic<Phase> phase_{Phase::shared};
   std::mutex acquire_mutex_;
   std::deque<ByteRange> behind_;  ///< News that frames may not have yet. Guarded by acquire_mutex_.

@@ -88,6 +88,8 @@ VectorRange SharedStorage::own_partition() const {
   std::abort();
 }
 void SharedStorage::update(VectorRange, const std::function<void(std::byte*)>&) {}
+void SharedStorage::start_together(VectorRange) {}
+void SharedStorage::stop_together(VectorRange) noexcept {}
 std::uint64_t SharedStorage::reserve(std::uint64_t) {
   std::abort();
 }
