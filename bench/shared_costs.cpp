@@ -1,9 +1,11 @@
-// What the steps of a job cost, by so many ranks, each a process: a message, a barrier, an acquire, a release. With the
-// processor time that the servers take for it, if their processes are named. docs/scale.md reckons with this.
+// What the steps of a job cost, by so many ranks, each a process: a message, a barrier, an acquire, a release, and what
+// all ranks read, each by itself and together. With the processor time that the servers take for it, if their processes
+// are named. docs/scale.md reckons with this.
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -77,6 +79,39 @@ void change_all(SharedVector<std::uint64_t>& vector, std::uint64_t block_element
   }
 }
 
+std::uint64_t sum_of_all(Job& job, std::uint64_t own) {
+  std::uint64_t sum = 0;
+  for (const std::vector<std::byte>& bytes : job.gather(std::as_bytes(std::span(&own, 1)))) {
+    std::uint64_t one = 0;
+    std::memcpy(&one, bytes.data(), sizeof(one));
+    sum += one;
+  }
+  return sum;
+}
+
+/// All ranks read all of it, which none of them has: what it takes until the last has it, and what homes and ranks
+/// sent.
+template <typename Read>
+void read_by_all(const char* name, Job& job, SharedVector<std::uint64_t>& vector, Costs& costs, Read&& read) {
+  for (const Phase phase : {Phase::read_only, Phase::shared, Phase::read_only}) {
+    vector.set_phase(phase);  // The end of the read-only one drops all pages.
+  }
+  const SharedStatistics before = vector.statistics();
+  const auto all = [&] {
+    std::uint64_t sum = 0;
+    read().for_each([&](const std::uint64_t& element) { sum += element; });
+    job.fetch_add("sum", sum);
+    job.barrier();
+  };
+  job.rank() == 0 ? costs.measure(name, 1, all) : all();
+  const SharedStatistics after = vector.statistics();
+  const std::uint64_t fetched = sum_of_all(job, after.fetched_bytes - before.fetched_bytes);
+  const std::uint64_t pulled = sum_of_all(job, after.pulled_bytes - before.pulled_bytes);
+  costs.report()[std::string(name) + "_bytes_from_homes"] = fetched;
+  costs.report()[std::string(name) + "_bytes_from_ranks"] = pulled;
+  vector.set_phase(Phase::shared);
+}
+
 void rank_of_job(const CostArguments& arguments, std::uint32_t rank) {
   constexpr std::uint64_t page_bytes = 64 << 10;
   constexpr std::uint64_t block_bytes = 4 << 10;
@@ -130,6 +165,11 @@ void rank_of_job(const CostArguments& arguments, std::uint32_t rank) {
     costs.report()["release_microseconds_a_block"] =
         static_cast<double>(nanoseconds) / 1e3 / static_cast<double>(bytes / block_bytes);
     costs.measure("acquire_of_all_blocks", 1, [&] { vector.acquire(); });
+  }
+  job.barrier();
+  read_by_all("read_by_each", job, vector, costs, [&] { return vector.read(vector.all()); });
+  read_by_all("read_together", job, vector, costs, [&] { return vector.read_together(vector.all()); });
+  if (first) {
     costs.report().update({{"ranks", arguments.ranks}, {"blocks", bytes / block_bytes}, {"bytes", bytes}});
     std::cout << costs.report().dump() << "\n";
   }

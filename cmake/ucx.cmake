@@ -25,7 +25,7 @@ endif()
 # Of a library's sources, and of the library that is made of them.
 function(tiermap_filter_ucx sources)
   if(NOT TIERMAP_HAS_UCX)
-    list(FILTER ${sources} EXCLUDE REGEX "/src/(shared/(job|job_place|saved_vector|shared_[a-z]+)[.]cpp|cluster/(wire|server|remote|job)/)")
+    list(FILTER ${sources} EXCLUDE REGEX "/src/(shared/(common_addresses|job|job_place|saved_vector|shared_[a-z]+)[.]cpp|cluster/(wire|server|remote|job)/)")
     set(${sources} ${${sources}} PARENT_SCOPE)
   endif()
 endfunction()

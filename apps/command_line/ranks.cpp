@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "tiermap/error.hpp"
+#include "tiermap/shared_vector.hpp"
 
 namespace tiermap {
 namespace {
@@ -24,6 +25,43 @@ void Ranks::barrier() {
   if (!alone()) {
     job_->barrier();
   }
+}
+
+bool Ranks::read_much(std::span<const std::byte> own, std::uint64_t first, std::span<std::byte> all) {
+  using Bytes = SharedVector<std::byte>;
+  SharedVectorOptions options;
+  options.page_size_bytes = std::uint64_t{256} << 10U;
+  options.budget_bytes = 64 * options.page_size_bytes;
+  std::optional<Bytes> bytes;
+  try {
+    bytes.emplace(Bytes::create(*job_, "much", all.size(), options));
+  } catch (const Error&) {  // If the job has failed, what comes next says so.
+  }
+  const std::vector<char> made = gather_each<char>(bytes.has_value() ? 1 : 0);
+  if (std::ranges::find(made, 0) != made.end()) {
+    return false;
+  }
+  {
+    auto writer = bytes->write({first, own.size()});
+    for (std::span<std::byte> piece = writer.next(); !piece.empty(); piece = writer.next()) {
+      std::ranges::copy(own.first(piece.size()), piece.begin());
+      own = own.subspan(piece.size());
+    }
+    writer.commit();
+  }
+  bytes->set_phase(Phase::read_only);
+  bool read = true;
+  try {
+    auto together = bytes->read_together(bytes->all());
+    for (std::span<const std::byte> piece = together.next(); !piece.empty(); piece = together.next()) {
+      std::ranges::copy(piece, all.begin());
+      all = all.subspan(piece.size());
+    }
+  } catch (const StoreError&) {  // On all ranks: some do not reach each other.
+    read = false;
+  }
+  bytes->destroy();
+  return read;
 }
 
 std::string Ranks::text_of_first(const std::string& text) {

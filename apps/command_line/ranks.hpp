@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -57,6 +58,21 @@ class Ranks {
   std::vector<T> gather(std::vector<T> own) {
     return alone() ? own : gather(std::span<const T>(own));
   }
+  /// As gather(), of what is much in all. Servers send it to few ranks, and these to others; by gather() where servers
+  /// have no room for it, or ranks do not reach each other.
+  template <typename T>
+  std::vector<T> gather_much(std::vector<T> own) {
+    static_assert(std::is_trivially_copyable_v<T>, "elements travel as their bytes");
+    const std::vector<std::uint64_t> counts = gather_each<std::uint64_t>(own.size());
+    std::vector<T> all(std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}));
+    if (alone() || all.size() * sizeof(T) < least_much_bytes) {
+      return gather(std::move(own));
+    }
+    const std::uint64_t before = std::accumulate(counts.begin(), counts.begin() + rank(), std::uint64_t{0});
+    const auto bytes = std::as_writable_bytes(std::span(all));
+    return read_much(std::as_bytes(std::span(own)), before * sizeof(T), bytes) ? all : gather(std::move(own));
+  }
+  static constexpr std::uint64_t least_much_bytes = std::uint64_t{2} << 20U;
   /// Of each rank one.
   template <typename T>
   std::vector<T> gather_each(const T& own) {
@@ -91,6 +107,9 @@ class Ranks {
   void end();
 
  private:
+  /// By a shared vector, in which this rank's begin at `first`. False, on all ranks, where that cannot be.
+  bool read_much(std::span<const std::byte> own, std::uint64_t first, std::span<std::byte> all);
+
   JobRank place_;
   std::unique_ptr<Job> job_;
 };

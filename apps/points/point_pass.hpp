@@ -38,8 +38,11 @@ std::vector<Found> of_all_parts(const PointPass& pass, std::vector<Found> parts,
     return parts;
   }
   const VectorRange own = parts_of_rank(pass, parts.size() / numbers_a_part);
-  return pass.ranks.gather(
-      std::span<const Found>(parts).subspan(own.first * numbers_a_part, own.count * numbers_a_part));
+  const auto found = std::span<const Found>(parts).subspan(own.first * numbers_a_part, own.count * numbers_a_part);
+  if (parts.size() * sizeof(Found) < Ranks::least_much_bytes) {
+    return pass.ranks.gather(found);
+  }
+  return pass.ranks.gather_much(std::vector<Found>(found.begin(), found.end()));
 }
 
 /// The points of a pass in so many parts that are this rank's.

@@ -233,7 +233,7 @@ class ForestRun {
       sizes.push_back(tree.splits.size());
       splits.insert(splits.end(), tree.splits.begin(), tree.splits.end());
     }
-    splits = ranks_.gather(std::move(splits));
+    splits = ranks_.gather_much(std::move(splits));
     auto next = splits.begin();
     for (const std::uint64_t size : ranks_.gather(std::move(sizes))) {
       const auto end = next + static_cast<std::ptrdiff_t>(size);

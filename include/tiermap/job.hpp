@@ -45,6 +45,16 @@ struct JobOptions {
   std::chrono::milliseconds timeout{5000};
   /// How long to wait for all ranks to come.
   std::chrono::milliseconds join_patience{60000};
+  /// What follows is for SharedVector::read_together(), which makes ranks send pages to each other.
+  ///
+  /// A host or address of this node by which the other ranks reach it; they connect to a port that is free. Ranks of
+  /// the same host are taken to be on one node. TIERMAP_RANK_HOST. Default: the address from which this rank reaches
+  /// the first server.
+  std::string host;
+  /// To how many others a rank sends at most, on its node and on others each; 1 to 16. The same for all ranks.
+  std::uint32_t tree_degree = 2;
+  /// DRAM for pages that others have not asked for yet.
+  std::uint64_t relay_bytes = 16ULL << 20;
 };
 
 /// Held until unlock(), or destroyed. Movable.
@@ -53,7 +63,8 @@ class JobLock {
   JobLock(std::shared_ptr<class JobImplementation> job, std::string name);
   JobLock(JobLock&&) noexcept = default;
   JobLock& operator=(JobLock&&) = delete;
-  /// unlock(), whose errors are lost.
+  /// unlock(). If that fails the job has failed, for all ranks: nobody is to go on without what was written under the
+  /// lock, nor to wait for it. What this rank asks next in the job throws, and says why.
   ~JobLock();
   /// What this rank wrote goes home first: who gets the lock next sees it. Throws as Job's members, and then the lock
   /// is still held unless the job has failed.
@@ -62,6 +73,21 @@ class JobLock {
  private:
   std::shared_ptr<class JobImplementation> job_;
   std::string name_;
+};
+
+/// Address space that is free on all ranks, kept for what is mapped there: inaccessible before and afterwards, and
+/// given up when this is destroyed, which is to come last. Movable.
+class JobAddresses {
+ public:
+  explicit JobAddresses(std::unique_ptr<class AddressRange> range) noexcept;
+  JobAddresses(JobAddresses&&) noexcept;
+  JobAddresses& operator=(JobAddresses&&) noexcept;
+  ~JobAddresses();
+  void* data() const noexcept;
+  std::size_t size() const noexcept;
+
+ private:
+  std::unique_ptr<class AddressRange> range_;
 };
 
 /// Members throw StoreError. Once a rank has ended without end(), however it died, everything that waits and everything
@@ -92,6 +118,17 @@ class Job {
   JobLock lock(const std::string& name);
   /// Adds to the counter of this name, which begins with 0, and returns what it was. Orders nothing else.
   std::uint64_t fetch_add(const std::string& name, std::uint64_t summand);
+
+  /// By all ranks: so many bytes of address space, rounded up to 4096, that lie at the same address on all of them, a
+  /// multiple of 2 MiB; pointers into what is mapped there mean the same everywhere, in this job:
+  ///
+  ///     const tiermap::JobAddresses place = job.reserve_addresses(bytes);
+  ///     auto region = cache.map("remote://node1:7070/graph", {.length = bytes, .address = place.data(),
+  ///                                                           .replacement = tiermap::Replacement::reservation});
+  ///
+  /// A SharedVector does this itself (SharedVectorOptions::same_address). Throws PlatformError on every rank if one of
+  /// them has no room, or if no place that ranks propose is free on all (EADDRNOTAVAIL).
+  JobAddresses reserve_addresses(std::uint64_t bytes);
 
   /// True for the first rank that asks, also when the job has failed: one is to say on behalf of all what went wrong.
   /// Throws StoreError only if the first server does not answer.

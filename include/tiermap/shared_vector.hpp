@@ -46,6 +46,10 @@ struct SharedVectorOptions {
   std::uint64_t stripe_bytes = 1ULL << 20;
   /// For those copies that do not fit into memory: a file without a name.
   std::string scratch_folder = "/var/tmp";
+  /// The elements lie at the same address on every rank: pointers to them, kept in this vector or in another, mean the
+  /// same on all of them, for as long as it is open. The same for all ranks. Costs two messages a rank, or some more
+  /// where the first place that is tried is taken; throws as Job::reserve_addresses().
+  bool same_address = false;
 };
 
 /// What is common to all shared vectors, whatever their elements.
@@ -67,6 +71,9 @@ class SharedStorage {
   VectorRange own_partition() const;
   /// Calls `change` with a copy of the range's bytes, and puts them home unless somebody was faster: then again.
   void update(VectorRange range, const std::function<void(std::byte*)>& change);
+  /// By all ranks; stop_together() by each for itself.
+  void start_together(VectorRange range);
+  void stop_together(VectorRange range) noexcept;
   std::uint64_t reserve(std::uint64_t count);
   std::uint64_t appended() const;
   void save(const std::string& url);
@@ -130,6 +137,38 @@ class SharedTransaction {
 
   SharedStorage& storage_;
   SequentialTransaction<T> inner_;
+};
+
+/// A transaction that all ranks begin together, over a range that all of them are about to read: what comes of it comes
+/// down a tree of ranks, so that its home sends it to few of them, and these to others. Begins with a barrier for this
+/// vector. While it lives, any access to the range fetches so, and this rank answers others also when it is gone.
+template <typename T>
+class SharedTogether {
+ public:
+  SharedTogether(SharedStorage& storage, VectorRange range)
+      : started_(storage, range), inner_(storage.vector(), Intent::read, range, {}) {}
+  SharedTogether(const SharedTogether&) = delete;
+  SharedTogether& operator=(const SharedTogether&) = delete;
+
+  /// As SequentialTransaction's.
+  std::span<const T> next() { return inner_.next(); }
+  template <typename Use>
+  void for_each(Use&& use) {
+    inner_.for_each(std::forward<Use>(use));
+  }
+
+ private:
+  struct Started {
+    Started(SharedStorage& of, VectorRange these) : storage(of), range(these) { storage.start_together(range); }
+    ~Started() { storage.stop_together(range); }
+    Started(const Started&) = delete;
+    Started& operator=(const Started&) = delete;
+    SharedStorage& storage;
+    VectorRange range;
+  };
+
+  Started started_;
+  SequentialTransaction<const T> inner_;
 };
 
 /// Writes every element of a range without reading any: nothing is fetched, nothing is in frames, and pieces are on
@@ -207,12 +246,14 @@ class SharedAppender {
 /// Movable. Members throw StoreError as Job's do, and OptionError for values that cannot be. What is said to be done by
 /// all ranks all ranks do in the same order, and get an error that names the disagreement if they do not.
 ///
+/// Pointers are elements where they point into what has the same address on all ranks (SharedVectorOptions); a vector
+/// of pointers itself has to have it, or making it throws OptionError.
+///
 /// Elements may be read and written by any threads, as in memory. acquire() and release() may be called by any thread:
 /// they concern all of this rank's.
 template <typename T>
 class SharedVector {
   static_assert(std::is_trivially_copyable_v<T> && !std::is_const_v<T>, "elements travel as their bytes");
-  static_assert(!std::is_pointer_v<T>, "a pointer means nothing in another process");
 
  public:
   using value_type = T;
@@ -253,6 +294,9 @@ class SharedVector {
   Phase phase() const noexcept { return storage_.phase(); }
 
   SharedTransaction<const T> read(VectorRange range) { return {storage_, Intent::read, range}; }
+  /// By all ranks, of the same range: it is worth it where all of them read the same, and it is not in memory. Throws
+  /// OptionError in phase local, StoreError if ranks do not reach each other (JobOptions::host).
+  SharedTogether<T> read_together(VectorRange range) { return {storage_, range}; }
   SharedTransaction<T> read_write(VectorRange range) { return {storage_, Intent::read_write, range}; }
   SharedWriter<T> write(VectorRange range) { return {storage_, range}; }
   SharedAppender<T> append() { return SharedAppender<T>(storage_); }
@@ -294,10 +338,15 @@ class SharedVector {
  private:
   SharedVector(Job& job, const std::string& name, std::optional<std::uint64_t> count,
                const SharedVectorOptions& options)
-      : storage_(job.implementation_, name, layout(), count, options),
+      : storage_(job.implementation_, name, layout(name, options), count, options),
         first_(reinterpret_cast<T*>(storage_.vector().data())) {}
 
-  static ElementLayout layout() {
+  static ElementLayout layout(const std::string& name, const SharedVectorOptions& options) {
+    if (std::is_pointer_v<T> && !options.same_address) {
+      throw OptionError("shared vector '" + name +
+                        "' is to have pointers, which mean nothing in another process: set same_address, also of what "
+                        "they point into, or keep indices");
+    }
     ElementLayout elements;
     elements.bytes = sizeof(T);
     if constexpr (std::is_arithmetic_v<T>) {

@@ -32,6 +32,9 @@ struct VectorOptions {
   std::optional<std::uint64_t> read_ahead_bytes = std::nullopt;
   /// Address space to grow into, in bytes. Takes no memory. Of stores that cannot grow, their size.
   std::uint64_t capacity_bytes = 256ULL << 30;
+  /// As in RegionOptions, of the capacity.
+  void* address = nullptr;
+  Replacement replacement = Replacement::none;
 };
 
 /// Elements of a vector, one after the other.

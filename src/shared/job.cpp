@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "config/size.hpp"
+#include "platform/address_range.hpp"
+#include "shared/common_addresses.hpp"
 #include "shared/job_implementation.hpp"
 #include "shared/shared_implementation.hpp"
 #include "tiermap/error.hpp"
@@ -71,6 +73,20 @@ void JobImplementation::unlock(const std::string& name) {
   client_.unlock(name);
 }
 
+void JobImplementation::unlock_or_fail(const std::string& name) noexcept {
+  std::string why = "there is no memory to say why";
+  try {
+    unlock(name);
+    return;
+  } catch (const std::exception& error) {
+    why = error.what();
+  } catch (...) {
+    why = "for an unknown reason";
+  }
+  client_.fail("job " + quote_value(place().name) + ": rank " + std::to_string(place().rank) +
+               " could not give up the lock " + quote_value(name) + ", and ended: " + why);
+}
+
 void JobImplementation::end() {
   {
     const std::lock_guard lock(mutex_);
@@ -87,9 +103,8 @@ JobLock::JobLock(std::shared_ptr<JobImplementation> job, std::string name)
     : job_(std::move(job)), name_(std::move(name)) {}
 
 JobLock::~JobLock() {
-  try {
-    unlock();
-  } catch (...) {  // Said in the header: who wants to know calls unlock().
+  if (job_ != nullptr) {
+    job_->unlock_or_fail(name_);
   }
 }
 
@@ -98,6 +113,19 @@ void JobLock::unlock() {
     job_->unlock(name_);
     job_.reset();
   }
+}
+
+JobAddresses::JobAddresses(std::unique_ptr<AddressRange> range) noexcept : range_(std::move(range)) {}
+JobAddresses::JobAddresses(JobAddresses&&) noexcept = default;
+JobAddresses& JobAddresses::operator=(JobAddresses&&) noexcept = default;
+JobAddresses::~JobAddresses() = default;
+
+void* JobAddresses::data() const noexcept {
+  return range_ != nullptr ? range_->data() : nullptr;
+}
+
+std::size_t JobAddresses::size() const noexcept {
+  return range_ != nullptr ? range_->size() : 0;
 }
 
 Job::Job(const JobOptions& options) : implementation_(std::make_shared<JobImplementation>(job_place(options))) {}
@@ -117,6 +145,10 @@ void Job::barrier() {
 
 std::vector<std::vector<std::byte>> Job::gather(std::span<const std::byte> bytes) {
   return implementation_->client().gather(bytes);
+}
+
+JobAddresses Job::reserve_addresses(std::uint64_t bytes) {
+  return JobAddresses(std::make_unique<AddressRange>(reserve_on_all_ranks(implementation_->client(), bytes)));
 }
 
 bool Job::is_first_to_tell() {

@@ -31,6 +31,8 @@ class JobImplementation {
   void barrier();
   void lock(const std::string& name);
   void unlock(const std::string& name);
+  /// For who cannot be told: the job fails if it cannot be unlocked.
+  void unlock_or_fail(const std::string& name) noexcept;
   void end();
 
  private:

@@ -68,6 +68,12 @@ JobPlace job_place(const JobOptions& options) {
   place.login = login_from_environment("");
   place.timeout = options.timeout;
   place.join_patience = options.join_patience;
+  place.host = !options.host.empty() ? options.host : environment("TIERMAP_RANK_HOST");
+  place.tree_degree = options.tree_degree;
+  place.relay_bytes = options.relay_bytes;
+  if (place.tree_degree == 0 || place.tree_degree > 16) {
+    throw OptionError("a tree of ranks cannot have degree " + std::to_string(place.tree_degree) + ": choose 1 to 16");
+  }
   return place;
 }
 

@@ -101,6 +101,7 @@ void SharedImplementation::load(const std::string& url) {
       refuse(-result, url, "cannot be brought home (" + home_->failure() + ")");
     }
   });
+  acquire_news();  // From here on this rank knows what has changed, and takes nothing older from another one.
   drop({0, whole_bytes()});
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/size.hpp"
+#include "shared/common_addresses.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -29,7 +30,8 @@ std::string opening_text(const std::string& name, const ElementLayout& elements,
   return (count.has_value() ? "makes vector " : "opens vector ") + quote_value(name) + " of " +
          (count.has_value() ? std::to_string(*count) + " " : "") + "elements of " + std::to_string(elements.bytes) +
          " bytes" + (elements.kind != '\0' ? std::string(" (") + elements.kind + ")" : "") + " in pages of " +
-         format_size(options.page_size_bytes) + " and stripes of " + format_size(options.stripe_bytes);
+         format_size(options.page_size_bytes) + " and stripes of " + format_size(options.stripe_bytes) +
+         (options.same_address ? " at the same address" : "");
 }
 
 void check(const std::string& name, std::uint64_t element_bytes, std::optional<std::uint64_t> count,
@@ -57,20 +59,37 @@ SharedImplementation::SharedImplementation(std::shared_ptr<JobImplementation> jo
   job_->client().collective(opening_text(name, elements, count, options));
   job_->claim(name);
   try {
-    home_ = std::make_shared<HomeClient>(job_->client(), HomeClient::Form{name, count.value_or(0) * elements.bytes,
-                                                                          options.stripe_bytes, count.has_value()});
+    home_ = std::make_shared<HomeClient>(
+        job_->client(), HomeClient::Form{name, count.value_or(0) * elements.bytes, options.stripe_bytes,
+                                         count.has_value(), options.page_size_bytes});
     store_ = std::make_shared<CoherentStore>(home_, elements.bytes, options.budget_bytes / 4, options.scratch_folder);
     VectorOptions frames;
     frames.budget_bytes = options.budget_bytes - options.budget_bytes / 4;
     frames.page_size_bytes = options.page_size_bytes;
     frames.advice = options.advice;
     frames.read_ahead_bytes = options.read_ahead_bytes;
+    if (options.same_address) {
+      addresses_ = reserve_addresses();
+      frames.address = addresses_.data();
+      frames.replacement = Replacement::reservation;
+    }
     vector_ = std::make_unique<VectorStorage>(store_, elements, frames);
   } catch (...) {
     job_->give_back(name);
     throw;
   }
   job_->add(*this);
+}
+
+AddressRange SharedImplementation::reserve_addresses() {
+  try {
+    return reserve_on_all_ranks(job_->client(), whole_bytes());
+  } catch (const PlatformError&) {  // On every rank.
+    if (made_ && job_->place().rank == 0) {
+      home_->destroy();
+    }
+    throw;
+  }
 }
 
 SharedImplementation::~SharedImplementation() {
@@ -167,6 +186,28 @@ void SharedImplementation::set_phase(Phase next) {
   phase_.store(next, std::memory_order_release);
 }
 
+void SharedImplementation::start_together(VectorRange range) {
+  const ByteRange bytes = vector_->bytes_of(range);
+  if (phase() == Phase::local) {
+    throw OptionError("shared vector " + quote_value(name_) +
+                      " is in its local phase, in which no rank reads what others do: set another one first");
+  }
+  release();
+  home_->join_tree();
+  job_->client().collective("reads elements " + std::to_string(range.first) + " to " +
+                            std::to_string(range.first + range.count) + " of vector " + quote_value(name_) +
+                            " together");
+  acquire();
+  job_->client().plant_tree();
+  store_->start_tree(bytes);
+}
+
+void SharedImplementation::stop_together(VectorRange range) noexcept {
+  if (store_ != nullptr) {
+    store_->stop_tree({range.first * element_bytes_, range.count * element_bytes_});
+  }
+}
+
 void SharedImplementation::update(VectorRange range, const std::function<void(std::byte*)>& change) {
   require_writable();
   const ByteRange bytes = vector_->bytes_of(range);
@@ -234,6 +275,7 @@ void SharedImplementation::destroy() {
   vector_->region().discard({0, whole_bytes()});
   close();
   job_->client().collective("destroys vector " + quote_value(name_));
+  home_->leave_tree();
   if (job_->place().rank == 0) {
     home_->destroy();
   }
@@ -253,6 +295,9 @@ SharedStatistics SharedImplementation::statistics() const {
           counters.dropped_blocks,
           counters.exchanges,
           counters.retries,
+          counters.pulls,
+          counters.pulled_bytes,
+          counters.handed_bytes,
           store_->twins().memory_bytes(),
           store_->twins().spilled_bytes()};
 }

@@ -11,6 +11,7 @@
 
 #include "cluster/job/coherent_store.hpp"
 #include "cluster/job/home_client.hpp"
+#include "platform/address_range.hpp"
 #include "shared/job_implementation.hpp"
 #include "tiermap/shared_vector.hpp"
 
@@ -34,6 +35,8 @@ class SharedImplementation {
   void acquire();
   void release();
   void set_phase(Phase phase);
+  void start_together(VectorRange range);
+  void stop_together(VectorRange range) noexcept;
   void update(VectorRange range, const std::function<void(std::byte*)>& change);
   std::uint64_t reserve(std::uint64_t count);
   std::uint64_t appended();
@@ -47,6 +50,8 @@ class SharedImplementation {
 
  private:
   std::uint64_t whole_bytes() const noexcept { return home_->bytes(); }
+  /// Of the elements, on all ranks. What was made is gone if there are none.
+  AddressRange reserve_addresses();
   void acquire_news();
   void write_home();
   /// By rank 0 alone; the others are told if it fails.
@@ -60,6 +65,7 @@ class SharedImplementation {
   const bool made_;
   std::shared_ptr<HomeClient> home_;
   std::shared_ptr<CoherentStore> store_;
+  AddressRange addresses_;  ///< Where vector_ lies, if that is to be the same on all ranks.
   std::unique_ptr<VectorStorage> vector_;
   std::uint64_t element_bytes_;
   std::atomic<Phase> phase_{Phase::shared};

@@ -53,6 +53,14 @@ void SharedStorage::update(VectorRange range, const std::function<void(std::byte
   implementation_->update(range, change);
 }
 
+void SharedStorage::start_together(VectorRange range) {
+  implementation_->start_together(range);
+}
+
+void SharedStorage::stop_together(VectorRange range) noexcept {
+  implementation_->stop_together(range);
+}
+
 std::uint64_t SharedStorage::reserve(std::uint64_t count) {
   return implementation_->reserve(count);
 }

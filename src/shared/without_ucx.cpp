@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "platform/address_range.hpp"
 #include "tiermap/error.hpp"
 #include "tiermap/job.hpp"
 #include "tiermap/shared_vector.hpp"
@@ -32,6 +33,9 @@ void Job::barrier() {
 std::vector<std::vector<std::byte>> Job::gather(std::span<const std::byte>) {
   std::abort();
 }
+JobAddresses Job::reserve_addresses(std::uint64_t) {
+  std::abort();
+}
 bool Job::is_first_to_tell() {
   std::abort();
 }
@@ -42,6 +46,17 @@ std::uint64_t Job::fetch_add(const std::string&, std::uint64_t) {
   std::abort();
 }
 void Job::end() {
+  std::abort();
+}
+
+JobAddresses::JobAddresses(std::unique_ptr<AddressRange> range) noexcept : range_(std::move(range)) {}
+JobAddresses::JobAddresses(JobAddresses&&) noexcept = default;
+JobAddresses& JobAddresses::operator=(JobAddresses&&) noexcept = default;
+JobAddresses::~JobAddresses() = default;
+void* JobAddresses::data() const noexcept {
+  std::abort();
+}
+std::size_t JobAddresses::size() const noexcept {
   std::abort();
 }
 
@@ -73,6 +88,8 @@ VectorRange SharedStorage::own_partition() const {
   std::abort();
 }
 void SharedStorage::update(VectorRange, const std::function<void(std::byte*)>&) {}
+void SharedStorage::start_together(VectorRange) {}
+void SharedStorage::stop_together(VectorRange) noexcept {}
 std::uint64_t SharedStorage::reserve(std::uint64_t) {
   std::abort();
 }

@@ -190,6 +190,8 @@ void VectorImplementation::map(const VectorOptions& options) {
   region.advice = options.advice;
   region.page_size_bytes = page_size_bytes_;
   region.read_ahead_bytes = options.read_ahead_bytes;
+  region.address = options.address;
+  region.replacement = options.replacement;
   Cache& cache = options.cache != nullptr ? *options.cache : *own_cache_;
   std::shared_ptr<Store> store = growing_ ? std::shared_ptr<Store>(growing_) : store_;
   // What was just made has zeros alone, and no page of it is read before it was written.

@@ -61,6 +61,14 @@ TEST_F(KMeansRanksTest, TheSameForEveryNumberOfRanksAndThreads) {
   EXPECT_EQ(clustering(2, {points, "--truth", path("truth"), "--system", "mmap", "--check-in-memory"}), expected);
 }
 
+TEST_F(KMeansRanksTest, TheSameWhereSumsAreSoLargeThatTheyAreReadTogether) {
+  if (mpiexec().empty()) {
+    GTEST_SKIP() << "mpich is not installed";
+  }
+  const std::vector<std::string> arguments = {generated(), "--clusters", "600", "--iterations", "3", "--threads", "2"};
+  EXPECT_EQ(clustering(3, arguments), clustering(0, arguments));
+}
+
 TEST_F(KMeansRanksTest, TheSameFromMemoryServers) {
   if (mpiexec().empty()) {
     GTEST_SKIP() << "mpich is not installed";

@@ -1,5 +1,9 @@
-// A consistency checker: several ranks run a random program each, of writes, transactions, streams, locks and updates
-// between barriers. Every rank can compute what any rank does in any round, so each knows what may be seen when.
+// A consistency checker: several ranks run a random program each, of writes, transactions, streams, locks, updates and
+// what all read together, between barriers. Every rank can compute what any rank does in any round, so each knows what
+// may be seen when.
+#include <sys/mman.h>
+
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <numeric>
@@ -23,6 +27,16 @@ struct Setting {
   std::uint32_t ranks = 0;
   std::size_t servers = 0;
   SharedVectorOptions options;
+  std::uint32_t nodes = 1;
+  JobOptions tree;  ///< What of it says how ranks read together.
+
+  JobOptions job(const Servers& of, std::uint32_t rank) const {
+    JobOptions job = of.job(rank, ranks);
+    job.host = host_of_node(rank % nodes);
+    job.tree_degree = tree.tree_degree;
+    job.relay_bytes = tree.relay_bytes;
+    return job;
+  }
 };
 
 Setting draw_setting(std::uint64_t seed) {
@@ -35,6 +49,10 @@ Setting draw_setting(std::uint64_t seed) {
   setting.options.stripe_bytes = setting.options.page_size_bytes << random() % 3;
   setting.options.budget_bytes = std::uint64_t{1} << (20 + random() % 3);
   setting.options.scratch_folder = ".";
+  setting.options.same_address = random() % 2 == 0;
+  setting.nodes = static_cast<std::uint32_t>(1 + random() % setting.ranks);
+  setting.tree.tree_degree = static_cast<std::uint32_t>(1 + random() % 3);
+  setting.tree.relay_bytes = (std::uint64_t{1} << (12 + random() % 8)) - 4096;
   return setting;
 }
 
@@ -58,7 +76,12 @@ class Program {
     for (round_ = 1; round_ <= rounds; ++round_) {
       play();
       job_.barrier();
-      check();
+      if (mix(setting_.seed + round_ * 3) % 3 == 0) {
+        const auto together = vector_.read_together({0, elements});
+        check();
+      } else {
+        check();
+      }
       job_.barrier();
     }
     vector_.close();
@@ -95,7 +118,15 @@ class Program {
         model_[index] = value(index);
       }
     }
+    seen_.assign(owned, false);
     std::mt19937_64 random = random_of(job_.rank());
+    std::unique_ptr<SharedTogether<std::uint64_t>> together;
+    if (mix(setting_.seed + round_) % 2 == 0) {  // By all, or by none; what is not read so is written meanwhile.
+      const std::uint64_t first = mix(round_) % owned;
+      const VectorRange range{first, 1 + mix(round_ + 1) % (owned - first)};
+      together.reset(new SharedTogether<std::uint64_t>(vector_.read_together(range)));
+      look_together(*together, first, random() % 3);
+    }
     std::vector<int> steps{0, 1, 2, 3};
     std::shuffle(steps.begin(), steps.end(), random);
     for (const int step : steps) {
@@ -180,12 +211,26 @@ class Program {
     }
   }
 
-  /// While others write: what was there before the round, or what will be there after it.
+  /// While others write: what was there before the round, or what will be there after it, and never again the first
+  /// once the second was seen.
+  void look_at(std::uint64_t index, std::uint64_t seen) {
+    ASSERT_TRUE((seen == before_[index] && !seen_[index]) || seen == model_[index]) << index << " in round " << round_;
+    seen_[index] = seen_[index] || (seen == model_[index] && seen != before_[index]);
+  }
+
   void look(std::mt19937_64& random) {
     for (int turn = 0; turn < 200; ++turn) {
       const std::uint64_t index = random() % owned;
-      const std::uint64_t seen = vector_[index];
-      ASSERT_TRUE(seen == before_[index] || seen == model_[index]) << index << " in round " << round_;
+      look_at(index, vector_[index]);
+    }
+  }
+
+  /// All of it, half of it, or nothing.
+  void look_together(SharedTogether<std::uint64_t>& together, std::uint64_t index, std::uint64_t how) {
+    for (auto piece = together.next(); !piece.empty() && how > 0; piece = how == 1 ? piece.first(0) : together.next()) {
+      for (const std::uint64_t element : piece) {
+        look_at(index++, element);
+      }
     }
   }
 
@@ -214,6 +259,7 @@ class Program {
   std::vector<std::uint64_t> model_;
   std::vector<std::uint64_t> before_;
   std::vector<std::uint64_t> sums_;
+  std::vector<bool> seen_;  ///< What others, or this rank, wrote in this round.
   std::uint64_t round_ = 0;
 };
 
@@ -234,7 +280,12 @@ TEST(ConsistencyTest, RandomProgramsSeeWhatTheModelAllows) {
   for_a_while([](std::uint64_t seed) {
     const Setting setting = draw_setting(seed);
     const Servers servers(setting.servers);
-    run_job(servers, setting.ranks, [&](Job& job) { Program(setting, job).run(6); });
+    RankProcesses processes(setting.ranks, [&](std::uint32_t rank) {
+      Job job(setting.job(servers, rank));
+      Program(setting, job).run(6);
+      job.end();
+    });
+    processes.expect_success();
   });
 }
 
@@ -245,12 +296,21 @@ TEST(ConsistencyTest, RandomProgramsOfWhichOneIsKilledEndWithItsName) {
     const Servers servers(setting.servers);
     std::mt19937_64 random(seed + 1);
     const auto victim = static_cast<std::uint32_t>(random() % setting.ranks);
+    // Ranks that are all there: one that has never come is no rank of the job.
+    auto* const come = static_cast<std::atomic<std::uint32_t>*>(
+        ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(static_cast<void*>(come), MAP_FAILED);
     RankProcesses processes(setting.ranks, [&](std::uint32_t rank) {
-      Job job(servers.job(rank, setting.ranks));
+      Job job(setting.job(servers, rank));
+      come->fetch_add(1);
       const std::string told = refusal_of([&] { Program(setting, job).run(1 << 30); });
       EXPECT_NE(told.find("rank " + std::to_string(victim) + " at "), std::string::npos) << told;
     });
-    std::this_thread::sleep_for(std::chrono::milliseconds(150 + random() % 500));
+    for (int turn = 0; turn < 60'000 && come->load() < setting.ranks; ++turn) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ::munmap(come, 4096);
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 500));
     processes.signal(victim, SIGKILL);
     for (std::uint32_t rank = 0; rank < setting.ranks; ++rank) {
       const int code = processes.wait(rank);

@@ -1,4 +1,6 @@
 // Jobs: ranks that come, meet, lock and count, disagree, and die.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
@@ -222,6 +224,41 @@ TEST(JobTest, AKilledRankIsNamedToThoseWhoAcquire) {
       vector.acquire();
     }
   });
+}
+
+/// The copies of what it wrote no longer fit into their file, and what it wrote under the lock is not home.
+TEST(JobTest, ALockThatCannotBeGivenUpAtTheEndOfItsBlockFailsTheJob) {
+  const Servers servers;
+  RankProcesses processes(2, [&](std::uint32_t rank) {
+    Job job(servers.job(rank, 2));
+    SharedVectorOptions options;
+    options.budget_bytes = 4 << 20;
+    options.page_size_bytes = 4096;
+    options.scratch_folder = ".";
+    auto vector = SharedVector<std::uint64_t>::create(job, "v", 512 * 512, options);
+    std::string told;
+    if (rank == 0) {
+      {
+        const JobLock lock = job.lock("mine");
+        job.barrier();
+        for (std::uint64_t index = 0; index < vector.size(); index += 512) {
+          vector[index] = 1;
+        }
+        ::signal(SIGXFSZ, SIG_IGN);
+        rlimit limit{};
+        ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+      }
+      told = refusal_of([&] { job.fetch_add("next", 1); });
+      EXPECT_NE(told.find("rank 0 could not give up the lock 'mine'"), std::string::npos) << told;
+      EXPECT_NE(refusal_of([&] { job.barrier(); }), "");
+    } else {
+      job.barrier();
+      told = refusal_of([&] { job.lock("mine"); });
+      EXPECT_NE(told.find("rank 0 at "), std::string::npos) << told;
+    }
+    ::_exit(testing::Test::HasFailure() ? 1 : 0);
+  });
+  processes.expect_success();
 }
 
 TEST(JobTest, AStoppedRankIsNoticed) {

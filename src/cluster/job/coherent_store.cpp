@@ -30,13 +30,34 @@ CoherentStore::CoherentStore(std::shared_ptr<HomeClient> home, std::uint64_t ele
       unit_(home_block_bytes % element_bytes == 0 ? element_bytes : 1),
       twins_((home_->bytes() + home_block_bytes - 1) / home_block_bytes, twin_memory_bytes, scratch_folder) {}
 
+void CoherentStore::start_tree(ByteRange range) {
+  const std::unique_lock lock(tree_mutex_);
+  by_tree_.push_back(range);
+}
+
+void CoherentStore::stop_tree(ByteRange range) noexcept {
+  const std::unique_lock lock(tree_mutex_);
+  const auto same = [&](const ByteRange& one) { return one.offset == range.offset && one.bytes == range.bytes; };
+  if (const auto found = std::ranges::find_if(by_tree_, same); found != by_tree_.end()) {
+    by_tree_.erase(found);
+  }
+}
+
+bool CoherentStore::comes_by_tree(ByteRange range) const {
+  const std::shared_lock lock(tree_mutex_);
+  return std::ranges::any_of(by_tree_, [&](const ByteRange& one) {
+    return range.offset < one.offset + one.bytes && one.offset < range.offset + range.bytes;
+  });
+}
+
 std::int64_t CoherentStore::read(void* buffer, std::size_t bytes, std::uint64_t offset) {
   if (offset >= size_bytes()) {
     return 0;
   }
   const std::span<std::byte> content(static_cast<std::byte*>(buffer),
                                      std::min<std::uint64_t>(bytes, size_bytes() - offset));
-  if (const int result = home_->fetch(content, offset); result != 0) {
+  const bool by_tree = comes_by_tree({offset, content.size()});
+  if (const int result = by_tree ? home_->fetch_by_tree(content, offset) : home_->fetch(content, offset); result != 0) {
     return result;
   }
   if (keeps_twins_.load(std::memory_order_acquire)) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <shared_mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,15 +34,22 @@ class CoherentStore final : public Store {
 
   /// What was written must be home, and no page be in memory. Without twins nothing can be written (-EROFS).
   void keep_twins(bool keep) noexcept;
+  /// What is read of the range comes by the tree of ranks, until as many stop_tree().
+  void start_tree(ByteRange range);
+  void stop_tree(ByteRange range) noexcept;
   Twins& twins() noexcept { return twins_; }
   HomeClient& home() noexcept { return *home_; }
   std::uint64_t unit() const noexcept { return unit_; }
 
  private:
+  bool comes_by_tree(ByteRange range) const;
+
   const std::shared_ptr<HomeClient> home_;
   const std::uint64_t unit_;
   Twins twins_;
   std::atomic<bool> keeps_twins_{true};
+  mutable std::shared_mutex tree_mutex_;
+  std::vector<ByteRange> by_tree_;  ///< Guarded by tree_mutex_.
 };
 
 }  // namespace tiermap

@@ -28,11 +28,16 @@ DataSetLayout layout_over(std::uint32_t servers, const HomeClient::Form& form) {
 }  // namespace
 
 HomeClient::HomeClient(JobClient& job, const Form& form)
-    : job_(job), name_(form.name), bytes_(form.bytes), layout_(layout_over(job.servers(), form)), placement_(layout_) {
+    : job_(job),
+      name_(form.name),
+      bytes_(form.bytes),
+      layout_(layout_over(job.servers(), form)),
+      placement_(layout_),
+      piece_bytes_(std::min(form.page_bytes, most_fetched_at_once)) {
   const std::uint64_t here = placement_.local_bytes(form.bytes);
   for (std::uint32_t server = 0; server < layout_.servers; ++server) {
     const WireReply reply = job_.ask(server, JobRequest::open, {here, form.make ? 1U : 0U, 0, 0}, form.name);
-    parts_.push_back({reply.words[0], reply.words[2], reply.words[1]});
+    parts_.emplace_back(reply.words[0], reply.words[2], reply.words[1]);
   }
   if (bytes_ == 0) {
     bytes_ = parts_[0].bytes;
@@ -42,6 +47,13 @@ HomeClient::HomeClient(JobClient& job, const Form& form)
 std::string HomeClient::failure() const {
   const std::lock_guard lock(mutex_);
   return failure_;
+}
+
+void HomeClient::see(std::uint32_t server, std::uint64_t sequence) noexcept {
+  std::atomic<std::uint64_t>& seen = parts_[server].seen;
+  std::uint64_t before = seen.load(std::memory_order_acquire);
+  while (before < sequence && !seen.compare_exchange_weak(before, sequence, std::memory_order_acq_rel)) {
+  }
 }
 
 int HomeClient::failed(std::uint32_t server, const WireReply& reply) {
@@ -68,6 +80,7 @@ int HomeClient::fetch(std::span<std::byte> buffer, std::uint64_t offset) {
     if (reply.status != 0 || reply.body.bytes().size() != first.bytes.size()) {
       result = result == 0 ? failed(first.server, reply) : result;
     } else {
+      see(first.server, reply.words[0]);
       std::memcpy(first.bytes.data(), reply.body.bytes().data(), first.bytes.size());
     }
     asked.pop_front();
@@ -78,8 +91,8 @@ int HomeClient::fetch(std::span<std::byte> buffer, std::uint64_t offset) {
     asked.push_back(
         {buffer.first(run), server,
          job_.start(server, JobRequest::fetch, {parts_[server].handle, placement_.local_offset(offset, 0), run, 0})});
-    counters_.fetches.fetch_add(1, std::memory_order_relaxed);
-    counters_.fetched_bytes.fetch_add(run, std::memory_order_relaxed);
+    counters_->fetches.fetch_add(1, std::memory_order_relaxed);
+    counters_->fetched_bytes.fetch_add(run, std::memory_order_relaxed);
     buffer = buffer.subspan(run);
     offset += run;
     if (asked.size() >= most_fetches_in_flight) {
@@ -92,23 +105,72 @@ int HomeClient::fetch(std::span<std::byte> buffer, std::uint64_t offset) {
   return result;
 }
 
+void HomeClient::join_tree() {
+  for (std::uint32_t server = 0; server < parts_.size(); ++server) {
+    job_.relay().count(server, static_cast<std::uint32_t>(parts_[server].handle), counters_);
+  }
+}
+
+int HomeClient::fetch_by_tree(std::span<std::byte> buffer, std::uint64_t offset) {
+  if (offset % piece_bytes_ != 0) {
+    return fetch(buffer, offset);
+  }
+  struct Pulled {
+    std::span<std::byte> bytes;
+    std::uint64_t offset;
+    std::uint32_t server;
+    std::shared_ptr<Pull> pull;
+  };
+  std::deque<Pulled> pulled;
+  int result = 0;
+  const auto finish_first = [&] {
+    Pulled& first = pulled.front();
+    const WireReply& reply = first.pull->wait();
+    if (reply.status == 0) {
+      see(first.server, reply.words[0]);
+      std::memcpy(first.bytes.data(), reply.body.bytes().data(), first.bytes.size());
+    } else if (result == 0) {
+      result = fetch(first.bytes, first.offset);
+    }
+    pulled.pop_front();
+  };
+  while (!buffer.empty() && result == 0) {
+    const auto run = static_cast<std::uint32_t>(std::min<std::uint64_t>(buffer.size(), piece_bytes_));
+    const std::uint32_t server = placement_.server(offset, 0);
+    const Piece piece{server, static_cast<std::uint32_t>(parts_[server].handle), placement_.local_offset(offset, 0),
+                      run};
+    pulled.push_back({buffer.first(run), offset, server,
+                      job_.relay().start(piece, parts_[server].seen.load(std::memory_order_acquire))});
+    buffer = buffer.subspan(run);
+    offset += run;
+    if (pulled.size() >= most_fetches_in_flight) {
+      finish_first();
+    }
+  }
+  while (!pulled.empty()) {
+    finish_first();
+  }
+  return result;
+}
+
 std::vector<ByteRange> HomeClient::news() {
   std::vector<WireCall> calls;
   calls.reserve(parts_.size());
   for (std::uint32_t server = 0; server < parts_.size(); ++server) {
     calls.push_back(job_.start(server, JobRequest::changes, {parts_[server].handle, parts_[server].sequence, 0, 0}));
-    counters_.questions.fetch_add(1, std::memory_order_relaxed);
+    counters_->questions.fetch_add(1, std::memory_order_relaxed);
   }
   std::vector<ByteRange> ranges;
   for (std::uint32_t server = 0; server < parts_.size(); ++server) {
     const WireReply& reply = calls[server].wait();
     job_.require(server, reply);
     add_news(server, reply.body.bytes(), ranges);
-    counters_.news_bytes.fetch_add(reply.body.bytes().size(), std::memory_order_relaxed);
+    counters_->news_bytes.fetch_add(reply.body.bytes().size(), std::memory_order_relaxed);
   }
   // Only now: who asks again after a failure is told the same again.
   for (std::uint32_t server = 0; server < parts_.size(); ++server) {
     parts_[server].sequence = calls[server].wait().words[0];
+    see(server, parts_[server].sequence);
   }
   return ranges;
 }
@@ -145,11 +207,12 @@ std::uint64_t HomeClient::fetch_to_exchange(std::span<std::byte> buffer, std::ui
   const std::uint32_t server = placement_.server(offset, 0);
   WireCall call = job_.start(server, JobRequest::fetch,
                              {parts_[server].handle, placement_.local_offset(offset, 0), buffer.size(), 0});
-  counters_.fetches.fetch_add(1, std::memory_order_relaxed);
-  counters_.fetched_bytes.fetch_add(buffer.size(), std::memory_order_relaxed);
+  counters_->fetches.fetch_add(1, std::memory_order_relaxed);
+  counters_->fetched_bytes.fetch_add(buffer.size(), std::memory_order_relaxed);
   const WireReply& reply = call.wait();
   job_.require(server, reply);
   std::memcpy(buffer.data(), reply.body.bytes().data(), std::min(buffer.size(), reply.body.bytes().size()));
+  see(server, reply.words[0]);
   return reply.words[0];
 }
 
@@ -163,24 +226,32 @@ bool HomeClient::exchange(std::span<std::byte> buffer, std::uint64_t offset, con
   }
   WireCall call =
       job_.start(server, JobRequest::exchange, {parts_[server].handle, local, buffer.size(), sequence}, list.encoded());
-  counters_.exchanges.fetch_add(1, std::memory_order_relaxed);
-  counters_.sent_bytes.fetch_add(list.encoded().size(), std::memory_order_relaxed);
+  counters_->exchanges.fetch_add(1, std::memory_order_relaxed);
+  counters_->sent_bytes.fetch_add(list.encoded().size(), std::memory_order_relaxed);
   const WireReply& reply = call.wait();
   if (reply.status == -EAGAIN && reply.body.bytes().size() == buffer.size()) {
-    counters_.retries.fetch_add(1, std::memory_order_relaxed);
-    counters_.fetched_bytes.fetch_add(buffer.size(), std::memory_order_relaxed);
+    counters_->retries.fetch_add(1, std::memory_order_relaxed);
+    counters_->fetched_bytes.fetch_add(buffer.size(), std::memory_order_relaxed);
     std::memcpy(buffer.data(), reply.body.bytes().data(), buffer.size());
     sequence = reply.words[0];
+    see(server, sequence);
     return false;
   }
   job_.require(server, reply);
-  counters_.changed_bytes.fetch_add(list.changed_bytes(), std::memory_order_relaxed);
+  see(server, reply.words[0]);
+  counters_->changed_bytes.fetch_add(list.changed_bytes(), std::memory_order_relaxed);
   return true;
 }
 
 void HomeClient::destroy() {
   for (std::uint32_t server = 0; server < parts_.size(); ++server) {
     job_.ask(server, JobRequest::destroy, {parts_[server].handle, 0, 0, 0}, "");
+  }
+}
+
+void HomeClient::leave_tree() {
+  for (std::uint32_t server = 0; server < parts_.size(); ++server) {
+    job_.relay().forget(server, static_cast<std::uint32_t>(parts_[server].handle));
   }
 }
 
@@ -201,9 +272,9 @@ void ChangeSender::send(std::uint32_t server) {
   ChangeList list = std::exchange(lists_[server], ChangeList());
   calls_.emplace_back(
       server, home_.job_.start(server, JobRequest::change, {home_.parts_[server].handle, 0, 0, 0}, list.encoded()));
-  home_.counters_.sends.fetch_add(1, std::memory_order_relaxed);
-  home_.counters_.changed_bytes.fetch_add(list.changed_bytes(), std::memory_order_relaxed);
-  home_.counters_.sent_bytes.fetch_add(list.encoded().size(), std::memory_order_relaxed);
+  home_.counters_->sends.fetch_add(1, std::memory_order_relaxed);
+  home_.counters_->changed_bytes.fetch_add(list.changed_bytes(), std::memory_order_relaxed);
+  home_.counters_->sent_bytes.fetch_add(list.encoded().size(), std::memory_order_relaxed);
   if (calls_.size() >= most_in_flight) {
     wait_for_first();
   }
@@ -213,6 +284,8 @@ void ChangeSender::wait_for_first() {
   const WireReply& reply = calls_.front().second.wait();
   if (reply.status != 0) {
     result_ = home_.failed(calls_.front().first, reply);
+  } else {
+    home_.see(calls_.front().first, reply.words[0]);
   }
   calls_.pop_front();
 }

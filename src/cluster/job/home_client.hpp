@@ -10,26 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "cluster/job/home_counters.hpp"
 #include "cluster/job/job_client.hpp"
 #include "cluster/remote/placement.hpp"
 #include "tiermap/region.hpp"
 #include "tiermap/shared_statistics.hpp"
 
 namespace tiermap {
-
-/// Counted by any thread.
-struct HomeCounters {
-  std::atomic<std::uint64_t> fetches{0};
-  std::atomic<std::uint64_t> fetched_bytes{0};
-  std::atomic<std::uint64_t> sends{0};
-  std::atomic<std::uint64_t> changed_bytes{0};
-  std::atomic<std::uint64_t> sent_bytes{0};
-  std::atomic<std::uint64_t> questions{0};
-  std::atomic<std::uint64_t> news_bytes{0};
-  std::atomic<std::uint64_t> dropped_blocks{0};
-  std::atomic<std::uint64_t> exchanges{0};
-  std::atomic<std::uint64_t> retries{0};
-};
 
 /// Thread-safe.
 class HomeClient {
@@ -39,6 +26,7 @@ class HomeClient {
     std::uint64_t bytes = 0;  ///< 0: what is there, on the first server alone.
     std::uint64_t stripe_bytes = 1 << 20;
     bool make = false;
+    std::uint64_t page_bytes = 64 << 10;  ///< Of all ranks.
   };
   /// Throws StoreError in the server's words.
   HomeClient(JobClient& job, const Form& form);
@@ -46,12 +34,17 @@ class HomeClient {
   std::uint64_t bytes() const noexcept { return bytes_; }
   const std::string& name() const noexcept { return name_; }
   JobClient& job() const noexcept { return job_; }
-  HomeCounters& counters() noexcept { return counters_; }
+  HomeCounters& counters() noexcept { return *counters_; }
   /// Why the last request failed that did; for messages.
   std::string failure() const;
 
   /// Returns 0 or a negative errno value. The range lies within the data set.
   int fetch(std::span<std::byte> buffer, std::uint64_t offset);
+  /// The same by the tree of ranks, page by page, from who has them already; by itself where that fails.
+  int fetch_by_tree(std::span<std::byte> buffer, std::uint64_t offset);
+  /// Before any rank fetches so, and when none does any more.
+  void join_tree();
+  void leave_tree();
   /// Of others, since the last time. Throws StoreError. Not by two threads at once.
   std::vector<ByteRange> news();
   /// How far from `offset` on one exchange reaches.
@@ -67,10 +60,14 @@ class HomeClient {
  private:
   friend class ChangeSender;
   struct Part {
-    std::uint64_t handle = 0;
-    std::uint64_t bytes = 0;     ///< Here.
-    std::uint64_t sequence = 0;  ///< Of the news that were asked for last.
+    Part(std::uint64_t of_handle, std::uint64_t of_bytes, std::uint64_t at)
+        : handle(of_handle), bytes(of_bytes), sequence(at), seen(at) {}
+    const std::uint64_t handle;
+    const std::uint64_t bytes;        ///< Here.
+    std::uint64_t sequence;           ///< Of the news that were asked for last.
+    std::atomic<std::uint64_t> seen;  ///< The last that anything here depends on: nothing older is to come.
   };
+  void see(std::uint32_t server, std::uint64_t sequence) noexcept;
   int failed(std::uint32_t server, const WireReply& reply);
   void add_news(std::uint32_t server, std::span<const std::byte> body, std::vector<ByteRange>& ranges) const;
 
@@ -79,8 +76,9 @@ class HomeClient {
   std::uint64_t bytes_;
   DataSetLayout layout_;
   DataSetPlacement placement_;
-  std::vector<Part> parts_;
-  HomeCounters counters_;
+  const std::uint64_t piece_bytes_;
+  std::deque<Part> parts_;
+  const std::shared_ptr<HomeCounters> counters_ = std::make_shared<HomeCounters>();
   mutable std::mutex mutex_;
   std::string failure_;  ///< Guarded by mutex_.
 };

@@ -16,6 +16,7 @@ namespace {
 WireOptions wire_options(const JobPlace& place) {
   WireOptions options;
   options.timeout = place.timeout;
+  options.secret_required = !place.login.secret.empty();  // Of ranks that connect to this one.
   return options;
 }
 
@@ -42,7 +43,10 @@ bool take_gathered(std::span<const std::byte> body, std::vector<std::vector<std:
 
 }  // namespace
 
-JobClient::JobClient(const JobPlace& place) : place_(place), wire_(wire_options(place)) {
+JobClient::JobClient(const JobPlace& place)
+    : place_(place),
+      relay_(place.rank, place.login, place.timeout, place.relay_bytes),
+      wire_(wire_options(place), &relay_) {
   const std::span<const std::byte> name = std::as_bytes(std::span(place.name));
   for (const HostAndPort& server : place.servers) {
     connections_.push_back(wire_.connect(server, place.login));
@@ -157,6 +161,22 @@ std::uint64_t JobClient::fetch_add(std::string_view name, std::uint64_t summand)
 void JobClient::leave() {
   for (std::uint32_t server = 0; server < servers(); ++server) {
     ask(server, JobRequest::leave, {}, "");
+  }
+}
+
+void JobClient::fail(const std::string& why) noexcept {
+  try {
+    {
+      const std::lock_guard guard(mutex_);
+      if (!failure_.empty()) {
+        return;
+      }
+      failure_ = why;
+    }
+    for (const auto& connection : connections_) {
+      connection->close(why);
+    }
+  } catch (...) {  // No memory: there is nothing that it could be told with.
   }
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cluster/job/job_protocol.hpp"
+#include "cluster/job/relay.hpp"
 #include "cluster/wire/wire.hpp"
 
 namespace tiermap {
@@ -24,6 +25,9 @@ struct JobPlace {
   WireLogin login;
   std::chrono::milliseconds timeout{5000};         ///< Of the wire: who is silent for so long is gone.
   std::chrono::milliseconds join_patience{60000};  ///< For all ranks to come.
+  std::string host;                                ///< Where other ranks reach this one; "": as it reaches the servers.
+  std::uint32_t tree_degree = 2;
+  std::uint64_t relay_bytes = 16 << 20;
 };
 
 /// Thread-safe. Members throw StoreError in the server's words: ECONNABORTED when the job has failed, and which rank it
@@ -41,15 +45,24 @@ class JobClient {
 
   /// Waits until all ranks say the same `what`, such as "is at a barrier".
   void collective(std::string_view what);
-  /// Throws StoreError (EDEADLK) if this thread has it already.
   /// What each rank has, in their order.
   std::vector<std::vector<std::byte>> gather(std::span<const std::byte> own);
   /// Also in a job that has failed. Throws StoreError only if the first server does not answer.
   bool is_first_to_tell();
+  /// Throws StoreError (EDEADLK) if this thread has it already.
   void lock(const std::string& name);
   void unlock(const std::string& name);
   std::uint64_t fetch_add(std::string_view name, std::uint64_t summand);
   void leave();
+
+  /// By all ranks: from here on relay() works. Nothing if it does already. Throws StoreError on all ranks if one of
+  /// them cannot be reached by who is to get pages from it.
+  void plant_tree();
+  Relay& relay() noexcept { return relay_; }
+
+  /// Of this rank's own doing: what is asked here from now on throws `why`, and the others are told that this rank has
+  /// ended. Nothing if the job has failed already.
+  void fail(const std::string& why) noexcept;
 
   /// A request to one server, of which the answer may take as long as the server lives.
   WireCall start(std::uint32_t server, JobRequest kind, const WireWords& words, std::span<const std::byte> body = {}) {
@@ -62,13 +75,18 @@ class JobClient {
 
  private:
   std::string absent(std::uint32_t server);
+  std::vector<std::string> texts_of_all(const std::string& own);
+  std::string listen_for_ranks();
+  void ask_home(const Piece& piece, std::function<void(WireReply)> done);
 
   const JobPlace place_;
+  Relay relay_;  ///< Outlives the wire, whose requests it answers.
   Wire wire_;
   std::vector<std::shared_ptr<WireConnection>> connections_;
   std::mutex mutex_;
   std::map<std::string, std::thread::id> held_;  ///< Locks, by which thread. Guarded by mutex_, as what follows.
   std::string failure_;                          ///< Of the job; "" if it has not failed.
+  std::string listening_;                        ///< Where ranks reach this one; "" before. Of who plants the tree.
 };
 
 }  // namespace tiermap

@@ -2,6 +2,7 @@
 
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <cerrno>
@@ -9,6 +10,8 @@
 #include <cstring>
 
 #include "config/size.hpp"
+#include "store/file_descriptor.hpp"
+#include "store/file_open.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -83,6 +86,23 @@ SocketAddress resolve(const HostAndPort& address) {
   std::memcpy(&resolved.storage, found->ai_addr, found->ai_addrlen);
   ::freeaddrinfo(found);
   return resolved;
+}
+
+std::string own_host_towards(const HostAndPort& address) {
+  const SocketAddress there = resolve(address);
+  const FileDescriptor probe(::socket(there.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  SocketAddress here;
+  here.bytes = sizeof(here.storage);
+  std::array<char, NI_MAXHOST> host{};
+  if (!probe.valid() || ::connect(probe.get(), there.get(), there.bytes) != 0 ||
+      ::getsockname(probe.get(), reinterpret_cast<sockaddr*>(&here.storage), &here.bytes) != 0) {
+    throw StoreError(errno, "no address of this machine is known from which " + quote_value(address.text()) +
+                                " is reached: " + error_text(errno));
+  }
+  if (::getnameinfo(here.get(), here.bytes, host.data(), host.size(), nullptr, 0, NI_NUMERICHOST) != 0) {
+    throw StoreError(EHOSTUNREACH, "this machine's address towards " + quote_value(address.text()) + " has no text");
+  }
+  return host.data();
 }
 
 }  // namespace tiermap

@@ -33,4 +33,7 @@ struct SocketAddress {
 /// Asks the resolver. Throws StoreError (EHOSTUNREACH) for a host that it does not know.
 SocketAddress resolve(const HostAndPort& address);
 
+/// The address of this machine from which packets go there, as a number. Sends none. Throws StoreError.
+std::string own_host_towards(const HostAndPort& address);
+
 }  // namespace tiermap
