@@ -22,6 +22,7 @@ struct Wishes {
   std::uint32_t batch = 16;
   std::uint64_t seed = 1;
   bool show_rescues = false;
+  bool drop = false;
   PolicyOptions options;
 };
 
@@ -60,6 +61,13 @@ constexpr NamedTrace known_traces[] = {
        Random random(wishes.seed);
        Trace trace{"zipf", {}, 0};
        add_zipf(trace, 0, wishes.pages, 400000, 1.0, random);
+       return trace;
+     }},
+    {"search",
+     [](const Wishes& wishes) {
+       Random random(wishes.seed);
+       Trace trace{"search", {}, 0};
+       add_searches(trace, wishes.pages, 50000, random);
        return trace;
      }},
     {"uniform",
@@ -113,7 +121,7 @@ void report(const Trace& trace, const Wishes& wishes) {
     };
     fmt::print("{:>7}% {:>10} {:>+8.1f}%", percent, reference, against_lru(optimal_misses(trace, capacity)));
     for (const std::string& policy : wishes.policies) {
-      const Outcome outcome = run_policy(trace, policy, capacity, wishes.options, wishes.batch);
+      const Outcome outcome = run_policy(trace, policy, capacity, wishes.options, wishes.batch, {.all = !wishes.drop});
       const double rescues = static_cast<double>(outcome.rescues) / static_cast<double>(reference);
       fmt::print(" {:>15}", wishes.show_rescues ? fmt::format("{:+.1f}% r{:.2f}", against_lru(outcome.misses), rescues)
                                                 : fmt::format("{:+.1f}%", against_lru(outcome.misses)));
@@ -151,6 +159,7 @@ int run(int argument_count, char** arguments) {
   app.add_option("--seed", wishes.seed, "Seed of the generators");
   app.add_option("--unmapped-share", wishes.options.unmapped_share_percent, "Percent; 0: each policy's own");
   app.add_option("--hot-share", wishes.options.hot_share_percent, "Percent, for hot-fifo");
+  app.add_flag("--drop", wishes.drop, "Drop what is to go, as the engine does with small pages, but for one in 64");
   app.add_flag("--rescues", wishes.show_rescues, "Also print rescues for every miss of LRU");
   try {
     app.parse(argument_count, arguments);

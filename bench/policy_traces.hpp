@@ -59,6 +59,18 @@ inline void add_scan(Trace& trace, std::uint32_t first, std::uint32_t pages, std
   }
 }
 
+/// Searches by halves in a sorted vector of `pages` pages for keys that lie in any of them alike.
+inline void add_searches(Trace& trace, std::uint32_t pages, std::uint32_t searches, Random& random) {
+  for (std::uint32_t search = 0; search < searches; ++search) {
+    const std::uint64_t wanted = below(random, pages);
+    for (std::uint64_t first = 0, end = pages; first < end;) {
+      const std::uint64_t middle = first + (end - first) / 2;
+      trace.touch(middle);
+      (wanted <= middle ? end : first) = wanted <= middle ? middle : middle + 1;
+    }
+  }
+}
+
 /// Neighbours of all vertices of a graph, one after another, and where each vertex's begin.
 struct CompressedGraph {
   std::vector<std::uint64_t> offsets;

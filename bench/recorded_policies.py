@@ -16,6 +16,8 @@ import sys
 from measurement import GIB, Interrupted, run_json, scratch_folder, unwind_on_signals
 
 SHARES = ("10%", "25%", "50%")
+# The engine mostly drops pages up to this size when they are to go, and keeps larger ones unmapped for a while.
+LARGEST_DROPPED_PAGE = 16384
 # Columns of the replay that are no policies of the engine.
 BOUNDS = ("optimum", "true lru")
 
@@ -75,12 +77,17 @@ def record(recording, binaries, scratch):
         return None, ran["failed"]
     # A program of several caches leaves a trace of each: the one with the most accesses tells most.
     longest = max(scratch.glob("run.trace*"), key=lambda file: file.stat().st_size)
-    replayed = subprocess.run([binaries / "tiermap", "replay", longest, "--budget", *SHARES, "--json"], check=False,
-                              capture_output=True, text=True)
-    if replayed.returncode != 0:
-        return None, replayed.stderr.strip()
-    result = json.loads(replayed.stdout)["traces"][0]
+    results = []
+    for more in ((), ("--drop",)):
+        replayed = subprocess.run([binaries / "tiermap", "replay", longest, "--budget", *SHARES, "--json", *more],
+                                  check=False, capture_output=True, text=True)
+        if replayed.returncode != 0:
+            return None, replayed.stderr.strip()
+        results.append(json.loads(replayed.stdout)["traces"][0])
+    result = results[0]
     del result["trace"]
+    if result["page_bytes"] <= LARGEST_DROPPED_PAGE:
+        result["budgets_dropping"] = results[1]["budgets"]
     return {"command": command, **result}, None
 
 
@@ -93,21 +100,14 @@ def _row(cells):
     return "| " + " | ".join(cells) + " |"
 
 
-def page_of(results):
-    """The page that is made of the replays, by name."""
-    policies = [column for column in next(iter(results.values()))["budgets"][0]["misses"] if column not in BOUNDS]
+def _table(results, budgets, policies):
+    """The misses of all replays that have such budgets, and their means."""
     lines = [
-        "# Eviction policies on recorded traces", "",
-        "`make bench-policies` wrote this page from `bench/results/policies/`: each program of this project ran once on small data,",
-        "its accesses were recorded (TIERMAP_TRACE, with a budget of 64 to 128 pages) and replayed through every policy, as `tiermap",
-        "replay` does. Numbers are **misses relative to LRU that sees every access, in percent** (negative is better); \"optimum\" is",
-        "Belady's; \"memory\" is in percent of the pages accessed. Synthetic traces, and what the policies do: [policies](policies.md).",
-        "",
         _row(["program", "accesses", "pages", "memory", "LRU misses", "optimum", *policies]),
         _row(["---"] * (6 + len(policies)))]
     logarithms = {share: {policy: [] for policy in policies} for share in SHARES}
     for name, result in results.items():
-        for share, budget in zip(SHARES, result["budgets"]):
+        for share, budget in zip(SHARES, result.get(budgets, [])):
             misses = budget["misses"]
             first = share == SHARES[0]
             size = f"{result['pages']:,} of {result['page_bytes'] >> 10} KiB"
@@ -121,6 +121,26 @@ def page_of(results):
                  for policy, values in logarithms[share].items()}
         lines.append(_row(["**geometric mean**", "", "", share.replace("%", " %"), "", "",
                            *(f"**{means[policy]:+.1f}**" for policy in policies)]))
+    return lines
+
+
+def page_of(results):
+    """The page that is made of the replays, by name."""
+    policies = [column for column in next(iter(results.values()))["budgets"][0]["misses"] if column not in BOUNDS]
+    lines = [
+        "# Eviction policies on recorded traces", "",
+        "`make bench-policies` wrote this page from `bench/results/policies/`: each program of this project ran once on small data,",
+        "its accesses were recorded (TIERMAP_TRACE, with a budget of 64 to 128 pages) and replayed through every policy, as `tiermap",
+        "replay` does. Numbers are **misses relative to LRU that sees every access, in percent** (negative is better); \"optimum\" is",
+        "Belady's; \"memory\" is in percent of the pages accessed. Synthetic traces, and what the policies do: [policies](policies.md).",
+        ""]
+    lines += _table(results, "budgets", policies)
+    lines += [
+        "", "## Small pages, dropped", "",
+        "Above, pages that are to go are kept unmapped for a while, and policies see which of them are touched. Of pages up to 16 KiB",
+        "the engine keeps few when they are not asked for again ([why](design.md#small-pages)), and then policies see only what comes",
+        "back: `tiermap replay --drop`, with 5 to 10 % of memory free and one page in 64 kept. LRU and the optimum have all of it.", ""]
+    lines += _table(results, "budgets_dropping", policies)
     lines += ["", "The commands, each with TIERMAP_READ_AHEAD=0:", "", "```"]
     lines += [" ".join(result["command"]) for result in results.values()]
     return "\n".join([*lines, "```", ""])

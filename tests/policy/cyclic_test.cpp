@@ -16,12 +16,13 @@
 namespace tiermap {
 namespace {
 
-std::uint64_t misses(std::string_view name, std::uint32_t capacity, const std::vector<std::uint64_t>& touches) {
+std::uint64_t misses(std::string_view name, std::uint32_t capacity, const std::vector<std::uint64_t>& touches,
+                     bool drops = false) {
   PolicyOptions options;
   options.max_frames = capacity;
   options.capacity_units = capacity;
   const std::unique_ptr<EvictionPolicy> policy = make_eviction_policy(name, options);
-  SmallEngine engine(*policy, capacity);
+  SmallEngine engine(*policy, capacity, drops);
   for (const std::uint64_t page : touches) {
     engine.touch(page);
   }
@@ -65,6 +66,58 @@ TEST(Cyclic, HitsMostOfWhatTheOptimumWouldOnACyclicScan) {
     // Which segmented FIFO does not get anywhere near.
     EXPECT_EQ(misses("segmented-fifo", capacity, touches), touches.size()) << "ratio " << ratio;
   }
+}
+
+// Pages of 1 MiB in 200 MiB: no sample of a sixteenth tells anything.
+TEST(Cyclic, LearnsWithFewFramesToo) {
+  constexpr std::uint64_t rounds = 20;
+  for (const std::uint32_t capacity : {24U, 32U, 50U, 64U, 100U, 132U, 200U, 250U}) {
+    for (const std::uint64_t pages : {capacity + capacity / 4, 2 * capacity}) {
+      std::vector<std::uint64_t> touches;
+      add_scan(touches, 0, pages, rounds);
+      const double hits =
+          1.0 - static_cast<double>(misses("cyclic", capacity, touches)) / static_cast<double>(touches.size());
+      const double optimum = static_cast<double>(capacity - 1) / static_cast<double>(pages - 1);
+      EXPECT_GE(hits, optimum / 3) << pages << " pages, " << capacity << " frames";
+    }
+  }
+}
+
+TEST(Cyclic, HitsMostOfACyclicScanWherePagesAreDroppedToo) {
+  constexpr std::uint64_t pages = 1024;
+  constexpr std::uint64_t rounds = 20;
+  for (const std::uint32_t capacity : {256U, 512U, 900U}) {
+    std::vector<std::uint64_t> touches;
+    add_scan(touches, 0, pages, rounds);
+    const double hits =
+        1.0 - static_cast<double>(misses("cyclic", capacity, touches, true)) / static_cast<double>(touches.size());
+    const double optimum = static_cast<double>(capacity - 1) / static_cast<double>(pages - 1);
+    EXPECT_GE(hits, 0.5 * optimum) << "capacity " << capacity;
+  }
+}
+
+/// Touches of a search by halves in pages [0, pages): the first steps are the same for all keys.
+void add_searches(std::vector<std::uint64_t>& touches, std::uint64_t pages, int count, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (int search = 0; search < count; ++search) {
+    const std::uint64_t wanted = random() % pages;
+    for (std::uint64_t first = 0, end = pages; first < end;) {
+      const std::uint64_t middle = first + (end - first) / 2;
+      touches.push_back(middle);
+      (wanted <= middle ? end : first) = wanted <= middle ? middle : middle + 1;
+    }
+  }
+}
+
+// A page that is in memory shows no hits where pages are dropped: only by when it came back is it known.
+TEST(Cyclic, MissesLessThanAllOthersInSearchesWherePagesAreDropped) {
+  std::vector<std::uint64_t> touches;
+  add_searches(touches, 4096, 40000, 11);
+  const std::uint64_t own = misses("cyclic", 1024, touches, true);
+  for (const std::string_view other : {"fifo", "lru", "hot-fifo", "segmented-fifo", "small-main"}) {
+    EXPECT_LT(own, misses(other, 1024, touches, true)) << other;
+  }
+  EXPECT_LT(static_cast<double>(own), 0.85 * static_cast<double>(misses("fifo", 1024, touches, true)));
 }
 
 TEST(Cyclic, IsWithinATenthOfSegmentedFifoOnPopularPages) {
@@ -121,15 +174,16 @@ TEST(Cyclic, TakesToASecondScanOfOtherPages) {
   EXPECT_LE(static_cast<double>(second), 0.8 * 1024 * 30);
 }
 
-TEST(Cyclic, HasOnePageOfEitherSampleInSixteenNeighbours) {
-  for (std::uint32_t region = 1; region < 20; ++region) {
-    for (std::uint64_t block = 0; block < 200; ++block) {
-      std::array<int, 3> members{};
-      for (std::uint64_t page = block * 16; page < block * 16 + 16; ++page) {
-        ++members[Cyclic::group_of({region, page})];
+TEST(Cyclic, HasOnePageOfEitherSampleInSoManyNeighbours) {
+  for (const std::uint64_t neighbours : {4U, 8U, 16U}) {
+    for (std::uint32_t region = 1; region < 20; ++region) {
+      for (std::uint64_t block = 0; block < 200; ++block) {
+        std::array<std::uint64_t, 3> members{};
+        for (std::uint64_t page = block * neighbours; page < (block + 1) * neighbours; ++page) {
+          ++members[Cyclic::group_of({region, page}, neighbours)];
+        }
+        ASSERT_EQ(members, (std::array<std::uint64_t, 3>{1, 1, neighbours - 2}));
       }
-      ASSERT_EQ(members[Cyclic::recency_sample], 1);
-      ASSERT_EQ(members[Cyclic::retention_sample], 1);
     }
   }
 }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -108,18 +109,26 @@ class CheckedPolicy {
   std::vector<FrameId> victims_;
 };
 
-/// Pages of one unit each in a full cache: faults, rescues, evictors that keep the policy's share unmapped.
+/// Pages of one unit each in a full cache: faults, rescues, evictors that keep the policy's share unmapped; or evictors
+/// that drop what is to go, as with small pages, and keep a twentieth to a tenth of memory free.
 class SmallEngine {
  public:
-  SmallEngine(EvictionPolicy& policy, std::uint32_t capacity)
-      : policy_(policy), checked_(policy, capacity), capacity_(capacity) {}
+  SmallEngine(EvictionPolicy& policy, std::uint32_t capacity, bool drops = false)
+      : policy_(policy), checked_(policy, capacity), capacity_(capacity), drops_(drops) {
+    for (FrameId frame = capacity; frame > 0; --frame) {
+      free_.push_back(frame - 1);
+    }
+  }
 
   void touch(std::uint64_t page) {
     const auto found = frame_of_page_.find(page);
     if (found == frame_of_page_.end()) {
       ++misses_;
-      const FrameId frame =
-          frame_of_page_.size() < capacity_ ? static_cast<FrameId>(frame_of_page_.size()) : free_one();
+      if (free_.empty()) {
+        free_one();
+      }
+      const FrameId frame = free_.back();
+      free_.pop_back();
       frame_of_page_[page] = frame;
       page_of_frame_[frame] = page;
       checked_.filled(frame, {1, page}, 1);
@@ -128,22 +137,31 @@ class SmallEngine {
       ++rescues_;
       checked_.rescued(found->second);
     }
-    keep_share_unmapped();
+    drops_ ? keep_some_free() : keep_share_unmapped();
   }
   std::uint64_t misses() const { return misses_; }
   std::uint64_t rescues() const { return rescues_; }
   const CheckedPolicy& checked() const { return checked_; }
 
  private:
-  FrameId free_one() {
+  void remove(FrameId frame) {
+    checked_.removed(frame, true);
+    frame_of_page_.erase(page_of_frame_.at(frame));
+    free_.push_back(frame);
+  }
+  void free_one() {
     if (unmapped_ == 0) {
       unmap(1);
     }
-    const FrameId frame = checked_.choose_to_free();
     --unmapped_;
-    checked_.removed(frame, true);
-    frame_of_page_.erase(page_of_frame_.at(frame));
-    return frame;
+    remove(checked_.choose_to_free());
+  }
+  void keep_some_free() {
+    if (frame_of_page_.size() > capacity_ - capacity_ / 20) {
+      for (const FrameId frame : checked_.choose_to_unmap(std::max(capacity_ / 20, 1U))) {
+        remove(frame);
+      }
+    }
   }
   void unmap(std::size_t wanted) {
     for (const FrameId frame : checked_.choose_to_unmap(wanted)) {
@@ -161,6 +179,8 @@ class SmallEngine {
   EvictionPolicy& policy_;
   CheckedPolicy checked_;
   std::uint32_t capacity_;
+  bool drops_;
+  std::vector<FrameId> free_;
   std::uint32_t unmapped_ = 0;
   std::uint64_t misses_ = 0;
   std::uint64_t rescues_ = 0;

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "cache/policy/make_policy.hpp"
+#include "policy/cyclic_model.hpp"
 #include "policy/engine_model.hpp"
 #include "policy/reference_models.hpp"
 
@@ -151,6 +152,9 @@ class Replay {
     for (const FrameId frame : victims) {
       if (mix_bits(++unmaps_) % (odds_ * 2) == 0) {
         pair_.refused(frame);
+      } else if (unmaps_ / 2000 % 2 == 1 && unmaps_ % 16 != 0) {  // For a while most are dropped.
+        frames_[frame].used = false;
+        pair_.removed(frame, true);
       } else {
         frames_[frame].mapped = false;
         pair_.unmapped(frame);

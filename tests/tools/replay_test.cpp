@@ -82,6 +82,19 @@ TEST(Simulation, FifoForgetsWhatLruKeeps) {
   EXPECT_EQ(simulation::optimal_misses(trace, 3), 4U);
 }
 
+TEST(Simulation, WhatIsDroppedIsNotRescued) {
+  // Two pages of three in turn: LRU as the engine has it rescues what it unmaps, unless that is dropped.
+  Trace trace{"turns", {}, 0};
+  for (std::uint32_t turn = 0; turn < 3000; ++turn) {
+    trace.touch(turn % 2 == 0 ? 0 : 1 + turn / 2 % 40);
+  }
+  const simulation::Outcome kept = simulation::run_policy(trace, "lru", 20, {}, 1);
+  const simulation::Outcome dropped = simulation::run_policy(trace, "lru", 20, {}, 1, {.all = false, .one_in = 1000});
+  EXPECT_GT(kept.rescues, 100U);
+  EXPECT_LT(dropped.rescues, 10U);
+  EXPECT_GT(dropped.misses, kept.misses);
+}
+
 TEST(Simulation, WhatIsDiscardedHasToBeReadAgainAndMakesRoom) {
   Trace trace = scan(4, 1);
   trace.discard(0);

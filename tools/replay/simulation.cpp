@@ -14,8 +14,14 @@ namespace {
 /// One cache of `capacity` frames under a policy: the engine without its threads, its kernel and its store.
 class Engine {
  public:
-  Engine(EvictionPolicy& policy, const Trace& trace, std::uint32_t capacity, std::uint32_t batch)
-      : policy_(policy), trace_(trace), frames_of_pages_(trace.pages, no_frame), frames_(capacity), victims_(batch) {
+  Engine(EvictionPolicy& policy, const Trace& trace, std::uint32_t capacity, std::uint32_t batch,
+         SecondChance second_chance)
+      : policy_(policy),
+        trace_(trace),
+        second_chance_(second_chance),
+        frames_of_pages_(trace.pages, no_frame),
+        frames_(capacity),
+        victims_(batch) {
     for (FrameId frame = capacity; frame > 0; --frame) {
       free_frames_.push_back(frame - 1);
     }
@@ -59,33 +65,46 @@ class Engine {
     for (const FrameId frame : std::span(victims_).first(count)) {
       frames_[frame].mapped = false;
       ++unmapped_;
-      policy_.unmapped(frame);
+      if (second_chance_.all || ++turns_ % second_chance_.one_in == 0) {
+        policy_.unmapped(frame);
+      } else {
+        free(frame);
+      }
     }
     return count;
   }
+  void free(FrameId frame) {
+    frames_of_pages_[frames_[frame].page] = no_frame;
+    --unmapped_;
+    policy_.removed(frame, true);
+    free_frames_.push_back(frame);
+  }
   // The engine's evictors rest when the share is reached, and start again when a twentieth of the budget is missing.
   void keep_share_unmapped() {
-    const std::size_t share = frames_.size() * policy_.unmapped_share_percent() / 100;
+    full_ = full_ || free_frames_.empty();
+    const std::size_t share =
+        frames_.size() * (second_chance_.all ? policy_.unmapped_share_percent() : share_at_hand_percent) / 100;
     const std::size_t start = share - std::min(share, frames_.size() / 20);
-    if (!free_frames_.empty() || unmapped_ >= std::max<std::size_t>(start, 1)) {
+    if (!full_ || at_hand() >= std::max<std::size_t>(start, 1)) {
       return;
     }
-    while (unmapped_ < share && unmap(share - unmapped_) > 0) {
+    while (at_hand() < share && unmap(share - at_hand()) > 0) {
     }
   }
+  std::size_t at_hand() const { return free_frames_.size() + unmapped_; }
   void free_one() {
     FrameId frame = policy_.choose_to_free();
     if (frame == no_frame) {
       unmap(1);
+      if (!free_frames_.empty()) {
+        return;
+      }
       frame = policy_.choose_to_free();
     }
     if (frame == no_frame) {
       throw std::logic_error("policy " + std::string(policy_.name()) + " names no victim");
     }
-    frames_of_pages_[frames_[frame].page] = no_frame;
-    --unmapped_;
-    policy_.removed(frame, true);
-    free_frames_.push_back(frame);
+    free(frame);
   }
   void fill(std::uint32_t page) {
     ++outcome_.misses;
@@ -99,13 +118,19 @@ class Engine {
     policy_.filled(frame, trace_.key(page), 1, FillKind::fault);
   }
 
+  /// Of the budget, that the engine has at hand for what is dropped: what the watermarks leave free.
+  static constexpr std::size_t share_at_hand_percent = 10;
+
   EvictionPolicy& policy_;
   const Trace& trace_;
+  SecondChance second_chance_;
   std::vector<FrameId> frames_of_pages_;
   std::vector<Frame> frames_;
   std::vector<FrameId> free_frames_;
   std::vector<FrameId> victims_;
   std::size_t unmapped_ = 0;
+  std::uint32_t turns_ = 0;
+  bool full_ = false;
   Outcome outcome_;
 };
 
@@ -143,12 +168,12 @@ std::uint64_t ranked_misses(const Trace& trace, std::uint32_t capacity, RankOf r
 }  // namespace
 
 Outcome run_policy(const Trace& trace, std::string_view name, std::uint32_t capacity, const PolicyOptions& wishes,
-                   std::uint32_t batch) {
+                   std::uint32_t batch, SecondChance second_chance) {
   PolicyOptions options = wishes;
   options.max_frames = capacity;
   options.capacity_units = capacity;
   const std::unique_ptr<EvictionPolicy> policy = make_eviction_policy(name, options);
-  Engine engine(*policy, trace, capacity, batch);
+  Engine engine(*policy, trace, capacity, batch, second_chance);
   for (const std::uint32_t touch : trace.touches) {
     if ((touch & Trace::discarded_bit) != 0) {
       engine.discard(touch & ~Trace::discarded_bit);

@@ -40,6 +40,8 @@ class FrameLists {
   FrameId oldest(Place list) const noexcept { return empty(list) ? no_frame : ends(list).oldest; }
   /// Frames that are not gone, the named ones included.
   std::uint64_t resident_frames() const noexcept { return resident_frames_; }
+  /// What they hold.
+  std::uint64_t resident_units() const noexcept { return resident_units_; }
 
   /// A page came into the frame: it counts as resident, named, in no list.
   void enter(FrameId frame, std::uint32_t units) noexcept {
@@ -47,6 +49,7 @@ class FrameLists {
     links_[frame].units = units;
     links_[frame].place = named_place;
     ++resident_frames_;
+    resident_units_ += units;
   }
   /// The page left the frame.
   void leave(FrameId frame) noexcept {
@@ -54,6 +57,7 @@ class FrameLists {
       name(frame);
       links_[frame].place = gone_place;
       --resident_frames_;
+      resident_units_ -= links_[frame].units;
     }
   }
   /// Takes the frame out of its list, if it is in one.
@@ -118,6 +122,7 @@ class FrameLists {
   LazyArray<Link> links_;
   std::array<Ends, list_count> ends_{};
   std::uint64_t resident_frames_ = 0;
+  std::uint64_t resident_units_ = 0;
 };
 
 }  // namespace tiermap
