@@ -10,7 +10,7 @@ packages_of() {
     test) echo clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev python3 python3-dev python3-venv dpkg-dev file \
                lrzip sqlite3 lmdb-utils ripgrep bsdextrautils git python3-numpy python3-h5py iproute2 mpich ;;
     demo) echo python3-matplotlib ;;
-    bench) echo fio ucx-utils ;;
+    bench) echo fio ucx-utils mpich iproute2 ;;
     spark) echo openjdk-17-jre-headless python3-venv ;;
     package) echo dpkg-dev file ;;
     *) echo "setup.sh: unknown group $1: choose build, test, demo, bench, spark or package" >&2; return 2 ;;
