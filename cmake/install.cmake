@@ -20,6 +20,11 @@ add_custom_target(programs DEPENDS tiermap ${tiermap_programs})
 set(tiermap_benchmarks)
 if(TIERMAP_BUILD_BENCH)
   get_property(tiermap_benchmarks DIRECTORY ${PROJECT_SOURCE_DIR}/bench PROPERTY BUILDSYSTEM_TARGETS)
+  if(TIERMAP_BUILD_APPS)
+    # Plain MPI programs are there to be compared with, and are not installed.
+    get_property(compared DIRECTORY ${PROJECT_SOURCE_DIR}/apps/mpi PROPERTY BUILDSYSTEM_TARGETS)
+    list(APPEND tiermap_benchmarks ${compared})
+  endif()
 endif()
 add_custom_target(benchmarks DEPENDS ${tiermap_benchmarks})
 
