@@ -38,7 +38,7 @@ struct FrameRecord {
   FrameId next_free;
   std::uint32_t unmapped_at;  ///< SecondChances::turns() when it was unmapped.
   bool populated;             ///< The slot holds memory (free frames only).
-  bool hashed;                ///< hashes() are those of what the store holds.
+  bool hashed;                ///< hashes() are those of what the store holds, or of nothing.
   bool suspect;  ///< Cleaned in place or moved in: see Pager::finish_cleaning(). Written by the page's owner.
   bool copied;   ///< The page's memory came by copy, not out of the slot. Written by the page's owner.
   bool judged;   ///< A page that may be copied and that a fault brought: what becomes of it is counted (SecondChances).

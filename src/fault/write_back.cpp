@@ -12,6 +12,9 @@ namespace {
 
 /// Unchanged blocks between changed ones are written along when they are few: one request costs more than some blocks.
 constexpr std::uint64_t gap_worth_bridging = 4 * block_bytes;
+/// What no block has: which of its contents the store holds is not known, so that it counts as changed.
+constexpr BlockHash unknown_hash{};
+alignas(64) constexpr std::byte zeros[block_bytes] = {};
 constexpr std::uint64_t most_request_bytes = 1 << 20;
 constexpr std::size_t most_request_pieces = 64;
 /// What does not fit is written in several rounds.
@@ -19,7 +22,8 @@ constexpr std::size_t most_pieces = 512;
 
 }  // namespace
 
-WriteBack::WriteBack(Pager& pager, unsigned depth) : pager_(pager), ring_(depth) {
+WriteBack::WriteBack(Pager& pager, unsigned depth)
+    : pager_(pager), zeros_hash_(hash_block(zeros, block_bytes)), ring_(depth) {
   pages_.reserve(most_pages);
   pieces_.reserve(most_pieces);
   vectors_.reserve(most_pieces);
@@ -32,7 +36,8 @@ void WriteBack::add(PagedRegion& region, std::uint64_t page, FrameId frame) {
 }
 
 // Compares each block with its checksum, and takes the new one where they differ: the bytes cannot change until we let
-// go of the page, so what is hashed is what is written.
+// go of the page, so what is hashed is what is written. Zeros may be a hole of the store's, which is to stay one: they
+// are not written along.
 void WriteBack::find_changes(std::size_t index) {
   Page& page = pages_[index];
   PagedRegion& region = *page.region;
@@ -52,19 +57,22 @@ void WriteBack::find_changes(std::size_t index) {
   const bool whole = region.store->writes_whole_pages();
   const std::uint64_t bridged = whole ? mapped : gap_worth_bridging;
   std::uint64_t first = 0;
-  std::uint64_t end = 0;  // The changed run so far is [first, end).
+  std::uint64_t end = 0;   // The changed run so far is [first, end).
+  bool bridgeable = true;  // Whatever is unchanged behind it.
   for (std::uint64_t offset = 0; offset < mapped; offset += block_bytes) {
     const BlockHash now = hash_block(page.source + offset, block_bytes);
     BlockHash& before = hashes[offset / block_bytes];
     if (now == before) {
+      bridgeable = bridgeable && (whole || now != zeros_hash_);
       continue;
     }
     before = now;
-    if (end == 0 || offset - end > bridged) {
+    if (end == 0 || offset - end > bridged || !bridgeable) {
       add_pieces(index, first, std::min(end, length));
       first = offset;
     }
     end = offset + block_bytes;
+    bridgeable = true;
   }
   if (whole && end > 0) {
     first = 0;
@@ -91,6 +99,21 @@ void WriteBack::add_pieces(std::size_t index, std::uint64_t first, std::uint64_t
     pieces_.push_back({index, start + first, page.source + first, bytes, extent.file_descriptor, extent.offset});
     first += bytes;
   }
+  if (first < end) {  // Not even tried.
+    distrust(index, start + first, end - first);
+  }
+}
+
+// After a write that failed, whole or in part: these blocks are written again next time, and no others, which may be
+// holes.
+void WriteBack::distrust(std::size_t index, std::uint64_t store_offset, std::uint64_t bytes) noexcept {
+  const Page& page = pages_[index];
+  if (!pager_.frames().record(page.frame).hashed) {
+    return;
+  }
+  const std::uint64_t begin = store_offset - page.region->page_offset(page.page);
+  BlockHash* const hashes = pager_.frames().hashes(page.frame);
+  std::fill(hashes + begin / block_bytes, hashes + (begin + bytes + block_bytes - 1) / block_bytes, unknown_hash);
 }
 
 void WriteBack::write_through_store(std::size_t index, std::uint64_t store_offset, const std::byte* source,
@@ -110,6 +133,7 @@ void WriteBack::write_through_store(std::size_t index, std::uint64_t store_offse
     // A store that takes nothing and names no error would keep us here for ever.
     if (result <= 0) {
       page.error = result == 0 ? -EIO : static_cast<int>(result);
+      distrust(index, store_offset + done, bytes - done);
     } else {
       done += static_cast<std::uint64_t>(result);
     }
@@ -149,6 +173,7 @@ void WriteBack::finish(const Request& request, std::int64_t result) {
     pager_.count(*pages_[piece.page].region, Counter::written_bytes, written);
     if (result < 0) {
       pages_[piece.page].error = static_cast<int>(result);
+      distrust(piece.page, piece.store_offset, piece.bytes);
     } else if (written < piece.bytes) {
       // The store knows how to go on after a short write, or what the error is.
       write_through_store(piece.page, piece.store_offset + written, piece.source + written, piece.bytes - written);
@@ -205,13 +230,10 @@ void WriteBack::run(const Finished& finished) {
   for (const Page& page : pages_) {
     succeeded_ = succeeded_ || page.error == 0;
     PagedRegion& region = *page.region;
-    FrameRecord& record = pager_.frames().record(page.frame);
     if (page.error != 0) {
-      // Which blocks the store has is unknown now: the next try writes the whole page.
-      record.hashed = false;
       pager_.last_write_error.store(page.error, std::memory_order_relaxed);
       pager_.count(region, Counter::write_errors);
-    } else if (std::exchange(record.assumed, false)) {
+    } else if (std::exchange(pager_.frames().record(page.frame).assumed, false)) {
       region.write_habit.ended(page.changed);
     }
     if (page.error == 0 && page.changed) {

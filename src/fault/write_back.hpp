@@ -61,6 +61,7 @@ class WriteBack {
   void find_changes(std::size_t index);
   void add_pieces(std::size_t index, std::uint64_t first, std::uint64_t end);
   void write_through_store(std::size_t index, std::uint64_t store_offset, const std::byte* source, std::uint64_t bytes);
+  void distrust(std::size_t index, std::uint64_t store_offset, std::uint64_t bytes) noexcept;
   void write_pieces();
   void join_pieces();
   void perform();
@@ -68,6 +69,7 @@ class WriteBack {
   void reap(unsigned least);
 
   Pager& pager_;
+  const BlockHash zeros_hash_;
   IoRing ring_;
   std::vector<Page> pages_;
   std::vector<Piece> pieces_;

@@ -78,6 +78,7 @@ class HeapImplementation {
   void save(HeapState state);
   void write_back();
   void give_back_space();
+  void make_hole(ByteRange range);
   void save_names();
   void save_state(HeapState state);
   void write_state(const HeapStateBlock& state);

@@ -76,19 +76,31 @@ void HeapImplementation::give_back_space() {
     return std::pair(data.begin - layout_->data_offset, data.end - layout_->data_offset);
   });
   allocator_->give_back(GiveBack::free_now, [&](std::uint64_t offset, std::uint64_t bytes) {
-    // Through the region, which may have these pages, or their neighbours in one UPage, in memory and changed. What was
-    // changed in these alone need not be written first. The kernel's own pages go with the hole, and it drops no others
-    // that are changed.
-    if (const ByteRange pages = whole_pages({offset, bytes}, region_.page_size_bytes());
-        pages.bytes != 0 && !kernel_pages_) {
-      region_.discard(pages);
+    const std::uint64_t end = offset + bytes;
+    const ByteRange pages = whole_pages({offset, bytes}, region_.page_size_bytes());
+    if (pages.bytes == 0 || kernel_pages_) {
+      make_hole({offset, bytes});
+      return;
     }
-    region_.update({offset, bytes}, [&] {
-      const int result = store_->punch(layout_->data_offset + offset, bytes);
-      if (result != 0 && result != -ENOTSUP) {
-        throw_file_error(-result, "heap " + path_, "cannot give back free space");
-      }
-    });
+    // What was changed in these alone need not be written first; what was beside them may find room by them.
+    region_.discard(pages);
+    make_hole(pages);
+    make_hole({offset, pages.offset - offset});
+    make_hole({pages.offset + pages.bytes, end - pages.offset - pages.bytes});
+  });
+}
+
+/// Through the region, which may have these pages, or their neighbours in one UPage, in memory and changed. The kernel's
+/// own pages go with the hole, and it drops no others that are changed.
+void HeapImplementation::make_hole(ByteRange range) {
+  if (range.bytes == 0) {
+    return;
+  }
+  region_.update(range, [&] {
+    const int result = store_->punch(layout_->data_offset + range.offset, range.bytes);
+    if (result != 0 && result != -ENOTSUP) {
+      throw_file_error(-result, "heap " + path_, "cannot give back free space");
+    }
   });
 }
 

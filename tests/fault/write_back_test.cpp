@@ -1,11 +1,15 @@
 // What is written, and in how many pieces: only blocks that changed, neighbours together.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 
 #include "region/engine_fixture.hpp"
 #include "store/faulty_store.hpp"
+#include "store/temporary_directory.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -186,18 +190,42 @@ TEST_P(WriteBackTest, AStoreThatLikesFewRequestsGetsFew) {
   EXPECT_EQ(store->most_writing.load(), 1);
 }
 
-TEST_P(WriteBackTest, AfterAnErrorTheWholePageIsWrittenAgain) {
+TEST_P(WriteBackTest, AfterAnErrorWhatWasNotWrittenIsWrittenAgainAndNoMore) {
   const auto store = std::make_shared<FaultyStore>(known_store(1 * mib));
   Cache cache(cache_options(16 * mib));
   Region region = cache.map(store, read_write(256 * kib));
   touch(region.data());
-  poke(region.data() + 5, std::byte{0});
+  for (const std::uint64_t offset : {5 * kib, 100 * kib, 200 * kib}) {
+    poke(region.data() + offset, std::byte{0});
+  }
   store->on_write(
-      [](const FaultyStore::Call& call) { return call.number == 0 ? FaultyStore::fail(EIO) : FaultyStore::pass(); });
+      [](const FaultyStore::Call& call) { return call.number == 1 ? FaultyStore::fail(EIO) : FaultyStore::pass(); });
   EXPECT_THROW(region.sync(), Error);
+  // As it was, which is not what the store may have.
+  poke(region.data() + 100 * kib, known_byte(100 * kib));
+  const std::uint64_t before = store->written_bytes();
   region.sync();
-  EXPECT_EQ(read_store(*store, 5, 1)[0], std::byte{0});
-  EXPECT_TRUE(is_known(read_store(*store, 6, 256 * kib - 6), 6));
+  EXPECT_EQ(store->written_bytes() - before, 2 * 4 * kib) << "the one that failed, and the one that was not tried";
+  poke(region.data() + 5 * kib, known_byte(5 * kib));
+  poke(region.data() + 200 * kib, known_byte(200 * kib));
+  region.sync();
+  EXPECT_TRUE(is_known(read_store(*store, 0, 1 * mib), 0));
+}
+
+TEST_P(WriteBackTest, HolesBetweenChangedBlocksStayHoles) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "sparse";
+  std::ofstream(path).close();
+  std::filesystem::resize_file(path, 4 * mib);
+  Cache cache(cache_options(16 * mib));
+  Region region = cache.map(path, read_write(256 * kib));
+  for (std::uint64_t offset = 0; offset < region.size(); offset += 8 * kib) {
+    poke(region.data() + offset, std::byte{1});
+  }
+  region.sync();
+  struct stat status = {};
+  ASSERT_EQ(::stat(path.c_str(), &status), 0);
+  EXPECT_LT(status.st_blocks * 512, 3 * mib);
 }
 
 }  // namespace

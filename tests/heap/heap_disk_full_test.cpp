@@ -232,6 +232,58 @@ TEST_P(HeapDiskFull, growth_beyond_memory_ends_the_program_and_keeps_the_last_ch
   EXPECT_NO_THROW(heap.close());
 }
 
+// Holes in pages that could not be written stay holes.
+TEST_P(HeapDiskFull, what_could_not_be_written_needs_no_more_room_the_next_time) {
+  constexpr std::size_t bytes = 16 << 20;
+  constexpr std::size_t page = 64 << 10;
+  for (const bool checkpoints : {false, true}) {
+    HeapOptions with_large_pages = options();
+    with_large_pages.page_size_bytes = page;
+    with_large_pages.budget_bytes = 32 << 20;
+    with_large_pages.checkpoints = checkpoints;
+    Heap heap = Heap::create(path_, with_large_pages);
+    char* const block = heap.construct<char>("block")[bytes]();
+    heap.checkpoint();
+    for (std::size_t at = 0; at < bytes; at += page) {
+      block[at] = 'x';
+    }
+    leave_free(20);
+    for (int attempt = 0; attempt < 3; ++attempt) {
+      const std::string refused = refusal<StoreError>([&] { heap.checkpoint(); });
+      EXPECT_TRUE(says(refused, "free some space")) << refused;
+    }
+    make_room();
+    EXPECT_NO_THROW(heap.checkpoint());
+    EXPECT_NO_THROW(heap.close());
+    heap = Heap::open_read_only(path_, with_large_pages);
+    EXPECT_EQ(std::ranges::count(heap.find_all<char>("block"), 'x'), bytes / page);
+    heap.close();
+    Heap::remove(path_);
+  }
+}
+
+// What has to be written first, where pages have both, waits until others have given theirs back.
+TEST_P(HeapDiskFull, room_that_is_freed_in_the_heap_is_room_for_it) {
+  HeapOptions direct = options();
+  direct.page_size_bytes = 64 << 10;
+  direct.checkpoints = false;
+  Heap heap = Heap::create(path_, direct);
+  constexpr std::size_t large_bytes = 2 << 20;
+  void* const written_later = heap.allocate(4096);
+  void* const beside_it = heap.allocate(4096);
+  void* const large = heap.allocate(large_bytes);
+  std::memset(beside_it, 1, 4096);
+  std::memset(large, 1, large_bytes);
+  heap.checkpoint();
+  leave_free(0);
+  std::memset(written_later, 2, 4096);
+  heap.deallocate(beside_it);
+  EXPECT_THROW(heap.checkpoint(), StoreError);
+  heap.deallocate(large);
+  EXPECT_NO_THROW(heap.checkpoint());
+  EXPECT_NO_THROW(heap.close());
+}
+
 INSTANTIATE_TEST_SUITE_P(Backings, HeapDiskFull, testing::Values(HeapBacking::file, HeapBacking::sparse),
                          [](const testing::TestParamInfo<HeapBacking>& information) {
                            return std::string(information.param == HeapBacking::file ? "file" : "sparse");

@@ -71,6 +71,34 @@ TEST_F(HeapTest, what_is_freed_goes_back_to_the_file_system) {
   EXPECT_EQ((heap.find<std::array<char, 4096>>("kept")->at(0)), 'k');
 }
 
+TEST_F(HeapTest, what_was_given_back_stays_so_when_its_neighbours_change) {
+  for (const bool checkpoints : {true, false}) {
+    HeapOptions options = small();
+    options.budget_bytes = 32 << 20;
+    options.checkpoints = checkpoints;
+    Heap heap = Heap::create(path_, options);
+    std::vector<char*> blocks;
+    for (int index = 0; index < 4000; ++index) {
+      blocks.push_back(static_cast<char*>(heap.allocate(4096)));
+      std::memset(blocks.back(), 1, 4096);
+    }
+    for (std::size_t index = 0; index < blocks.size(); ++index) {
+      if (index % 3 != 0) {
+        heap.deallocate(blocks[index]);
+      }
+    }
+    heap.checkpoint();
+    const std::int64_t given_back = bytes_on_disk(path_ + "/data");
+    for (std::size_t index = 0; index < blocks.size(); index += 3) {
+      blocks[index][7] = 2;
+    }
+    heap.checkpoint();
+    EXPECT_LT(bytes_on_disk(path_ + "/data"), given_back + (1 << 20));
+    heap.close();
+    Heap::remove(path_);
+  }
+}
+
 // After opening it is not remembered which free space is a hole already: the file is asked.
 TEST_F(HeapTest, the_first_checkpoint_after_opening_makes_no_hole_twice) {
   HeapOptions options = small();
