@@ -172,6 +172,7 @@ step_fuzz() {
 # each; the others are done again and again for as long together.
 readonly soak_tests=(
   "heap HeapModel.random*:*HeapKill.*:HeapPowerLoss.*"
+  "heap *HeapDiskFull.*"
   "checkpoint *Kill.*:PowerLoss.*:*follows_the_model*"
   "exactness *Property.*"
   "crash *Crash.*"

@@ -16,8 +16,15 @@
 namespace tiermap {
 namespace {
 
+struct HeapKind {
+  HeapBacking backing;
+  bool checkpoints;
+  std::uint64_t page_size_bytes;
+  const char* name;
+};
+
 /// Each test on a tmpfs of 4 MiB.
-class HeapDiskFull : public HeapTest, public testing::WithParamInterface<HeapBacking> {
+class HeapDiskFull : public HeapTest, public testing::WithParamInterface<HeapKind> {
  protected:
   void SetUp() override {
     mounted_ = ::mount("tmpfs", disk_.path().c_str(), "tmpfs", 0, "size=4m") == 0;
@@ -33,8 +40,9 @@ class HeapDiskFull : public HeapTest, public testing::WithParamInterface<HeapBac
 
   static HeapOptions options() {
     HeapOptions options = small();
-    options.page_size_bytes = 4096;
-    options.backing = GetParam();
+    options.page_size_bytes = GetParam().page_size_bytes;
+    options.backing = GetParam().backing;
+    options.checkpoints = GetParam().checkpoints;
     return options;
   }
 
@@ -59,11 +67,13 @@ class HeapDiskFull : public HeapTest, public testing::WithParamInterface<HeapBac
     content.stamp(heap);
   }
 
-  /// What a crash would leave now is one or the other.
+  /// What a crash would leave now is one or the other, and refused without checkpoints.
   void expect_after_crash(const HeapContent& one, const HeapContent& other) {
     const std::string copy = directory_ / "crashed";
     copy_heap_as_killed(path_, copy);
-    {
+    if (!GetParam().checkpoints) {
+      EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::open(copy, options()); }), "was not closed"));
+    } else {
       Heap crashed = Heap::open(copy, options());
       const bool first = HeapContent::stamp_of(crashed) == one.number;
       EXPECT_NO_THROW((first ? one : other).require_same(crashed));
@@ -205,6 +215,9 @@ TEST_P(HeapDiskFull, update_of_a_snapshot_leaves_nothing_behind) {
 
 // As anywhere in Tiermap: who needs memory when all of it is changed pages that cannot be written gets SIGBUS.
 TEST_P(HeapDiskFull, growth_beyond_memory_ends_the_program_and_keeps_the_last_checkpoint) {
+  if (!GetParam().checkpoints) {
+    GTEST_SKIP() << "without checkpoints there is none";
+  }
   using Numbers = HeapVector<std::uint64_t>;
   HeapOptions tight = options();
   tight.budget_bytes = 1 << 20;
@@ -236,30 +249,26 @@ TEST_P(HeapDiskFull, growth_beyond_memory_ends_the_program_and_keeps_the_last_ch
 TEST_P(HeapDiskFull, what_could_not_be_written_needs_no_more_room_the_next_time) {
   constexpr std::size_t bytes = 16 << 20;
   constexpr std::size_t page = 64 << 10;
-  for (const bool checkpoints : {false, true}) {
-    HeapOptions with_large_pages = options();
-    with_large_pages.page_size_bytes = page;
-    with_large_pages.budget_bytes = 32 << 20;
-    with_large_pages.checkpoints = checkpoints;
-    Heap heap = Heap::create(path_, with_large_pages);
-    char* const block = heap.construct<char>("block")[bytes]();
-    heap.checkpoint();
-    for (std::size_t at = 0; at < bytes; at += page) {
-      block[at] = 'x';
-    }
-    leave_free(20);
-    for (int attempt = 0; attempt < 3; ++attempt) {
-      const std::string refused = refusal<StoreError>([&] { heap.checkpoint(); });
-      EXPECT_TRUE(says(refused, "free some space")) << refused;
-    }
-    make_room();
-    EXPECT_NO_THROW(heap.checkpoint());
-    EXPECT_NO_THROW(heap.close());
-    heap = Heap::open_read_only(path_, with_large_pages);
-    EXPECT_EQ(std::ranges::count(heap.find_all<char>("block"), 'x'), bytes / page);
-    heap.close();
-    Heap::remove(path_);
+  HeapOptions with_large_pages = options();
+  with_large_pages.page_size_bytes = page;
+  with_large_pages.budget_bytes = 32 << 20;
+  Heap heap = Heap::create(path_, with_large_pages);
+  char* const block = heap.construct<char>("block")[bytes]();
+  heap.checkpoint();
+  for (std::size_t at = 0; at < bytes; at += page) {
+    block[at] = 'x';
   }
+  leave_free(20);
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    const std::string refused = refusal<StoreError>([&] { heap.checkpoint(); });
+    EXPECT_TRUE(says(refused, "free some space")) << refused;
+  }
+  make_room();
+  EXPECT_NO_THROW(heap.checkpoint());
+  EXPECT_NO_THROW(heap.close());
+  heap = Heap::open_read_only(path_, with_large_pages);
+  EXPECT_EQ(std::ranges::count(heap.find_all<char>("block"), 'x'), bytes / page);
+  heap.close();
 }
 
 // What has to be written first, where pages have both, waits until others have given theirs back.
@@ -284,10 +293,12 @@ TEST_P(HeapDiskFull, room_that_is_freed_in_the_heap_is_room_for_it) {
   EXPECT_NO_THROW(heap.close());
 }
 
-INSTANTIATE_TEST_SUITE_P(Backings, HeapDiskFull, testing::Values(HeapBacking::file, HeapBacking::sparse),
-                         [](const testing::TestParamInfo<HeapBacking>& information) {
-                           return std::string(information.param == HeapBacking::file ? "file" : "sparse");
-                         });
+INSTANTIATE_TEST_SUITE_P(Heaps, HeapDiskFull,
+                         testing::Values(HeapKind{HeapBacking::file, true, 4096, "file"},
+                                         HeapKind{HeapBacking::sparse, true, 4096, "sparse"},
+                                         HeapKind{HeapBacking::file, false, 64 << 10, "file_without_checkpoints"},
+                                         HeapKind{HeapBacking::sparse, false, 4096, "sparse_without_checkpoints"}),
+                         [](const testing::TestParamInfo<HeapKind>& information) { return information.param.name; });
 
 }  // namespace
 }  // namespace tiermap
