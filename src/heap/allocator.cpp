@@ -187,8 +187,8 @@ void Allocator::sort_out_holes(const FirstData& first_data) {
 
 void Allocator::give_back(GiveBack which, const RangeCallback& given) {
   const std::lock_guard saving(slabs_.saving_lock());
-  // In this order: whole slabs seldom share a page with anything that has to be written first, for which there may be no
-  // room before.
+  // In this order: whole slabs seldom share a page with what has to be written first, for which there may be no room
+  // before.
   slabs_.give_back_runs(which, given);
   bins_.give_back(which, given);
 }

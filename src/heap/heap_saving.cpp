@@ -90,8 +90,8 @@ void HeapImplementation::give_back_space() {
   });
 }
 
-/// Through the region, which may have these pages, or their neighbours in one UPage, in memory and changed. The kernel's
-/// own pages go with the hole, and it drops no others that are changed.
+/// Through the region, which may have these pages, or their neighbours in one UPage, in memory and changed. The
+/// kernel's own pages go with the hole, and it drops no others that are changed.
 void HeapImplementation::make_hole(ByteRange range) {
   if (range.bytes == 0) {
     return;
