@@ -238,8 +238,13 @@ void SharedImplementation::update(VectorRange range, const std::function<void(st
   });
 }
 
+/// Another vector that is made by this name, after this one was destroyed, begins with its first place.
+std::string SharedImplementation::places_name() const {
+  return "places in " + name_ + " " + std::to_string(home_->incarnation());
+}
+
 std::uint64_t SharedImplementation::reserve(std::uint64_t count) {
-  const std::uint64_t first = job_->client().fetch_add("places in " + name_, count);
+  const std::uint64_t first = job_->client().fetch_add(places_name(), count);
   const std::uint64_t size = vector_->size();
   if (first > size || count > size - first) {
     throw OptionError("shared vector " + quote_value(name_) + " has " + std::to_string(size) + " elements, and " +
@@ -251,7 +256,7 @@ std::uint64_t SharedImplementation::reserve(std::uint64_t count) {
 }
 
 std::uint64_t SharedImplementation::appended() {
-  return std::min(job_->client().fetch_add("places in " + name_, 0), vector_->size());
+  return std::min(job_->client().fetch_add(places_name(), 0), vector_->size());
 }
 
 void SharedImplementation::close() {

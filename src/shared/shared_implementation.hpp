@@ -52,6 +52,7 @@ class SharedImplementation {
   std::uint64_t whole_bytes() const noexcept { return home_->bytes(); }
   /// Of the elements, on all ranks. What was made is gone if there are none.
   AddressRange reserve_addresses();
+  std::string places_name() const;
   void acquire_news();
   void write_home();
   /// By rank 0 alone; the others are told if it fails.

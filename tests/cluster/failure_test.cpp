@@ -2,9 +2,13 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <random>
+#include <set>
+#include <sstream>
 #include <thread>
 
 #include "cluster/server_process.hpp"
@@ -232,6 +236,53 @@ TEST(FailureTest, WhatIsNoTiermapIsShownTheDoor) {
     ::close(socket);
   }
   EXPECT_NE(filled(server.url("after"), mebi, 7), nullptr);
+}
+
+TEST(FailureTest, MoreClientsThanThereAreDescriptorsForAreRefusedAndTheServerGoesOn) {
+  ChildProcess server({"/bin/sh", "-c",
+                       std::string("ulimit -n 200; exec ") + TIERMAP_BINARY_FOLDER +
+                           "/tiermap serve --listen 127.0.0.1:0 --memory 1MiB"});
+  const std::string said = server.line();
+  const HostAndPort address = parse_host_and_port(said.substr(13, said.find(',') - 13), said);
+  for (int round = 0; round < 2; ++round) {
+    Wire wire{WireOptions{}};
+    std::vector<std::shared_ptr<WireConnection>> clients;
+    EXPECT_THROW(while (clients.size() < 200) { clients.push_back(wire.connect(address, {})); }, StoreError);
+    EXPECT_GE(clients.size(), 20U);
+    EXPECT_TRUE(std::ranges::all_of(clients, [](const auto& client) { return client->open(); }));
+  }
+  server.signal(SIGTERM);
+  EXPECT_EQ(server.wait(), 0) << server.errors();
+}
+
+/// Of the sockets of a process that listen, those that another machine could reach, as the kernel writes them.
+std::vector<std::string> open_listeners(pid_t process) {
+  std::set<std::string> own;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/fd")) {
+    std::error_code gone;
+    own.insert(std::filesystem::read_symlink(entry.path(), gone).string());
+  }
+  std::vector<std::string> found;
+  std::ifstream table("/proc/" + std::to_string(process) + "/net/tcp");
+  std::string line;
+  while (std::getline(table, line)) {
+    std::istringstream words(line);
+    std::string number, local, remote, state, skipped, inode;
+    words >> number >> local >> remote >> state;
+    for (int column = 0; column < 5; ++column) {
+      words >> skipped;
+    }
+    words >> inode;
+    if (state == "0A" && own.contains("socket:[" + inode + "]") && !local.starts_with("0100007F")) {
+      found.push_back(local);
+    }
+  }
+  return found;
+}
+
+TEST(FailureTest, AServerOnLoopbackHasNoSocketThatOthersCouldReach) {
+  const ServerProcess server;
+  EXPECT_EQ(open_listeners(server.pid()), std::vector<std::string>{});
 }
 
 TEST(FailureTest, ATermEndsTheServerAndItsFilesHaveEverything) {

@@ -123,7 +123,7 @@ TEST(RemoteStoreTest, WrongUrls) {
   EXPECT_SAYS(open_refusal("remote://" + one + "/", OpenMode::read_only), "there is no data set");
   EXPECT_SAYS(open_refusal("remote://" + one + "/a/b", OpenMode::read_only), "is no name of a data set");
   EXPECT_SAYS(open_refusal("remote:///name", OpenMode::read_only), "there is no server");
-  EXPECT_SAYS(open_refusal("remote://localhost/name", OpenMode::read_only), "names no port");
+  EXPECT_SAYS(open_refusal("remote://localhost/name", OpenMode::read_only), "/name': server 'localhost' names no port");
   EXPECT_SAYS(open_refusal("remote://localhost:x/name", OpenMode::read_only), "no port from 1 to 65535");
   EXPECT_SAYS(open_refusal("remote://no-such-host.invalid:70/name", OpenMode::read_only), "does not resolve");
   EXPECT_SAYS(open_refusal("remote://" + hosts + "/name", OpenMode::read_only), "no layout");
@@ -255,6 +255,15 @@ TEST(RemoteStoreTest, ADirectoryWithTiersHoldsDataSetsToo) {
   EXPECT_EQ(store->flush(), 0);
   EXPECT_TRUE(holds(*store, 9));
   EXPECT_SAYS(open_refusal(served.url("more", "?place=directory"), OpenMode::create, 5 * mebi), "4MiB are left");
+}
+
+TEST(RemoteStoreTest, ADirectoryThatIsNoneIsRefusedBeforeAnythingIsMadeThere) {
+  ServerOptions options = test_server_options();
+  options.directory_bytes = 8 * mebi;
+  for (const char* const directory : {"/nowhere/at/all", "/proc/self/status"}) {
+    options.directory = directory;
+    EXPECT_THROW(MemoryServer{options}, OptionError) << directory;
+  }
 }
 
 }  // namespace

@@ -63,6 +63,25 @@ TEST(ServeCommandsTest, ADataSetIsMadeLongerAndShorterWhereItLies) {
   EXPECT_EQ(std::ranges::count(std::span(got).subspan(300'000), std::byte{0}), 1'700'000);
 }
 
+TEST(ServeCommandsTest, ASizeThatOneServerHasNoRoomForIsNoServers) {
+  const ServerProcess wide({"--memory", "64MiB"});
+  const ServerProcess narrow({"--memory", "4MiB"});
+  for (const std::string layout : {"striped", "replicated"}) {
+    const std::string url = "remote://" + wide.address + "," + narrow.address + "/" + layout + "?layout=" + layout;
+    said_by({"create", url, "--size", "1MiB"});
+    const std::vector<std::byte> content = test_body(mebi, 1);
+    ASSERT_EQ(open_store(url, OpenMode::read_write)->write(content.data(), content.size(), 0), mebi);
+    EXPECT_NE(refusal_by({"resize", url, "--size", "32MiB"}).find("No space left"), std::string::npos);
+    EXPECT_EQ(nlohmann::json::parse(said_by({"stat", url, "--json"}))["bytes"], mebi);
+    const auto store = open_store(url, OpenMode::read_write);
+    ASSERT_EQ(store->size_bytes(), mebi);
+    std::vector<std::byte> got(mebi);
+    ASSERT_EQ(store->read(got.data(), got.size(), 0), mebi);
+    EXPECT_TRUE(same_bytes(got, content));
+    EXPECT_EQ(store->write(content.data(), content.size(), 0), mebi) << layout;
+  }
+}
+
 TEST(ServeCommandsTest, WhatCannotBeIsSaidInOneLine) {
   const ServerProcess server({"--memory", "2MiB"});
   EXPECT_NE(refusal_by({"stat", server.url("none")}).find("is not here"), std::string::npos);

@@ -76,6 +76,7 @@ class ChildProcess {
     }
     return pid_ < 0;
   }
+  pid_t pid() const { return pid_; }
   std::string line() const { return read_until(output_, '\n'); }
   std::string output() const { return read_until(output_, '\0'); }
   std::string errors() const { return read_until(errors_, '\0'); }

@@ -311,6 +311,24 @@ TEST(JobTest, AServerThatDiesIsNamed) {
   processes.expect_success();
 }
 
+TEST(JobTest, AServerThatDiesIsNamedToThoseWhoOnlyAskAnother) {
+  const Servers servers(2);
+  RankProcesses processes(2, [&](std::uint32_t rank) {
+    Job job(servers.job(rank, 2));
+    job.barrier();
+    if (rank == 0) {
+      servers.processes[1]->signal(SIGKILL);
+    }
+    std::string told;
+    while (told.empty()) {
+      told = refusal_of([&] { job.fetch_add("questions", 1); });
+    }
+    EXPECT_NE(told.find(servers.processes[1]->address), std::string::npos) << told;
+    std::this_thread::sleep_for(500ms);  // The end of this rank is not to be what the other is told.
+  });
+  processes.expect_success();
+}
+
 TEST(JobTest, RanksComeFromTheEnvironmentOfWhatStartedThem) {
   const Servers servers;
   RankProcesses processes(2, [&](std::uint32_t rank) {

@@ -321,6 +321,23 @@ TEST(SharedVectorTest, AppendedElementsComeInEachRanksOrder) {
   });
 }
 
+TEST(SharedVectorTest, AVectorThatIsMadeAnewIsAppendedToFromItsBeginning) {
+  const Servers servers(2);
+  run_job(servers, 2, [](Job& job) {
+    for (int turn = 1; turn <= 2; ++turn) {
+      auto vector = SharedVector<int>::create(job, "v", 2);
+      auto appender = vector.append();
+      appender.push_back(turn);
+      appender.commit();
+      job.barrier();
+      EXPECT_EQ(vector.appended(), 2U);
+      EXPECT_EQ(vector[0], turn);
+      EXPECT_EQ(vector[1], turn);
+      vector.destroy();
+    }
+  });
+}
+
 TEST(SharedVectorTest, MoreThanMemoryIsWrittenByAllAtOnce) {
   const Servers servers(2);
   run_job(servers, 2, [](Job& job) {
@@ -430,6 +447,29 @@ TEST(SharedVectorTest, ADataSetOfTheServerStaysWithWhatWasReleased) {
   std::vector<std::uint64_t> stored(2);
   std::ifstream(file).read(reinterpret_cast<char*>(stored.data()), 16);
   EXPECT_EQ(stored, (std::vector<std::uint64_t>{2, 2}));
+}
+
+TEST(SharedVectorTest, WhatWasReleasedOutlivesTheServerOnceTheJobHasEnded) {
+  const TemporaryDirectory directory(".");
+  const std::string file = std::filesystem::absolute(directory / "kept").string();
+  std::ofstream(directory / "tiers.yaml") << "block: 64KiB\ntiers:\n  - {name: near, capacity: 4MiB}\n";
+  std::ofstream(directory / "node.yaml") << "listen: 127.0.0.1:0\ndata_sets:\n  - {name: kept, store: " << file
+                                         << ", size: 1MiB, tiers: " << (directory / "tiers.yaml") << "}\n";
+  Servers servers(1, {"--config", directory / "node.yaml"});
+  run_job(servers, 2, [&](Job& job) {
+    auto vector = SharedVector<std::uint64_t>::open(job, "kept");
+    vector[job.rank()] = 7;
+    vector.close();
+  });
+  RankProcesses(1, [&](std::uint32_t) {
+    while (!refusal_of([&] { open_store(servers.processes[0]->url("kept"), OpenMode::read_write); }).empty()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }).expect_success();
+  servers.processes[0]->signal(SIGKILL);
+  std::vector<std::uint64_t> stored(2);
+  std::ifstream(file).read(reinterpret_cast<char*>(stored.data()), 16);
+  EXPECT_EQ(stored, (std::vector<std::uint64_t>{7, 7}));
 }
 
 TEST(SharedVectorTest, ADataSetOfSeveralServersIsLoadedAndNotOpened) {

@@ -39,6 +39,12 @@ Home::Home(Catalog& catalog, std::shared_ptr<Attachment> attachment, std::string
 
 Home::~Home() {
   const std::string name = attachment_->set().name;
+  if (!drop_) {
+    // From the job's end on it is where it is to last. What fails is tried again, and said, when the server ends.
+    Store& store = *attachment_->set().store;
+    static_cast<void>(store.settle());
+    static_cast<void>(store.flush());
+  }
   attachment_.reset();
   if (drop_) {
     try {

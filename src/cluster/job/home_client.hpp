@@ -33,6 +33,8 @@ class HomeClient {
 
   std::uint64_t bytes() const noexcept { return bytes_; }
   const std::string& name() const noexcept { return name_; }
+  /// The same for all ranks, and another one for each data set of the job, also of those that have the same name.
+  std::uint64_t incarnation() const noexcept { return parts_[0].handle; }
   JobClient& job() const noexcept { return job_; }
   HomeCounters& counters() noexcept { return *counters_; }
   /// Why the last request failed that did; for messages.

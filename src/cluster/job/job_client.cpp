@@ -100,6 +100,12 @@ void JobClient::require(std::uint32_t server, const WireReply& reply) {
 }
 
 WireReply JobClient::ask(std::uint32_t server, JobRequest kind, const WireWords& words, std::string_view body) {
+  // A job has no use for the rest of its servers: who asks one hears of the other's end.
+  for (std::uint32_t other = 0; other < servers(); ++other) {
+    if (!connections_[other]->open()) {
+      require(other, WireReply{-ECONNRESET, {}, {}});
+    }
+  }
   WireReply reply = start(server, kind, words, std::as_bytes(std::span(body))).wait();
   require(server, reply);
   return reply;

@@ -116,7 +116,11 @@ std::unique_ptr<Store> attach(std::unique_ptr<Wire> wire, const Reached& reached
   if (unreached > may_be_unreached(target.layout) || usable < must_be_newest(target.layout, writing)) {
     throw failure.value();
   }
-  const std::uint64_t bytes = first->facts().whole_bytes;
+  // Where the last who changed the size died before all servers had heard of it, what all of them have.
+  std::uint64_t bytes = first->facts().whole_bytes;
+  for (const auto& part : parts) {
+    bytes = part == nullptr ? bytes : std::min(bytes, part->facts().whole_bytes);
+  }
   return std::make_unique<RemoteStore>(std::move(wire), std::move(parts), target.layout, bytes, writing, url);
 }
 

@@ -213,18 +213,27 @@ std::int64_t RemoteStore::write(const void* buffer, std::size_t bytes, std::uint
   return result == 0 ? static_cast<std::int64_t>(take) : result;
 }
 
-/// On all servers that are left. Fails if too few are, for some byte.
-int RemoteStore::change_all(MemoryRequest kind, std::uint64_t first, std::uint64_t second) {
+/// All servers that are left.
+std::vector<RemoteStore::Answer> RemoteStore::ask_all(MemoryRequest kind, std::uint64_t first, std::uint64_t second) {
   std::vector<std::pair<std::uint32_t, WireCall>> calls;
   for (std::uint32_t server = 0; server < parts_.size(); ++server) {
     if (parts_[server] != nullptr && parts_[server]->usable()) {
       calls.emplace_back(server, parts_[server]->start_change(kind, first, second));
     }
   }
+  std::vector<Answer> answers;
+  answers.reserve(calls.size());
+  for (auto& [server, call] : calls) {
+    answers.push_back({server, call.wait().status});
+  }
+  return answers;
+}
+
+/// Fails if too few servers have done it, for some byte.
+int RemoteStore::conclude(const std::vector<Answer>& answers) {
   int failure = 0;
   std::size_t done = 0;
-  for (auto& [server, call] : calls) {
-    const int status = call.wait().status;
+  for (const auto& [server, status] : answers) {
     done += status == 0 ? 1U : 0U;
     if (status != 0) {
       failure = server_failed(status) ? failure : status;
@@ -266,16 +275,44 @@ int RemoteStore::clear_behind(std::uint64_t bytes) {
   return 0;
 }
 
+/// Where one server refuses it, for want of room, the others go back: else what lies on them would not be one size.
+int RemoteStore::resize_all(std::uint64_t bytes) {
+  const std::vector<Answer> answers = ask_all(MemoryRequest::resize, placement_.local_bytes(bytes), bytes);
+  const auto refusal = std::ranges::find_if(
+      answers, [](const Answer& answer) { return answer.status != 0 && !server_failed(answer.status); });
+  if (refusal == answers.end()) {
+    return conclude(answers);
+  }
+  const std::uint64_t before = size_bytes();
+  for (const auto& [server, status] : answers) {
+    const int now =
+        status != 0
+            ? status
+            : parts_[server]->start_change(MemoryRequest::resize, placement_.local_bytes(before), before).wait().status;
+    if (status == 0 ? now != 0 : server_failed(status)) {
+      lose(server, -now);
+    }
+  }
+  return refusal->status;
+}
+
 int RemoteStore::resize(std::uint64_t bytes) {
   if (!writable_) {
     return -EROFS;
   }
   int result = begin_changes();
+  // Who made it smaller before may have died before all servers had heard of it.
+  const bool unequal = std::ranges::any_of(parts_, [&](const auto& part) {
+    return part != nullptr && part->usable() && part->facts().whole_bytes != size_bytes();
+  });
+  if (result == 0 && unequal) {
+    result = resize_all(size_bytes());
+  }
   result = result == 0 ? clear_behind(bytes) : result;
   if (result != 0) {
     return result;
   }
-  result = change_all(MemoryRequest::resize, placement_.local_bytes(bytes), bytes);
+  result = resize_all(bytes);
   if (result == 0) {
     size_.store(bytes, std::memory_order_release);
   }

@@ -51,7 +51,16 @@ class RemoteStore final : public Store {
   int finish_write(WrittenPiece& piece);
   int begin_changes();
   int clear_behind(std::uint64_t bytes);
-  int change_all(MemoryRequest kind, std::uint64_t first, std::uint64_t second);
+  struct Answer {
+    std::uint32_t server;
+    int status;
+  };
+  std::vector<Answer> ask_all(MemoryRequest kind, std::uint64_t first, std::uint64_t second);
+  int conclude(const std::vector<Answer>& answers);
+  int change_all(MemoryRequest kind, std::uint64_t first, std::uint64_t second) {
+    return conclude(ask_all(kind, first, second));
+  }
+  int resize_all(std::uint64_t bytes);
   void lose(std::uint32_t server, int error_number);
   std::uint32_t copies_asked() const noexcept { return layout_.copies; }
 

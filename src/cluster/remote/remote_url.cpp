@@ -39,7 +39,7 @@ std::string variable(const char* name) {
 void take_servers(const StoreUrl& url, RemoteTarget& target) {
   std::set<std::string> seen;
   for (const std::string& server : split_list(url.host)) {
-    target.servers.push_back(parse_host_and_port(server, "store '" + url.text + "': server"));
+    target.servers.push_back(parse_host_and_port(server, "server"));
     if (!seen.insert(target.servers.back().text()).second) {
       refuse(url, "server " + server + " is named twice: name each once");
     }

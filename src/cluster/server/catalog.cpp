@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <utility>
 
 #include "cluster/wire/proof.hpp"
@@ -38,6 +39,11 @@ Attachment::~Attachment() {
 }
 
 Catalog::Catalog(const ServerOptions& options) : options_(options) {
+  const std::string& folder = options.directory;
+  if (!folder.empty() && (!std::filesystem::is_directory(folder) || ::access(folder.c_str(), W_OK | X_OK) != 0)) {
+    throw OptionError("directory " + quote_value(folder) +
+                      " cannot have data sets: name a folder that is there, and may be written");
+  }
   for (const ServedDataSet& served : options.data_sets) {
     if (sets_.contains(served.name)) {
       throw OptionError("data set " + quote_value(served.name) + " is named twice: choose another name for one");

@@ -77,12 +77,28 @@ ServedDataSet read_data_set(const YAML::Node& node, const std::string& path, std
   return set;
 }
 
-void check(const ServerOptions& options, const std::string& path) {
-  for (const ServedDataSet& set : options.data_sets) {
-    if (!set.rights.owner.empty() && !options.users.contains(set.rights.owner)) {
-      throw OptionError(path + ": data set " + quote_value(set.name) + " belongs to " + quote_value(set.rights.owner) +
+void check_rights(const ServerOptions& options, const ServedDataSet& set, const std::string& path) {
+  const auto check_user = [&](const char* what, const std::string& user) {
+    if (!options.users.contains(user)) {
+      throw OptionError(path + ": data set " + quote_value(set.name) + what + quote_value(user) +
                         ", who is no user: name one of the users");
     }
+  };
+  if (!set.rights.owner.empty()) {
+    check_user(" belongs to ", set.rights.owner);
+  }
+  for (const auto* const names : {&set.rights.readers, &set.rights.writers}) {
+    for (const std::string& name : *names) {
+      if (name != "*") {
+        check_user(names == &set.rights.readers ? " is to be read by " : " is to be written by ", name);
+      }
+    }
+  }
+}
+
+void check(const ServerOptions& options, const std::string& path) {
+  for (const ServedDataSet& set : options.data_sets) {
+    check_rights(options, set, path);
   }
   if (options.users.empty() && !resolve(options.listen).loopback()) {
     throw OptionError(path + ": listens on " + options.listen.text() +

@@ -83,6 +83,9 @@ struct WireOptions {
   /// whoever can connect, before any proof, over transports where it does so in software (TCP): for networks where
   /// everybody may read everything.
   bool one_sided = false;
+  /// Who listens does so on a loopback address. UCX then has no other address of this machine either, unless
+  /// UCX_NET_DEVICES says which.
+  bool loopback = false;
 };
 
 /// As whom to connect. No secret: only where none is asked for.

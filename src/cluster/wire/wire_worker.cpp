@@ -1,22 +1,40 @@
 #include "cluster/wire/wire_worker.hpp"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <utility>
 
 #include "cluster/wire/ucx_connection.hpp"
 #include "config/size.hpp"
 #include "platform/clock.hpp"
 #include "platform/engine_thread.hpp"
+#include "store/file_open.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
 namespace {
 
 constexpr std::size_t most_connections = 1024;
+/// Of one connection, over TCP three. UCX goes wrong for good where it gets none.
+constexpr std::uint64_t connection_descriptors = 4;
+
+bool has_descriptors_for_another() noexcept {
+  struct rlimit limit = {};
+  std::error_code error;
+  const std::filesystem::directory_iterator open("/proc/self/fd", error);
+  if (error || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    return true;
+  }
+  const auto used = static_cast<std::uint64_t>(std::distance(begin(open), end(open)));
+  return used + spare_descriptors + connection_descriptors <= limit.rlim_cur;
+}
 
 /// UCX's own settings where ours do better, unless the user has said his.
 struct UcxSetting {
@@ -63,6 +81,9 @@ void WireWorker::open_context() {
     if (std::getenv(setting.variable) == nullptr) {  // NOLINT(concurrency-mt-unsafe)
       libraries_.ucp_config_modify(config, setting.name, setting.value);
     }
+  }
+  if (options_.loopback && std::getenv("UCX_NET_DEVICES") == nullptr) {  // NOLINT(concurrency-mt-unsafe)
+    libraries_.ucp_config_modify(config, "NET_DEVICES", "lo");
   }
   ucp_params_t parameters{};
   parameters.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
@@ -141,6 +162,7 @@ std::uint16_t WireWorker::listen(const SocketAddress& address, const std::string
   parameters.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
   parameters.sockaddr = {address.get(), address.bytes};
   parameters.conn_handler = {on_connection_request, this};
+  allow_open_files(std::min(most_connections * connection_descriptors, open_files_limit() - spare_descriptors));
   ucs_status_t status = UCS_OK;
   SocketAddress bound = address;
   as_driver([&](const Driving&) {
@@ -201,7 +223,7 @@ void WireWorker::accept(ucp_conn_request_h request) {
     from.storage = attributes.client_address;
     from.bytes = sizeof(from.storage);
   }
-  if (connections_.size() >= most_connections || stopping_) {
+  if (connections_.size() >= most_connections || stopping_ || !has_descriptors_for_another()) {
     libraries_.ucp_listener_reject(listener_, request);
     return;
   }
