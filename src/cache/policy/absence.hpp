@@ -36,8 +36,8 @@ constexpr Absence absence_after(Absence before, Absence now) noexcept {
 /// Not thread-safe; never allocates or throws.
 class AbsenceLimit {
  public:
-  /// Whether a page may stay that was away for `now`, and of which `absence` is thought; to be asked of each page that is
-  /// filled.
+  /// Whether a page may stay that was away for `now`, and of which `absence` is thought; to be asked of each page that
+  /// is filled.
   bool allows(Absence absence, Absence now) noexcept {
     limit_ = std::min(limit_ + limit_up, std::int32_t{longest_absence} * parts);
     if (absence == 0) {

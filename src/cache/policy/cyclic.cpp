@@ -82,8 +82,8 @@ std::uint64_t Cyclic::idle_units(Group group) const {
   return frames_.list_units(idle_passing(group)) + frames_.list_units(idle_kept(group));
 }
 
-// By the room there is for pages of the size that most have at present, these and one of so many units. What is in memory
-// stays in the group that it came into.
+// By the room there is for pages of the size that most have at present, these and one of so many units. What is in
+// memory stays in the group that it came into.
 void Cyclic::choose_samples(std::uint32_t units) {
   frame_units_ = (frames_.resident_units() + units) / (frames_.resident_frames() + 1);
   const std::uint64_t room = capacity_units_ / std::max<std::uint64_t>(frame_units_, 1);
