@@ -154,7 +154,9 @@ class Heap {
   HeapObjectMaker<T> find_or_construct(UniqueObject) {
     return {*this, HeapObjectKey(), true};
   }
-  /// An object without a name, to be destroyed by destroy_anonymous(). Null does nothing there.
+  /// An object without a name, to be destroyed by destroy_anonymous(). Null does nothing there; it throws as
+  /// deallocate() does, and then destroys nothing. A destructor that throws leaves the block allocated, also in
+  /// destroy().
   template <typename T, typename... Arguments>
   T* construct_anonymous(Arguments&&... arguments);
   template <typename T>
@@ -229,6 +231,7 @@ class Heap {
 
   void* begin_object(const HeapObjectKey& key, const HeapType& type, std::size_t count, bool or_find, bool& found);
   void end_object(const HeapObjectKey& key, const HeapType& type, bool made) noexcept;
+  void require_block(const void* block) const;
   HeapBlockOfObjects find_object(const HeapObjectKey& key, const HeapType& type) const;
   HeapBlockOfObjects take_object(const HeapObjectKey& key, const HeapType& type);
   std::optional<HeapObject> attributes_of_key(const HeapObjectKey& key, const HeapType& type) const;
@@ -259,6 +262,7 @@ T* Heap::construct_anonymous(Arguments&&... arguments) {
 template <typename T>
 void Heap::destroy_anonymous(T* object) {
   if (object != nullptr) {
+    require_block(object);
     std::destroy_at(object);
     deallocate(object);
   }
@@ -283,6 +287,7 @@ std::span<T> Heap::construct_anonymous_array(std::size_t count, const Arguments&
 template <typename T>
 void Heap::destroy_anonymous(std::span<T> objects) {
   if (!objects.empty()) {
+    require_block(objects.data());
     std::destroy(objects.begin(), objects.end());
     deallocate(objects.data());
   }

@@ -91,6 +91,10 @@ void Heap::deallocate(void* block) {
   implementation_->deallocate(block);
 }
 
+void Heap::require_block(const void* block) const {
+  implementation_->require_block(block);
+}
+
 void* Heap::begin_object(const HeapObjectKey& key, const HeapType& type, std::size_t count, bool or_find, bool& found) {
   ObjectNames& names = implementation_->writable_names();
   std::byte* const data = implementation_->data();

@@ -232,20 +232,29 @@ void* HeapImplementation::allocate(std::uint64_t bytes, std::uint64_t alignment)
   return data_ + offset;
 }
 
-void HeapImplementation::deallocate(void* block) {
-  if (block == nullptr) {
-    return;
-  }
+/// Calls that with the block's offset. Throws OptionError if the heap is not writable or the block not within it.
+template <typename Call>
+void HeapImplementation::with_offset(const void* block, Call&& call) const {
   require_writable();
   const auto* const first = static_cast<const std::byte*>(block);
   if (std::less<>()(first, data_) || !std::less<>()(first, data_ + superblock_.capacity_bytes)) {
     throw OptionError("heap " + path_ + ": a block that is not of this heap cannot be freed: free it where it is from");
   }
   try {
-    naming_heap(path_, [&] { allocator_->deallocate(static_cast<std::uint64_t>(first - data_)); });
+    naming_heap(path_, [&] { call(static_cast<std::uint64_t>(first - data_)); });
   } catch (const OptionError& error) {
     throw OptionError("heap " + path_ + ": " + error.what());
   }
+}
+
+void HeapImplementation::deallocate(void* block) {
+  if (block != nullptr) {
+    with_offset(block, [this](std::uint64_t offset) { allocator_->deallocate(offset); });
+  }
+}
+
+void HeapImplementation::require_block(const void* block) const {
+  with_offset(block, [this](std::uint64_t offset) { (void)allocator_->block_bytes(offset); });
 }
 
 ObjectNames& HeapImplementation::names() const {

@@ -51,6 +51,8 @@ class HeapImplementation {
 
   void* allocate(std::uint64_t bytes, std::uint64_t alignment);
   void deallocate(void* block);
+  /// Throws what deallocate() of it would.
+  void require_block(const void* block) const;
 
   /// Names, with pointers for offsets. Throws if the heap was closed, as do all above.
   ObjectNames& names() const;
@@ -79,6 +81,8 @@ class HeapImplementation {
   void write_back();
   void give_back_space();
   void make_hole(ByteRange range);
+  template <typename Call>
+  void with_offset(const void* block, Call&& call) const;
   void save_names();
   void save_state(HeapState state);
   void write_state(const HeapStateBlock& state);

@@ -62,6 +62,11 @@ bool holds_segments_alone(const std::string& path) {
   return true;
 }
 
+/// No link: behind that everything would stay.
+bool is_own_directory(const std::string& path) {
+  return std::filesystem::symlink_status(path).type() == std::filesystem::file_type::directory;
+}
+
 // Names alone do not make a heap: what is removed is gone.
 
 [[noreturn]] void refuse_as_foreign(const std::string& path, const char* entry) {
@@ -78,7 +83,7 @@ void require_own_journal(const std::string& path) {
 void require_own_data(const std::string& path) {
   for (const char* const entry : {data_entry, copied_data_entry}) {
     if (const std::string data = path + entry;
-        is_there(data) && !(is_directory(data) ? holds_segments_alone(data) : begins_as(data, heap_magic))) {
+        is_there(data) && !(is_own_directory(data) ? holds_segments_alone(data) : begins_as(data, heap_magic))) {
       refuse_as_foreign(path, entry);
     }
   }

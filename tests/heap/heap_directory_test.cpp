@@ -109,6 +109,16 @@ TEST_F(HeapDirectory, an_empty_directory_is_no_heap_and_stays) {
   EXPECT_NO_THROW(Heap::open_or_create(path_, small()));
 }
 
+TEST_F(HeapDirectory, a_heap_whose_data_lies_elsewhere_is_not_removed) {
+  HeapOptions options = small();
+  options.backing = HeapBacking::sparse;
+  Heap::create(path_, options).close();
+  std::filesystem::rename(path_ + "/data", directory_ / "elsewhere");
+  std::filesystem::create_directory_symlink(directory_ / "elsewhere", path_ + "/data");
+  EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::remove(path_); }), "left as it is"));
+  EXPECT_TRUE(Heap::consistent(path_));
+}
+
 TEST_F(HeapDirectory, what_cannot_be_looked_at_is_not_called_missing) {
   std::filesystem::create_symlink("around", directory_ / "around");
   const std::string hidden = directory_ / "around/heap";

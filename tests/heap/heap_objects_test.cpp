@@ -238,6 +238,20 @@ TEST_F(HeapObjects, anonymous_ones_stand_side_by_side) {
   EXPECT_EQ(heap_.statistics().live_blocks, 0U);
 }
 
+TEST_F(HeapObjects, what_may_not_be_freed_is_not_destroyed_before_that_is_said) {
+  constexpr char long_text[] = "a text that is longer than what a string has within itself";
+  auto& text = *heap_.construct<HeapString>("text")(long_text);
+  Heap other = Heap::create(path_ + "-other", small());
+  EXPECT_NE(refusal<OptionError>([&] { other.destroy_anonymous(&text); }), "");
+  EXPECT_NE(refusal<OptionError>([&] { other.destroy_anonymous(std::span(&text, 1)); }), "");
+  EXPECT_EQ(text, long_text);
+  heap_.close();
+  heap_ = Heap::open_read_only(path_, small());
+  auto* const found = heap_.find<HeapString>("text");
+  EXPECT_NE(refusal<OptionError>([&] { heap_.destroy_anonymous(found); }), "");
+  EXPECT_EQ(*found, long_text);
+}
+
 TEST_F(HeapObjects, many_threads_make_find_and_destroy) {
   std::atomic<int> made{0};
   std::vector<std::thread> threads;
