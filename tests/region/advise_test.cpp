@@ -140,7 +140,7 @@ std::uint64_t still_resident(const CacheOptions& options, const std::shared_ptr<
   if (advice.has_value()) {
     region.advise(*advice, {from, bytes});
   }
-  for (std::uint64_t offset = 2 * mib; offset < 2 * mib + mib / 2; offset += page) {
+  for (std::uint64_t offset = 2 * mib; offset < 3 * mib - mib / 4; offset += page) {
     touch(region.data() + offset);
   }
   const std::uint64_t fills = region.statistics()[Counter::fills];
