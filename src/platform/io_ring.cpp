@@ -2,11 +2,11 @@
 
 #include <liburing.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <cerrno>
 
 #include "platform/engine_thread.hpp"
-#include "platform/own_descriptor.hpp"
 
 namespace tiermap {
 
@@ -37,6 +37,19 @@ int try_out(io_uring& ring) noexcept {
   return 0;
 }
 
+/// A ring cannot be renumbered. One that has a standard stream's number is held until the next one has another: others
+/// may give such numbers up at any moment.
+int make_ring_above_standard_streams(io_uring& ring, unsigned depth) noexcept {
+  const int made = make_ring(ring, depth);
+  if (made != 0 || ring.ring_fd > STDERR_FILENO) {
+    return made;
+  }
+  io_uring low = ring;
+  const int made_again = make_ring_above_standard_streams(ring, depth);
+  io_uring_queue_exit(&low);
+  return made_again;
+}
+
 }  // namespace
 
 IoRing::IoRing(unsigned depth) : kernel_(depth == 0 ? nullptr : std::make_unique<Kernel>()), depth_(depth) {
@@ -48,8 +61,7 @@ IoRing::IoRing(unsigned depth) : kernel_(depth == 0 ? nullptr : std::make_unique
 }
 
 void IoRing::open() noexcept {
-  const StandardStreamsTaken taken;
-  if (const int made = make_ring(kernel_->ring, depth_); made != 0) {
+  if (const int made = make_ring_above_standard_streams(kernel_->ring, depth_); made != 0) {
     error_number_ = -made;
     kernel_.reset();
   } else if (const int tried = try_out(kernel_->ring); tried != 0) {

@@ -22,29 +22,4 @@ inline int above_standard_streams(int descriptor) noexcept {
   return above;
 }
 
-/// While it lives the numbers 0 to 2 are taken, for what opens descriptors that cannot be renumbered.
-class StandardStreamsTaken {
- public:
-  StandardStreamsTaken() noexcept {
-    while (count_ <= STDERR_FILENO && (taken_[count_] = ::open("/dev/null", O_RDWR | O_CLOEXEC)) >= 0 &&
-           taken_[count_] <= STDERR_FILENO) {
-      ++count_;
-    }
-    if (count_ <= STDERR_FILENO && taken_[count_] >= 0) {
-      ::close(taken_[count_]);
-    }
-  }
-  ~StandardStreamsTaken() {
-    while (count_ > 0) {
-      ::close(taken_[--count_]);
-    }
-  }
-  StandardStreamsTaken(const StandardStreamsTaken&) = delete;
-  StandardStreamsTaken& operator=(const StandardStreamsTaken&) = delete;
-
- private:
-  int taken_[STDERR_FILENO + 1]{};
-  int count_ = 0;
-};
-
 }  // namespace tiermap
