@@ -34,6 +34,8 @@ constexpr std::string_view other_variables =
     "| `TIERMAP_SERVERS`, `TIERMAP_JOB`, `TIERMAP_RANK`, `TIERMAP_RANKS` | The memory servers of a "
     "[job](cluster.md#a-job-of-several-processes), its name, and, where no launcher tells them, this "
     "process's rank and how many there are. |\n"
+    "| `TIERMAP_RANK_HOST` | By which host or address the other ranks of a job reach this one, where they "
+    "[read together](coherence.md); unset, the address from which it reaches the first server. |\n"
     "| `TIERMAP_USER`, `TIERMAP_SECRET`, `TIERMAP_SECRET_FILE` | Who a memory server is told asks, and the "
     "secret, or the file in whose first line it stands. |\n"
     "| `TIERMAP_PARQUET_LIBRARY` | Where the [library](building.md#parquet) is that `parquet:` stores need; "
