@@ -4,14 +4,9 @@
 
 #include <algorithm>
 
+#include "platform/processor.hpp"
+
 namespace tiermap {
-namespace {
-
-#if defined(__x86_64__)
-const bool processor_has_avx2 = __builtin_cpu_supports("avx2") != 0;
-#endif
-
-}  // namespace
 
 BlockHash hash_block(const void* data, std::uint64_t bytes) noexcept {
 #if defined(__x86_64__)

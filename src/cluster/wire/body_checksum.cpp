@@ -2,14 +2,9 @@
 
 #include <xxhash.h>
 
+#include "platform/processor.hpp"
+
 namespace tiermap {
-namespace {
-
-#if defined(__x86_64__)
-const bool processor_has_avx2 = __builtin_cpu_supports("avx2") != 0;
-#endif
-
-}  // namespace
 
 std::uint64_t body_checksum(std::span<const std::byte> body, std::uint64_t seed) noexcept {
 #if defined(__x86_64__)
