@@ -8,7 +8,7 @@ from measurement import GIB, MIB, option_bytes
 from nodes import reason_without_nodes
 from ranks import MPIEXEC
 from simulation_scenarios import GRAY_SCOTT
-from vector_scenarios import DBSCAN, FOREST, KMEANS, no_spark, parquet_of, spark_case
+from vector_scenarios import DBSCAN, FOREST, KMEANS, no_spark, parquet_of, small_points, small_table, spark_case
 
 TIERMAP, TRAFFIC = "tiermap", "bench-shared_traffic"
 GRAY_SCOTT_MPI, DBSCAN_MPI = "tiermap-gray-scott-mpi", "tiermap-dbscan-mpi"
@@ -130,9 +130,7 @@ def against_spark_workers(bench, job, program, data, size, spark_wishes, wishes,
 def kmeans_spark(bench):
     if no_spark(bench) or no_launcher(bench):
         return []
-    points = bench.scratch / "shared-small-points"
-    size = bench.make(points, KMEANS, "generate", "--file", points, "--bytes", option_bytes(bench.data_bytes // 4),
-                      "--json")
+    points, size = small_points(bench)
     return against_spark_workers(bench, "kmeans", KMEANS, points, size, (), ("--tolerance", 0),
                                  ("--clusters", 8, "--iterations", 4))
 
@@ -140,8 +138,7 @@ def kmeans_spark(bench):
 def forest_spark(bench):
     if no_spark(bench) or no_launcher(bench):
         return []
-    table = bench.scratch / "shared-small-table"
-    size = bench.make(table, FOREST, "generate", "--file", table, "--bytes", option_bytes(bench.data_bytes // 4), "--json")
+    table, size = small_table(bench)
     return against_spark_workers(bench, "random-forest", FOREST, table, size, ("--least-accuracy", 0.9),
                                  ("--features-tried", 6), ("--trees", 1, "--depth", 10))
 

@@ -119,13 +119,25 @@ def no_spark(bench):
     return True
 
 
+def small_points(bench):
+    """Where points for k-means by Spark are, and their bytes: with four times as many Spark ends for want of memory."""
+    return small_data(bench, KMEANS, bench.scratch / "shared-small-points")
+
+
+def small_table(bench):
+    """The same of a table for a forest: in the middle of the levels of detail 128 MiB, as in the paper."""
+    return small_data(bench, FOREST, bench.scratch / "shared-small-table")
+
+
+def small_data(bench, program, path):
+    return path, bench.make(path, program, "generate", "--file", path, "--bytes", option_bytes(bench.data_bytes // 4),
+                            "--json")
+
+
 def kmeans_spark(bench):
     if no_spark(bench):
         return []
-    # A quarter as for the forest: with four times the bytes of the points Spark ends for want of memory.
-    points = bench.scratch / "shared-small-points"
-    size = bench.make(points, KMEANS, "generate", "--file", points, "--bytes", option_bytes(bench.data_bytes // 4),
-                      "--json")
+    points, size = small_points(bench)
     return against_spark(bench, "kmeans", KMEANS, points, size, (), ("--tolerance", 0),
                          ("--clusters", 8, "--iterations", 4))
 
@@ -133,9 +145,7 @@ def kmeans_spark(bench):
 def forest_spark(bench):
     if no_spark(bench):
         return []
-    # In the middle of the levels of detail 128 MiB, as in the paper.
-    table = bench.scratch / "shared-small-table"
-    size = bench.make(table, FOREST, "generate", "--file", table, "--bytes", option_bytes(bench.data_bytes // 4), "--json")
+    table, size = small_table(bench)
     # A forest of one tree tries all features, says MLlib.
     return against_spark(bench, "random-forest", FOREST, table, size, ("--least-accuracy", 0.9), ("--features-tried", 6),
                          ("--trees", 1, "--depth", 10))
