@@ -3,6 +3,7 @@
 // copy of it for everyone.
 #if defined(__AVX2__)
 #define XXH_INLINE_ALL
+#include <immintrin.h>
 #include <xxhash.h>
 
 #include "cluster/wire/body_checksum.hpp"
@@ -10,7 +11,9 @@
 namespace tiermap {
 
 std::uint64_t body_checksum_avx2(const std::byte* body, std::size_t bytes, std::uint64_t seed) noexcept {
-  return XXH3_64bits_withSeed(body, bytes, seed);
+  const std::uint64_t checksum = XXH3_64bits_withSeed(body, bytes, seed);
+  _mm256_zeroupper();  // As in cache/block_hash_avx2.cpp.
+  return checksum;
 }
 
 }  // namespace tiermap
