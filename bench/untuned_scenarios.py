@@ -72,7 +72,7 @@ def untuned(bench):
     hinted = {**PLAIN, "mmap": bench.mmap_with_hints}
     graph_scale = bench.choose(18, 19, 20)
     graph, graph_bytes = graph_file(bench, graph_scale)
-    lists_scale = bench.choose(17, 18, 19)
+    lists_scale = bench.choose(19, 20, 21)  # Of less the lists fit into what mmap has.
     seconds = bench.choose(1, 2, 4)
     return [*sort(bench, bench.cores, panel="sort", **hinted),
             *search(bench, graph, graph_bytes, graph_scale, limit=graph_bytes // 4, panel="bfs", **hinted),

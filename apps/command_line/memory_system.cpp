@@ -184,6 +184,10 @@ class TiermapSystem final : public MemorySystem {
   Cache* cache() override { return &cache_; }
   std::uint64_t budget_bytes() const override { return cache_.budget_bytes(); }
   std::uint64_t page_size_bytes() const override { return page_size_bytes_; }
+  std::uint64_t least_page_bytes() const override {
+    const bool follows = !options_.page_size_bytes && chosen_by_default(OptionId::page_size);
+    return follows ? kernel_page : page_size_bytes_;
+  }
   std::string description() const override { return cache_.fault_mode_reason(); }
   Statistics statistics() const override { return cache_.statistics(); }
 

@@ -70,6 +70,8 @@ class MemorySystem {
   virtual std::uint64_t budget_bytes() const = 0;
   /// The unit in which the system moves bytes.
   virtual std::uint64_t page_size_bytes() const = 0;
+  /// In what a few bytes come that are fetched ahead: less than a page where the page size follows the access.
+  virtual std::uint64_t least_page_bytes() const { return page_size_bytes(); }
   /// How the system works here, in a few words.
   virtual std::string description() const = 0;
   /// tiermap's numbers; all zero for the others.

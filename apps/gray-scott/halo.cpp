@@ -1,26 +1,15 @@
 #include "gray-scott/halo.hpp"
 
 #include <algorithm>
-#include <span>
 
 namespace tiermap {
 namespace {
 
-/// The largest of which a plane has a whole number, so that few messages bring it and nothing else.
-std::uint64_t page_bytes_for(std::uint64_t plane_bytes) {
-  constexpr std::uint64_t least = 4096;
-  constexpr std::uint64_t most = std::uint64_t{1} << 20U;
-  return std::clamp(plane_bytes & (~plane_bytes + 1), least, most);
-}
-
-SharedVectorOptions options_for(std::uint64_t page_bytes, std::uint64_t place_bytes) {
+SharedVectorOptions options_for(std::uint64_t place_bytes) {
   constexpr std::uint64_t places_of_rank = 4;
-  constexpr std::uint64_t least_budget = std::uint64_t{1} << 20U;
   SharedVectorOptions options;
-  options.page_size_bytes = page_bytes;
   options.stripe_bytes = places_of_rank * place_bytes;
-  options.budget_bytes = std::max(least_budget, 2 * options.stripe_bytes + 16 * page_bytes);
-  options.read_ahead_bytes = 0;
+  options.budget_bytes = std::uint64_t{1} << 20U;  // Planes are copied out and in: no page of it is ever in memory.
   return options;
 }
 
@@ -29,28 +18,23 @@ SharedVectorOptions options_for(std::uint64_t page_bytes, std::uint64_t place_by
 template <typename T>
 Halo<T>::Halo(Ranks& ranks, std::uint64_t size)
     : ranks_(ranks),
-      plane_cells_(2 * size * size),
-      page_bytes_(page_bytes_for(plane_cells_ * sizeof(T))),
-      place_cells_((plane_cells_ * sizeof(T) + page_bytes_ - 1) / page_bytes_ * page_bytes_ / sizeof(T)),
+      place_cells_(whole_pages(2 * size * size * sizeof(T)) / sizeof(T)),
+      below_(2 * size * size),
+      above_(2 * size * size),
       planes_(SharedVector<T>::create(ranks.job(), "halo", 4 * place_cells_ * ranks.count(),
-                                      options_for(page_bytes_, place_cells_ * sizeof(T)))) {}
+                                      options_for(place_cells_ * sizeof(T)))) {
+  planes_.set_phase(Phase::local);
+}
 
 template <typename T>
 void Halo<T>::exchange(const T* lowest, const T* highest) {
   turn_ = 1 - turn_;
-  write(Side::lowest, lowest);
-  write(Side::highest, highest);
+  planes_.copy_from({lowest, below_.size()}, place(ranks_.rank(), Side::lowest));
+  planes_.copy_from({highest, above_.size()}, place(ranks_.rank(), Side::highest));
   ranks_.barrier();
-}
-
-template <typename T>
-void Halo<T>::write(Side side, const T* plane) {
-  auto writing = planes_.write({index(ranks_.rank(), side), plane_cells_});
-  for (std::span<T> piece = writing.next(); !piece.empty(); piece = writing.next()) {
-    std::copy_n(plane, piece.size(), piece.data());
-    plane += piece.size();
-  }
-  writing.commit();
+  const std::uint32_t ranks = ranks_.count();
+  planes_.copy_to(below_, place((ranks_.rank() + ranks - 1) % ranks, Side::highest));
+  planes_.copy_to(above_, place((ranks_.rank() + 1) % ranks, Side::lowest));
 }
 
 template class Halo<float>;

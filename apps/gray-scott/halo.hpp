@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "command_line/ranks.hpp"
 #include "tiermap/shared_vector.hpp"
@@ -11,7 +12,7 @@ namespace tiermap {
 /// Each rank's lowest and highest plane, as they were before a step, in a shared vector. A plane is one of both
 /// species, u first.
 ///
-/// There are two places for them, which take turns: who is a step behind still reads those of his step. So one barrier
+/// There are two places for them, which take turns: who is a step behind still copies those of his step. So one barrier
 /// a step is enough. What a rank writes is on one server, the rank's number modulo that of servers: with a server on
 /// each node, in the order of ranks, it leaves the node only when the neighbour fetches it.
 template <typename T>
@@ -20,31 +21,32 @@ class Halo {
   /// By all ranks.
   Halo(Ranks& ranks, std::uint64_t size);
 
-  /// By all ranks, with the planes as they are. From then on, until the next but one exchange, below() and above() are
-  /// the neighbours'.
+  /// By all ranks, with the planes as they are. From then on, until the next exchange, below() and above() are the
+  /// neighbours'.
   void exchange(const T* lowest, const T* highest);
   /// The highest plane of the rank below, which for the first rank is the last one; and the lowest of the one above.
-  const T* below() const noexcept {
-    return place((ranks_.rank() + ranks_.count() - 1) % ranks_.count(), Side::highest);
-  }
-  const T* above() const noexcept { return place((ranks_.rank() + 1) % ranks_.count(), Side::lowest); }
+  const T* below() const noexcept { return below_.data(); }
+  const T* above() const noexcept { return above_.data(); }
 
   SharedStatistics statistics() const { return planes_.statistics(); }
 
  private:
   enum class Side : std::uint8_t { lowest, highest };
 
-  std::uint64_t index(std::uint32_t rank, Side side) const noexcept {
-    return ((rank * 2 + turn_) * 2 + static_cast<std::uint64_t>(side)) * place_cells_;
+  /// Where it is, as an index.
+  std::uint64_t place(std::uint32_t rank, Side side) const noexcept {
+    return ((rank * std::uint64_t{2} + turn_) * 2 + static_cast<std::uint64_t>(side)) * place_cells_;
   }
-  const T* place(std::uint32_t rank, Side side) const noexcept { return planes_.data() + index(rank, side); }
-  void write(Side side, const T* plane);
+  static std::uint64_t whole_pages(std::uint64_t bytes) {
+    const std::uint64_t page_bytes = SharedVectorOptions().page_size_bytes;
+    return (bytes + page_bytes - 1) / page_bytes * page_bytes;
+  }
 
   Ranks& ranks_;
-  const std::uint64_t plane_cells_;
-  const std::uint64_t page_bytes_;
-  const std::uint64_t place_cells_;  ///< Whole pages: what a neighbour fetches is the one plane that it needs.
+  const std::uint64_t place_cells_;
   std::uint64_t turn_ = 0;
+  std::vector<T> below_;
+  std::vector<T> above_;
   SharedVector<T> planes_;
 };
 

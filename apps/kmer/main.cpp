@@ -99,7 +99,7 @@ class KmerRun {
   bool announcements_have_room() const {
     constexpr std::uint64_t pages_of_kmer = 2;  // A slot and a list.
     const std::uint64_t pages = pages_of_kmer * Classifier::most_announced * options_.threads;
-    return pages * system_->page_size_bytes() <= system_->budget_bytes() / 2;
+    return pages * system_->least_page_bytes() <= system_->budget_bytes() / 2;
   }
 
   Report generate() {

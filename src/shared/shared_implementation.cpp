@@ -238,6 +238,14 @@ void SharedImplementation::update(VectorRange range, const std::function<void(st
   });
 }
 
+void SharedImplementation::copy_out(VectorRange range, std::span<std::byte> to) {
+  const ByteRange bytes = vector_->bytes_of(range);
+  in_words_of_home([&] { vector_->region().write_back(bytes); });
+  if (const int result = home_->fetch(to, bytes.offset); result != 0) {
+    throw StoreError(-result, home_->failure());
+  }
+}
+
 /// Another vector that is made by this name, after this one was destroyed, begins with its first place.
 std::string SharedImplementation::places_name() const {
   return "places in " + name_ + " " + std::to_string(home_->incarnation());

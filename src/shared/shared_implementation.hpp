@@ -38,6 +38,7 @@ class SharedImplementation {
   void start_together(VectorRange range);
   void stop_together(VectorRange range) noexcept;
   void update(VectorRange range, const std::function<void(std::byte*)>& change);
+  void copy_out(VectorRange range, std::span<std::byte> to);
   std::uint64_t reserve(std::uint64_t count);
   std::uint64_t appended();
   void save(const std::string& url);

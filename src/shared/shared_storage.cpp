@@ -61,6 +61,18 @@ void SharedStorage::stop_together(VectorRange range) noexcept {
   implementation_->stop_together(range);
 }
 
+void SharedStorage::copy_out(VectorRange range, std::span<std::byte> to) {
+  implementation_->copy_out(range, to);
+}
+
+void SharedStorage::copy_in(VectorRange range, std::span<const std::byte> from) {
+  implementation_->require_writable();
+  static_cast<void>(implementation_->vector().bytes_of(range));
+  SharedSender sender(*this);
+  sender.send(range.first, from);
+  sender.finish();
+}
+
 std::uint64_t SharedStorage::reserve(std::uint64_t count) {
   return implementation_->reserve(count);
 }

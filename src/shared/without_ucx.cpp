@@ -90,6 +90,8 @@ VectorRange SharedStorage::own_partition() const {
 void SharedStorage::update(VectorRange, const std::function<void(std::byte*)>&) {}
 void SharedStorage::start_together(VectorRange) {}
 void SharedStorage::stop_together(VectorRange) noexcept {}
+void SharedStorage::copy_out(VectorRange, std::span<std::byte>) {}
+void SharedStorage::copy_in(VectorRange, std::span<const std::byte>) {}
 std::uint64_t SharedStorage::reserve(std::uint64_t) {
   std::abort();
 }

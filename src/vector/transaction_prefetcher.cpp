@@ -41,12 +41,13 @@ TransactionPrefetcher::~TransactionPrefetcher() {
 }
 
 std::uint64_t TransactionPrefetcher::turn() {
+  const Statistics now = vector_.region().statistics();
+  const std::uint64_t window = window_pages(now);
+  needs_room_ = is_full(now, window) && now[Counter::fills] != fills_;
   leave_behind();
   if (!options_.prefetch) {
     return transaction_.length();
   }
-  const Statistics now = vector_.region().statistics();
-  const std::uint64_t window = window_pages(now);
   if (is_all_there(now)) {
     return nap();
   }
@@ -126,11 +127,15 @@ void TransactionPrefetcher::leave_behind() {
   score(0);
   Region& region = vector_.region();
   for (const ByteRange& range : ranges_) {
-    if (transaction_.intent() != Intent::read) {
+    if (transaction_.intent() != Intent::read && needs_room_) {
       region.flush(range);
     }
     region.advise(Advice::cold, range);
   }
+}
+
+bool TransactionPrefetcher::is_full(const Statistics& now, std::uint64_t window) const noexcept {
+  return now.resident_bytes + 2 * turn_pages(window) * page_bytes_ > now.budget_bytes / 100 * full_percent;
 }
 
 // What was left goes before what was fetched and not touched yet, whatever the eviction policy makes of it; the last
@@ -140,8 +145,7 @@ void TransactionPrefetcher::make_room(std::uint64_t window, const Statistics& no
   const std::uint64_t group = turn_pages(window);
   const std::size_t stay = transaction_.intent() == Intent::read ? 0 : 4 * group;
   const bool fits = vector_.size() * vector_.element_bytes() <= now.budget_bytes / 100 * most_that_fits_percent;
-  const bool full = now.resident_bytes + 2 * group * page_bytes_ > now.budget_bytes / 100 * full_percent;
-  if (full && !fits && behind_.size() > stay) {
+  if (is_full(now, window) && !fits && behind_.size() > stay) {
     const auto end = behind_.end() - static_cast<std::ptrdiff_t>(stay);
     const auto first = end - static_cast<std::ptrdiff_t>(std::min<std::size_t>(2 * group, behind_.size() - stay));
     std::copy_if(first, end, std::back_inserter(finished_),
@@ -308,9 +312,10 @@ void TransactionPrefetcher::write_back() {
   }
 }
 
+// Where there is room it may be written again before it has to leave memory.
 void TransactionPrefetcher::start_writing() noexcept {
   try {
-    if (const ByteRange range = to_write(); range.bytes != 0) {
+    if (const ByteRange range = to_write(); range.bytes != 0 && needs_room_) {
       vector_.region().flush(range);
     }
   } catch (const std::exception&) {  // It stays dirty, and is written when its page leaves, or at close().

@@ -43,6 +43,7 @@ class TransactionPrefetcher {
 
   std::uint64_t window_pages(const Statistics& now);
   void leave_behind();
+  bool is_full(const Statistics& now, std::uint64_t window) const noexcept;
   void make_room(std::uint64_t window, const Statistics& now);
   void look_ahead(std::uint64_t window);
   void announce(PageAccesses run);
@@ -70,6 +71,7 @@ class TransactionPrefetcher {
   std::deque<Group> groups_;          ///< Not needed yet.
   std::deque<std::uint64_t> behind_;  ///< Pages that were left, the last one last; some may be expected again.
   std::uint64_t fills_ = 0;           ///< Of the region, at the last turn.
+  bool needs_room_ = false;           ///< At the last turn: what was written is to leave memory.
   std::uint64_t quiet_turns_ = 0;     ///< So many had nothing fetched.
   std::uint64_t nap_ = 0;             ///< The accesses that were not looked at the last time.
   const bool tiered_;                 ///< The store makes use of scores.
