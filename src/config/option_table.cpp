@@ -57,7 +57,7 @@ constexpr std::array<OptionRow, option_count> table = {{
     {Id::high_watermark, "high_watermark", "TIERMAP_HIGH_WATERMARK", "CacheOptions::high_watermark_percent",
      Type::percent, "percent of the frames", 1, 100, "95", "", {},
      "Frames in use, mapped or not yet written, at which the evictors begin. A policy that keeps a larger share of the "
-     "frames unmapped has them begin, and rest, earlier."},
+     "frames unmapped has them begin, and rest, earlier. Where all that is mapped fits, they do not begin."},
     {Id::low_watermark, "low_watermark", "TIERMAP_LOW_WATERMARK", "CacheOptions::low_watermark_percent",
      Type::percent, "percent of the frames", 0, 100, "", "90, or 5 below the high watermark if that is less", {},
      "Frames in use at which the evictors rest; at most the high watermark. 100 less the share that the policy keeps "

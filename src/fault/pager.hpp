@@ -196,6 +196,8 @@ class Pager {
   std::uint64_t shortage_bytes(bool at_work) const noexcept;
   /// What is at hand when the evictors rest: more if pages are kept unmapped.
   std::uint64_t bytes_at_rest(bool keeping) const noexcept;
+  /// Whether all regions have room at once: then nothing has to be at hand for what is not in memory yet.
+  bool all_fits() const noexcept;
   /// Whether pages can come for a while without others having to go: more is free than the evictors rest at.
   bool has_room() const noexcept;
   /// Bytes of unmapped clean pages: gone at once when wanted.
@@ -233,6 +235,7 @@ class Pager {
   std::atomic<std::uint32_t> doubtful_writes_under_way{0};
   std::atomic<std::uint32_t> fills_with_frames{0};  ///< Pages being filled: their frames will be evictable soon.
   std::atomic<std::uint32_t> writable_regions{0};
+  std::atomic<std::uint64_t> whole_bytes{0};       ///< What the frames of all pages of all regions would come to.
   std::atomic<std::uint32_t> blocking_regions{0};  ///< Whose store may wait for whatever it likes, in a filler.
   /// Negative errno value of the last write to a store, if that failed; 0 if it did not.
   std::atomic<int> last_write_error{0};

@@ -263,10 +263,16 @@ std::uint64_t Pager::bytes_at_rest(bool keeping) const noexcept {
   return std::max(least, large / 100 * unmapped_share_percent_.load(std::memory_order_relaxed));
 }
 
+bool Pager::all_fits() const noexcept {
+  const std::uint64_t budget = frames_.budget_bytes();
+  constexpr std::uint64_t part = 32;  // For the second frames of pages that are copied.
+  return whole_bytes.load(std::memory_order_relaxed) <= budget - budget / part;
+}
+
 bool Pager::has_room() const noexcept {
   const std::uint64_t budget = frames_.budget_bytes();
   constexpr std::uint64_t part = 32;
-  return frames_.available_bytes() > bytes_at_rest(false) + budget / part;
+  return all_fits() || frames_.available_bytes() > bytes_at_rest(false) + budget / part;
 }
 
 std::uint64_t Pager::shortage_bytes(bool at_work) const noexcept {
@@ -276,7 +282,7 @@ std::uint64_t Pager::shortage_bytes(bool at_work) const noexcept {
   const std::uint64_t demand = demand_bytes.load(std::memory_order_acquire);
   // What should be at hand when the evictors rest, and the level at which they start again. A policy that wants to see
   // which unmapped pages are touched has them keep its share.
-  const std::uint64_t at_rest = bytes_at_rest(second_chances_.pay());
+  const std::uint64_t at_rest = all_fits() ? 0 : bytes_at_rest(second_chances_.pay());
   const std::uint64_t gap = budget / 100 * (settings_.high_watermark_percent - settings_.low_watermark_percent);
   const std::uint64_t target = std::max(demand, at_work ? at_rest : at_rest - std::min(gap, at_rest));
   const std::uint64_t over_budget = committed > budget ? committed - budget : 0;

@@ -75,6 +75,7 @@ PagedRegionImplementation::PagedRegionImplementation(std::shared_ptr<Userfaultfd
     if (region_.reads_may_block()) {
       engine_->pager_.blocking_regions.fetch_add(1);
     }
+    reckon_whole_bytes(options.length);
     enter_index();
   } catch (...) {
     engine_->detach(*this);
@@ -441,10 +442,18 @@ void PagedRegionImplementation::leave_engine() noexcept {
   if (region_.reads_may_block()) {
     engine_->pager_.blocking_regions.fetch_sub(1);
   }
+  reckon_whole_bytes(0);
   if (published_ != nullptr) {
     engine_->publication_.remove_region(published_);
   }
   engine_->detach(*this);
+}
+
+/// Tells the pager what the frames of a region of this length would come to.
+void PagedRegionImplementation::reckon_whole_bytes(std::uint64_t length) noexcept {
+  const std::uint64_t pages = (length + region_.page_bytes - 1) >> region_.page_shift;
+  const std::uint64_t bytes = pages * FramePool::cost(region_.page_bytes);
+  engine_->pager_.whole_bytes.fetch_add(bytes - std::exchange(whole_bytes_, bytes), std::memory_order_relaxed);
 }
 
 Statistics PagedRegionImplementation::statistics() const {

@@ -78,6 +78,7 @@ class PagedRegionImplementation final : public RegionImplementation {
   void enter_index();
   void leave_index() noexcept;
   void leave_engine() noexcept;
+  void reckon_whole_bytes(std::uint64_t length) noexcept;
   /// Whether what is dirty at the end of the region is written: a private copy's changes go with it.
   bool writes_at_end() const noexcept { return region_.writable && !region_.manual_flush && !private_copy_; }
   void grow(std::uint64_t length);
@@ -102,6 +103,7 @@ class PagedRegionImplementation final : public RegionImplementation {
 
   std::shared_ptr<UserfaultfdEngine> engine_;
   PagedRegion region_;
+  std::uint64_t whole_bytes_ = 0;  ///< As the pager was told.
   /// Where the page size follows the access: the same bytes in small pages and in wide ones, and what decides.
   std::unique_ptr<PagedRegion> small_;
   std::unique_ptr<PagedRegion> wide_;

@@ -81,5 +81,33 @@ TEST_P(WatermarksTest, AShareIsKeptUnmappedIfThePolicyIsToldSo) {
   }
 }
 
+TEST_P(WatermarksTest, NothingIsGivenUpWhereAllRegionsFit) {
+  Cache cache(cache_options(budget_bytes));
+  const std::uint64_t most = pages_of(96) * page;
+  Region first = cache.map(std::make_shared<MemoryStore>(most / 2), read_write(page));
+  RegionOptions growing = read_write(page, most / 2);
+  growing.reserve_bytes = budget_bytes;
+  Region second = cache.map(std::make_shared<MemoryStore>(budget_bytes), growing);
+  const auto touch_all = [&] {
+    for (const Region* region : {&first, &second}) {
+      for (std::uint64_t offset = 0; offset < region->size(); offset += page) {
+        region->data()[offset] = std::byte{7};
+      }
+    }
+  };
+  touch_all();
+  touch_all();
+  const Statistics now = settled(second);
+  EXPECT_EQ(now[Counter::unmaps] + settled(first)[Counter::unmaps], 0U);
+  EXPECT_EQ(now[Counter::write_backs] + settled(first)[Counter::write_backs], 0U);
+  EXPECT_EQ(now.resident_bytes, most / 2);
+
+  second.resize(second.size() + budget_bytes / 8);  // Now they do not.
+  touch_all();
+  EXPECT_TRUE(comes_to_be([&] { return cache.statistics()[Counter::write_backs] > 0; }));
+  first.unmap();
+  touch(second.data());
+}
+
 }  // namespace
 }  // namespace tiermap
