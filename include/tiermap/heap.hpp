@@ -131,7 +131,7 @@ class Heap {
   /// The same, by the name that Boost.Interprocess and Metall have for it.
   void* allocate_aligned(std::size_t bytes, std::size_t alignment) { return allocate(bytes, alignment); }
   /// Null does nothing. Throws OptionError, and changes nothing, for a block that was freed before or is not of this
-  /// heap.
+  /// heap. The block of a named or unique object must not come here: its name would stay. destroy() frees it.
   void deallocate(void* block);
 
   /// Makes an object: `construct<T>(name)(arguments...)`, several side by side: `construct<T>(name)[n](arguments...)`.
