@@ -139,8 +139,8 @@ CLI::App* add_doctor_command(CLI::App& program) {
   command->add_flag("--json", *json, "Print one JSON object instead of text.");
   command
       ->add_flag("--tiers", *tiers,
-                 "Measure DRAM and the directories instead, and print a file of tiers (docs/tiers.md) that gives them "
-                 "half of what is free.")
+                 "Measure DRAM and the directories instead, and memory servers that are named as remote://HOST:PORT, "
+                 "and print a file of tiers (docs/tiers.md) that gives them half of what is free.")
       ->excludes("--json");
   command->callback([directories, json, tiers] {
     if (*tiers) {

@@ -95,7 +95,11 @@ RemoteTarget target_of(const std::string& text) {
   if (url.scheme != "remote") {
     throw OptionError(quote_value(text) + " is no data set of a server: write remote://HOST:PORT/NAME");
   }
-  return parse_remote_url(url);
+  RemoteTarget target = parse_remote_url(url);
+  if (target.temporary) {
+    throw OptionError(quote_value(text) + " is gone when this command ends: leave out temporary=true");
+  }
+  return target;
 }
 
 std::string attached_by(const DataSetLine& line) {

@@ -1,5 +1,5 @@
-// Tiers: faster places in front of a slower store, DRAM beyond the cache's frames, NVMe, SSD, HDD. docs/tiers.md
-// teaches them by example. The idea is MegaMmap's (Logan and others, sections III.C and III.D): what is needed soonest
+// Tiers: faster places in front of a slower store, DRAM beyond the cache's frames, NVMe, SSD, HDD, another node's DRAM.
+// docs/tiers.md teaches them by example. The idea is MegaMmap's (Logan and others, sections III.C and III.D): what is needed soonest
 // lies in the fastest place, and moves while the program computes.
 #pragma once
 
@@ -18,12 +18,14 @@ enum class TierKind : std::uint8_t {
   memory,     ///< DRAM of this process, beside every cache's budget.
   directory,  ///< A file without a name in a directory: nothing of it is left afterwards, whatever happens.
   emulated,   ///< As slow as its bandwidth and latency say: in a directory if it has a path, else in DRAM.
+  remote,     ///< A memory server (docs/cluster.md). Has copies alone, of what is in the backing store as well.
 };
 
 struct TierOptions {
   std::string name;
   TierKind kind = TierKind::memory;
   std::string path;                  ///< The directory.
+  std::string url;                   ///< Of kind remote, the server: remote://HOST:PORT, with any of its options.
   std::uint64_t capacity_bytes = 0;  ///< At least a block.
   double bytes_per_second = 0;       ///< Measured (`tiermap doctor --tiers`), or of an emulated tier imposed.
   double latency_microseconds = 0;   ///< The same.
@@ -69,13 +71,13 @@ struct TierReport {
 };
 
 /// A YAML file of tiers as `tiermap doctor --tiers` writes it. Throws OptionError, one line with path, line and remedy,
-/// for an unknown key, a value that cannot be, or two tiers in one directory.
+/// for an unknown key, a value that cannot be, or two tiers in one place.
 TieringOptions read_tiering_options(const std::string& path);
 
 /// `backing` with tiers in front. As thread-safe as any Store. What was written is in the backing store once the region
 /// over it is closed (Region::unmap()), and durable there after Region::sync(): tiers lose what they hold with the
 /// process, as a page cache does. Throws OptionError for options that cannot be, StoreError for a directory that is
-/// missing or takes no file.
+/// missing or takes no file, and a server that is not there or has no room.
 std::shared_ptr<Store> make_tiered_store(std::shared_ptr<Store> backing, const TieringOptions& options);
 
 /// Of a store that make_tiered_store() or a `tiered:` URL made: its tiers, and at last the backing store. Throws

@@ -15,7 +15,7 @@ namespace tiermap {
 /// Requests. A refusal has a negative errno value as status and one line of text as body.
 enum class MemoryRequest : std::uint16_t {
   list = 1,  ///< Body: a name, or "" for all that the user may read. Reply's body: lines, see DataSetLine.
-  create,    ///< Words: bytes. Body: CreateForm.
+  create,    ///< Words: bytes, 1 for what is gone when who makes it has let go of it. Body: CreateForm.
   drop,      ///< Body: name.
   attach,    ///< Words: 1 to write. Body: name. Reply's words: handle; body: DataSetFacts.
   detach,    ///< Words: handle.

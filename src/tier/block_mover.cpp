@@ -18,7 +18,8 @@ constexpr std::size_t buffer_alignment = 4096;
 constexpr double least_backing_microseconds = 1;
 
 std::string named(const TierOptions& tier) {
-  return quote_value(tier.name) + (tier.path.empty() ? "" : " in " + quote_value(tier.path));
+  return quote_value(tier.name) + (tier.path.empty() ? "" : " in " + quote_value(tier.path)) +
+         (tier.url.empty() ? "" : " at " + quote_value(tier.url));
 }
 
 /// What was written before is there, and can be written over.
@@ -64,7 +65,7 @@ int BlockMover::read_block(const BlockOwnership& owned, BlockBuffer& buffer) {
 int BlockMover::put_in_tier(BlockOwnership& owned, TierNumber tier, const BlockBuffer& buffer, bool dirty) {
   for (const auto tiers = static_cast<TierNumber>(blocks_.tier_count()); tier < tiers; ++tier) {
     TierSlot slot = 0;
-    if (!owned.reserve(tier, slot)) {
+    if ((dirty && !blocks_.tier(tier).holds_changes()) || !owned.reserve(tier, slot)) {
       continue;
     }
     const int error = blocks_.tier(tier).write(slot, 0, buffer.data(), block_bytes_);
@@ -83,12 +84,14 @@ int BlockMover::put_in_tier(BlockOwnership& owned, TierNumber tier, const BlockB
 }
 
 int BlockMover::move(BlockOwnership& owned, TierNumber to) {
-  if (to == in_backing) {
+  if (to == in_backing || !blocks_.tier(to).holds_changes()) {
     const int error = write_down(owned);
-    if (error == 0) {
+    if (error == 0 && to == in_backing) {
       owned.leave();
     }
-    return error;
+    if (error != 0 || to == in_backing) {
+      return error;
+    }
   }
   BlockBuffer buffer(block_bytes_);
   const int error = read_block(owned, buffer);

@@ -38,7 +38,8 @@ class BlockMover {
 
   /// The block's bytes, wherever they are, with zeros behind the store's end.
   int read_block(const BlockOwnership& owned, BlockBuffer& buffer);
-  /// Into the fastest tier that takes it, from `tier` on. -ENOSPC if none does.
+  /// Into the fastest tier that takes it, from `tier` on: what is dirty only into one that holds changes. -ENOSPC if
+  /// none does.
   int put_in_tier(BlockOwnership& owned, TierNumber tier, const BlockBuffer& buffer, bool dirty);
   /// From where it is to a tier, or to the backing store.
   int move(BlockOwnership& owned, TierNumber to);

@@ -7,6 +7,8 @@
 #include "config/size.hpp"
 #include "store/file_store.hpp"
 #include "store/memory_store.hpp"
+#include "store/store_url.hpp"
+#include "tiermap/error.hpp"
 
 namespace tiermap {
 namespace {
@@ -18,9 +20,25 @@ std::uint64_t slots_of(const TierOptions& options, std::uint64_t block_bytes) no
   return std::min<std::uint64_t>(options.capacity_bytes / block_bytes, std::numeric_limits<TierSlot>::max());
 }
 
+/// Gone when it is closed, or this process ends.
+std::unique_ptr<Store> make_remote_place(const TierOptions& options, std::uint64_t bytes) {
+  const bool says_it = std::ranges::any_of(parse_store_url(options.url).options,
+                                           [](const auto& option) { return option.first == "temporary"; });
+  const char* const separator = options.url.find('?') == std::string::npos ? "?" : "&";
+  try {
+    return open_store(says_it ? options.url : options.url + separator + "temporary=true", OpenMode::create, bytes);
+  } catch (const StoreError& error) {
+    throw StoreError(error.code().value(), "tier " + quote_value(options.name) + ": " + error.what());
+  }
+}
+
 std::unique_ptr<Store> make_place(const TierOptions& options, std::uint64_t block_bytes) {
+  const std::uint64_t bytes = slots_of(options, block_bytes) * block_bytes;
+  if (options.kind == TierKind::remote) {
+    return make_remote_place(options, bytes);
+  }
   if (options.path.empty()) {
-    return std::make_unique<MemoryStore>(slots_of(options, block_bytes) * block_bytes);
+    return std::make_unique<MemoryStore>(bytes);
   }
   return FileStore::open_nameless(options.path, "tier " + quote_value(options.name));
 }

@@ -30,6 +30,8 @@ class Tier {
   Tier(const TierOptions& options, std::uint64_t block_bytes, std::unique_ptr<Store> place);
 
   const TierOptions& options() const noexcept { return options_; }
+  /// May have what is nowhere else. What is on another machine is lost when that dies.
+  bool holds_changes() const noexcept { return options_.kind != TierKind::remote; }
   /// 0 or a negative errno value; never a part.
   int read(TierSlot slot, std::uint64_t from, void* buffer, std::size_t bytes) noexcept;
   int write(TierSlot slot, std::uint64_t from, const void* buffer, std::size_t bytes) noexcept;

@@ -77,6 +77,11 @@ bool TierBlocks::has_room() const {
   return std::ranges::any_of(tiers_, [](const auto& tier) { return tier->free_slots() > 0; });
 }
 
+bool TierBlocks::has_room_for_changes() const {
+  const std::lock_guard held(mutex_);
+  return std::ranges::any_of(tiers_, [](const auto& tier) { return tier->holds_changes() && tier->free_slots() > 0; });
+}
+
 std::vector<ScoredBlock> TierBlocks::take_scored() {
   const std::lock_guard held(mutex_);
   const std::uint32_t time = now();
@@ -219,12 +224,13 @@ BlockUse::BlockUse(TierBlocks& blocks, std::uint64_t block, For purpose)
   blocks_.changed_.wait(held, [&] { return !entry_.owned; });
   ++entry_.users;
   touch_score(entry_.score, blocks_.now(), blocks_.times_);
-  if (purpose == For::writing) {
-    blocks_.set_dirty(entry_, true);
-    entry_.written_at = blocks_.now();
-  }
   blocks_.want(block, entry_);
   place_ = blocks_.place_of(entry_);
+  if (purpose == For::writing && place_.tier != in_backing && blocks_.tier(place_.tier).holds_changes()) {
+    blocks_.set_dirty(entry_, true);
+    entry_.written_at = blocks_.now();
+    place_.dirty = true;
+  }
 }
 
 BlockUse::~BlockUse() {

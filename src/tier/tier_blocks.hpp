@@ -50,6 +50,8 @@ class TierBlocks {
   /// Whether some tier is so full that the organizer should look after it.
   bool is_full() const;
   bool has_room() const;
+  /// The same of tiers that may have what is nowhere else.
+  bool has_room_for_changes() const;
 
   // --- For the organizer.
   /// All blocks in tiers, and those that were scored or touched and are in none; these are forgotten then.
@@ -114,7 +116,8 @@ class TierBlocks {
 class BlockUse {
  public:
   enum class For : std::uint8_t { reading, writing };
-  /// Waits while somebody owns it. For writing, it counts as dirty from now on.
+  /// Waits while somebody owns it. For writing, it counts as dirty from now on, if its tier may have what is nowhere
+  /// else.
   BlockUse(TierBlocks& blocks, std::uint64_t block, For purpose);
   BlockUse(const BlockUse&) = delete;
   BlockUse& operator=(const BlockUse&) = delete;

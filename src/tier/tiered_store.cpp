@@ -165,13 +165,13 @@ int TieredStore::write_piece(const Piece& piece, const char* buffer) {
     const BlockUse use(blocks_, piece.block, BlockUse::For::writing);
     const TierPlace place = use.place();
     if (place.tier == in_backing) {
-      const bool worth_it = piece.bytes * part_worth_bringing >= mover_.bytes_in(piece.block) && blocks_.has_room();
+      const bool worth_it =
+          piece.bytes * part_worth_bringing >= mover_.bytes_in(piece.block) && blocks_.has_room_for_changes();
       if (!worth_it) {
         backing_writes_.fetch_add(1, std::memory_order_relaxed);
         return mover_.write_backing(piece.block * block_bytes_ + piece.from, buffer, piece.bytes);
       }
-    } else {
-      Tier& tier = blocks_.tier(place.tier);
+    } else if (Tier& tier = blocks_.tier(place.tier); tier.holds_changes()) {
       tier.writes.fetch_add(1, std::memory_order_relaxed);
       const int error = tier.write(place.slot, piece.from, buffer, static_cast<std::size_t>(piece.bytes));
       if (error == 0) {
@@ -188,6 +188,10 @@ int TieredStore::bring_and_write(const Piece& piece, const char* buffer) {
   const std::uint64_t begin = piece.block * block_bytes_;
   BlockBuffer block(block_bytes_);
   BlockOwnership owned(blocks_, piece.block);
+  const bool is_copy = owned.place().tier != in_backing && !owned.place().dirty;
+  if (is_copy && !blocks_.has_room_for_changes()) {
+    return write_through(owned, piece, buffer);
+  }
   // Only now: before, another thread may have made the store longer, and put something there.
   const std::uint64_t there = mover_.bytes_in(piece.block);
   const bool whole = piece.from == 0 && piece.bytes >= there;
@@ -203,6 +207,9 @@ int TieredStore::bring_and_write(const Piece& piece, const char* buffer) {
     note_room();
     return 0;
   }
+  if (is_copy) {
+    return write_through(owned, piece, buffer);
+  }
   backing_writes_.fetch_add(1, std::memory_order_relaxed);
   if (owned.place().tier == in_backing) {
     return mover_.write_backing(begin + piece.from, buffer, piece.bytes);
@@ -212,6 +219,25 @@ int TieredStore::bring_and_write(const Piece& piece, const char* buffer) {
     owned.leave();
   }
   return error;
+}
+
+// The copy that the tier has is what the backing store has, or is none.
+int TieredStore::write_through(BlockOwnership& owned, const Piece& piece, const char* buffer) {
+  backing_writes_.fetch_add(1, std::memory_order_relaxed);
+  const TierPlace place = owned.place();
+  int error = mover_.write_backing(piece.block * block_bytes_ + piece.from, buffer, piece.bytes);
+  if (error != 0) {
+    owned.leave();
+    return error;
+  }
+  Tier& tier = blocks_.tier(place.tier);
+  tier.writes.fetch_add(1, std::memory_order_relaxed);
+  error = tier.write(place.slot, piece.from, buffer, static_cast<std::size_t>(piece.bytes));
+  if (error != 0) {
+    mover_.fail(place.tier, error);
+    owned.leave();
+  }
+  return 0;
 }
 
 int TieredStore::settle() {

@@ -15,8 +15,9 @@
 namespace tiermap {
 
 /// Reads and writes go to the tier that has the block. One that is in none is brought into the fastest with room when
-/// it is read, or a good part of it is written; without room, and for a smaller part, the backing store serves. Who
-/// makes room is the Organizer.
+/// it is read, or a good part of it is written; without room, and for a smaller part, the backing store serves. Where
+/// the tier may have copies alone, what is written goes to a faster one, or to the backing store as well. Who makes room
+/// is the Organizer.
 class TieredStore final : public Store {
  public:
   /// Throws as make_tiered_store().
@@ -52,6 +53,7 @@ class TieredStore final : public Store {
   int bring_and_read(const Piece& piece, char* buffer);
   int write_piece(const Piece& piece, const char* buffer);
   int bring_and_write(const Piece& piece, const char* buffer);
+  int write_through(BlockOwnership& owned, const Piece& piece, const char* buffer);
   int punch_piece(const Piece& piece);
   int cut_off(std::uint64_t bytes);
   void note_room();

@@ -10,6 +10,7 @@
 #include "config/size.hpp"
 #include "config/yaml_file.hpp"
 #include "config/yaml_keys.hpp"
+#include "store/store_url.hpp"
 #include "tier/tier_blocks.hpp"
 #include "tiermap/error.hpp"
 
@@ -23,6 +24,30 @@ constexpr std::uint64_t most_block_bytes = 64 << 20;
   throw OptionError("tier " + quote_value(tier.name) + " " + reason);
 }
 
+void check_server(const TierOptions& tier) {
+  const std::string remedy = "give it a url such as remote://node7:7070";
+  if (tier.kind != TierKind::remote) {
+    if (!tier.url.empty()) {
+      refuse_tier(tier, "has a url and is not of kind remote: leave one out");
+    }
+    return;
+  }
+  if (!tier.path.empty()) {
+    refuse_tier(tier, "is of kind remote and has a path: leave it out, or make it a directory");
+  }
+  if (tier.url.empty()) {
+    refuse_tier(tier, "names no server: " + remedy);
+  }
+  try {
+    if (parse_store_url(tier.url).scheme == "remote") {
+      return;
+    }
+  } catch (const StoreError& error) {
+    refuse_tier(tier, std::string("names no server: ") + error.what());
+  }
+  refuse_tier(tier, "names no server by " + quote_value(tier.url) + ": " + remedy);
+}
+
 void check_tier(const TierOptions& tier, std::uint64_t block_bytes) {
   if (tier.capacity_bytes < block_bytes) {
     refuse_tier(tier, "has a capacity of " + format_size(tier.capacity_bytes) + ", less than a block of " +
@@ -34,6 +59,7 @@ void check_tier(const TierOptions& tier, std::uint64_t block_bytes) {
   if (tier.kind == TierKind::memory && !tier.path.empty()) {
     refuse_tier(tier, "is of kind memory and has a path: leave it out, or make it a directory");
   }
+  check_server(tier);
   if (!(tier.bytes_per_second >= 0) || !(tier.latency_microseconds >= 0)) {
     refuse_tier(tier, "has a bandwidth or latency below 0: give what `tiermap doctor --tiers` measures");
   }
@@ -53,27 +79,39 @@ void refuse_shared_directories(const std::vector<TierOptions>& tiers) {
   }
 }
 
+void refuse_shared_servers(const std::vector<TierOptions>& tiers) {
+  std::set<std::string> seen;
+  for (const TierOptions& tier : tiers) {
+    if (!tier.url.empty() && !seen.insert(tier.url).second) {
+      refuse_tier(tier, "is at " + quote_value(tier.url) + ", where another one is: give one the capacity of both");
+    }
+  }
+}
+
 TierKind kind_of(YamlKeys& keys) {
   const std::string kind = keys.text("kind", "");
-  const std::map<std::string, TierKind> kinds = {
-      {"memory", TierKind::memory}, {"directory", TierKind::directory}, {"emulated", TierKind::emulated}};
+  const std::map<std::string, TierKind> kinds = {{"memory", TierKind::memory},
+                                                 {"directory", TierKind::directory},
+                                                 {"emulated", TierKind::emulated},
+                                                 {"remote", TierKind::remote}};
   const auto found = kinds.find(kind);
   if (found != kinds.end()) {
     return found->second;
   }
   if (!keys.has("kind")) {
-    return keys.has("path") ? TierKind::directory : TierKind::memory;
+    return keys.has("path") ? TierKind::directory : keys.has("url") ? TierKind::remote : TierKind::memory;
   }
-  keys.refuse("kind", quote_value(kind) + " is none: choose memory, directory or emulated");
+  keys.refuse("kind", quote_value(kind) + " is none: choose memory, directory, emulated or remote");
 }
 
 TierOptions read_tier(const YAML::Node& node, const std::string& path, std::size_t number) {
   YamlKeys keys(node, path, "tier " + std::to_string(number),
-                {"name", "kind", "path", "capacity", "bandwidth", "latency_microseconds", "cost_per_gigabyte"});
+                {"name", "kind", "path", "url", "capacity", "bandwidth", "latency_microseconds", "cost_per_gigabyte"});
   TierOptions tier;
   tier.name = keys.text("name", "tier " + std::to_string(number));
   tier.kind = kind_of(keys);
   tier.path = keys.text("path", "");
+  tier.url = keys.text("url", "");
   tier.capacity_bytes = keys.size("capacity", 0);
   tier.bytes_per_second = static_cast<double>(keys.size("bandwidth", 0));
   tier.latency_microseconds = keys.number("latency_microseconds", 0);
@@ -113,6 +151,7 @@ void check_tiering_options(const TieringOptions& options) {
     check_tier(tier, block);
   }
   refuse_shared_directories(options.tiers);
+  refuse_shared_servers(options.tiers);
 }
 
 std::vector<TierOptions> tiers_by_speed(const TieringOptions& options) {
@@ -138,7 +177,8 @@ std::string order_of_tiers(const TieringOptions& options) {
   bool changed = false;
   for (std::size_t place = 0; const TierOptions& tier : tiers_by_speed(options)) {
     list += (list.empty() ? "" : ", ") + quote_value(tier.name);
-    changed = changed || tier.name != options.tiers[place].name || tier.path != options.tiers[place].path;
+    changed = changed || tier.name != options.tiers[place].name || tier.path != options.tiers[place].path ||
+              tier.url != options.tiers[place].url;
     ++place;
   }
   return changed ? "tiers are used in the order " + list + ", as their bandwidth and latency say of a block of " +

@@ -3,6 +3,7 @@
 
 #include "cluster/server_process.hpp"
 #include "cluster/wire_fixture.hpp"
+#include "tier/tiering_options.hpp"
 #include "tiermap/error.hpp"
 #include "tiermap/tiermap.hpp"
 
@@ -101,6 +102,29 @@ TEST(ServeCommandsTest, AServerThatIsGoneIsSaidBesideTheOthers) {
   const auto told = nlohmann::json::parse(said_by({"stat", url, "--json"}));
   EXPECT_EQ(told["servers"][0]["bytes"], mebi);
   EXPECT_NE(told["servers"][1]["failure"].get<std::string>().find("cannot be reached"), std::string::npos);
+}
+
+TEST(ServeCommandsTest, AServerIsMeasuredAsATier) {
+  const ServerProcess server({"--memory", "100MiB"});
+  const std::string url = "remote://" + server.address;
+  ChildProcess doctor({"tiermap", "doctor", "--tiers", url + "?timeout=9s"});
+  const std::string yaml = doctor.output();
+  ASSERT_EQ(doctor.wait(), 0) << doctor.errors();
+  const TieringOptions options = parse_tiering_options(yaml, "printed");
+  ASSERT_EQ(options.tiers.size(), 2U);
+  const auto tier = std::ranges::find(options.tiers, TierKind::remote, &TierOptions::kind);
+  ASSERT_NE(tier, options.tiers.end());
+  EXPECT_EQ(tier->url, url + "?timeout=9s");
+  EXPECT_EQ(tier->name, server.address);
+  EXPECT_EQ(tier->capacity_bytes, 32 * mebi);
+  EXPECT_GT(tier->bytes_per_second, 0);
+  EXPECT_GT(tier->latency_microseconds, 0);
+  EXPECT_EQ(said_by({"list", server.address}), "");
+  ChildProcess create({"tiermap", "serve", "create", url + "/set?temporary=true", "--size", "1MiB"});
+  EXPECT_EQ(create.errors(), "tiermap: '" + url +
+                                 "/set?temporary=true' is gone when this command ends: leave out "
+                                 "temporary=true\n");
+  EXPECT_EQ(create.wait(), 2);
 }
 
 }  // namespace

@@ -19,17 +19,23 @@ constexpr std::uint64_t blocks_in_store = 32;
 /// One tier, in a place that fails as the test says, in front of memory.
 class BlockMoverTest : public testing::Test {
  protected:
-  BlockMoverTest() {
+  explicit BlockMoverTest(TierKind kind = TierKind::memory, bool with_faster_one = false) {
     TierOptions options;
     options.name = "disk";
+    options.kind = kind;
     options.capacity_bytes = capacity_blocks * block_bytes;
     auto place = std::make_unique<FaultyStore>(std::make_shared<MemoryStore>(options.capacity_bytes));
     place_ = place.get();
     std::vector<std::unique_ptr<Tier>> tiers;
+    if (with_faster_one) {
+      TierOptions faster;
+      faster.name = "dram";
+      faster.capacity_bytes = capacity_blocks * block_bytes;
+      tiers.push_back(std::make_unique<Tier>(faster, block_bytes));
+    }
     tiers.push_back(std::make_unique<Tier>(options, block_bytes, std::move(place)));
     blocks_.emplace(std::move(tiers), blocks_in_store, ScoreTimes{1000, 30000});
-    mover_.emplace(*blocks_, std::make_shared<MemoryStore>(blocks_in_store * block_bytes), block_bytes,
-                   [this](const std::string& line) { told_.push_back(line); });
+    mover_.emplace(*blocks_, backing_, block_bytes, [this](const std::string& line) { told_.push_back(line); });
   }
 
   /// Whether the tier took the block, dirty and full of its number.
@@ -60,6 +66,8 @@ class BlockMoverTest : public testing::Test {
     return report;
   }
 
+  const std::shared_ptr<FaultyStore> backing_ =
+      std::make_shared<FaultyStore>(std::make_shared<MemoryStore>(blocks_in_store * block_bytes));
   FaultyStore* place_ = nullptr;
   std::optional<TierBlocks> blocks_;
   std::optional<BlockMover> mover_;
@@ -152,6 +160,48 @@ TEST_F(BlockMoverTest, a_full_place_that_fails_as_well_takes_all_again_in_the_en
   for (std::uint64_t block = 0; block < capacity_blocks; ++block) {
     expect_block(block);
   }
+}
+
+/// DRAM before a memory server.
+class CopiesMoverTest : public BlockMoverTest {
+ protected:
+  CopiesMoverTest() : BlockMoverTest(TierKind::remote, true) {}
+  char in_backing_store(std::uint64_t block) {
+    char byte = 0;
+    EXPECT_EQ(backing_->read(&byte, 1, block * block_bytes), 1);
+    return byte;
+  }
+};
+
+TEST_F(CopiesMoverTest, what_is_dirty_is_in_the_backing_store_before_it_is_on_another_machine) {
+  ASSERT_TRUE(put(3));
+  backing_->on_write([](const FaultyStore::Call&) { return FaultyStore::fail(EIO); });
+  {
+    BlockOwnership owned(*blocks_, 3);
+    EXPECT_EQ(mover_->move(owned, 1), -EIO);
+    EXPECT_EQ(owned.place().tier, 0);
+    EXPECT_TRUE(owned.place().dirty);
+  }
+  backing_->on_write({});
+  {
+    BlockOwnership owned(*blocks_, 3);
+    EXPECT_EQ(mover_->move(owned, 1), 0);
+    EXPECT_EQ(owned.place().tier, 1);
+    EXPECT_FALSE(owned.place().dirty);
+  }
+  EXPECT_EQ(in_backing_store(3), 3);
+  place_->on_read([](const FaultyStore::Call&) { return FaultyStore::fail(ETIMEDOUT); });
+  expect_block(3);
+  ASSERT_EQ(told_.size(), 1U);
+}
+
+TEST_F(CopiesMoverTest, what_is_dirty_does_not_go_there_for_want_of_room_either) {
+  for (std::uint64_t block = 0; block < capacity_blocks; ++block) {
+    EXPECT_TRUE(put(block));
+  }
+  EXPECT_FALSE(put(capacity_blocks));
+  EXPECT_TRUE(blocks_->has_room());
+  EXPECT_FALSE(blocks_->has_room_for_changes());
 }
 
 }  // namespace

@@ -26,7 +26,8 @@ TEST(TieringOptionsTest, says_what_it_says) {
       "backing: {bandwidth: 150MiB, latency_microseconds: 8000, emulated: true}\n"
       "tiers:\n  - {name: dram, capacity: 1GiB, cost_per_gigabyte: 4.5}\n"
       "  - name: ssd\n    path: /tmp\n    capacity: 10GiB\n    bandwidth: 1GiB\n    latency_microseconds: 90\n"
-      "  - {kind: emulated, capacity: 1MiB, bandwidth: 1MiB}\n");
+      "  - {kind: emulated, capacity: 1MiB, bandwidth: 1MiB}\n"
+      "  - {url: 'remote://node7:7070?timeout=1s', capacity: 1TiB}\n");
   EXPECT_EQ(options.block_bytes, 65536U);
   EXPECT_EQ(options.score_window_seconds, 2);
   EXPECT_EQ(options.write_down_seconds, 0.5);
@@ -35,7 +36,7 @@ TEST(TieringOptionsTest, says_what_it_says) {
   EXPECT_TRUE(options.backing_emulated);
   EXPECT_EQ(options.backing_bytes_per_second, 150 << 20);
   EXPECT_EQ(options.backing_latency_microseconds, 8000);
-  ASSERT_EQ(options.tiers.size(), 3U);
+  ASSERT_EQ(options.tiers.size(), 4U);
   EXPECT_EQ(options.tiers[0].name, "dram");
   EXPECT_EQ(options.tiers[0].kind, TierKind::memory);
   EXPECT_EQ(options.tiers[0].cost_per_gigabyte, 4.5);
@@ -44,6 +45,8 @@ TEST(TieringOptionsTest, says_what_it_says) {
   EXPECT_EQ(options.tiers[1].latency_microseconds, 90);
   EXPECT_EQ(options.tiers[2].kind, TierKind::emulated);
   EXPECT_EQ(options.tiers[2].name, "tier 3");
+  EXPECT_EQ(options.tiers[3].kind, TierKind::remote);
+  EXPECT_EQ(options.tiers[3].url, "remote://node7:7070?timeout=1s");
 }
 
 std::string order(const std::string& tiers, const std::string& block = "64KiB") {
@@ -78,12 +81,12 @@ TEST(TieringOptionsTest, mistakes_are_told_with_their_place) {
             "retry_seconds, score_half_life_seconds, score_window_seconds, tiers, write_down_seconds");
   EXPECT_EQ(refusal_of("tiers: [{capacity: 1GiB, speed: 3}]"),
             "/t.yaml:1: tier 1 has the unknown key 'speed': choose among bandwidth, capacity, cost_per_gigabyte, kind, "
-            "latency_microseconds, name, path");
+            "latency_microseconds, name, path, url");
   EXPECT_EQ(refusal_of(one_tier + "blok: 64KiB\n").substr(0, 44), "/t.yaml:2: the file has the unknown key 'blo");
   EXPECT_EQ(refusal_of(one_tier + "block: 64KiB\nblock: 1MiB\n"),
             "/t.yaml:3: 'block' was set before: remove one of the two");
   EXPECT_EQ(refusal_of("tiers: [{capacity: 1GiB, kind: tape}]"),
-            "/t.yaml:1: kind of tier 1 'tape' is none: choose memory, directory or emulated");
+            "/t.yaml:1: kind of tier 1 'tape' is none: choose memory, directory, emulated or remote");
   EXPECT_EQ(refusal_of("tiers: [{capacity: 1GiB, latency_microseconds: -1}]"),
             "/t.yaml:1: latency_microseconds of tier 1 '-1' is no number from 0 on: write one, such as 1.5");
   EXPECT_EQ(refusal_of("tiers: [{capacity: 1GiB, cost_per_gigabyte: nan}]"),
@@ -108,6 +111,19 @@ TEST(TieringOptionsTest, tiers_that_cannot_be) {
             "/t.yaml: tier 'tier 1' is of kind memory and has a path: leave it out, or make it a directory");
   EXPECT_EQ(refusal_of("tiers: [{kind: directory, capacity: 1GiB}]"),
             "/t.yaml: tier 'tier 1' names no directory: give it a path");
+  EXPECT_EQ(refusal_of("tiers: [{kind: remote, capacity: 1GiB}]"),
+            "/t.yaml: tier 'tier 1' names no server: give it a url such as remote://node7:7070");
+  EXPECT_EQ(refusal_of("tiers: [{url: /data/x, capacity: 1GiB}]"),
+            "/t.yaml: tier 'tier 1' names no server by '/data/x': give it a url such as remote://node7:7070");
+  EXPECT_EQ(refusal_of("tiers: [{url: 'remote://a:1?x', capacity: 1GiB}]"),
+            "/t.yaml: tier 'tier 1' names no server: store 'remote://a:1?x': option 'x' is not of the form name=value: "
+            "write ?name=value&name=value");
+  EXPECT_EQ(refusal_of("tiers: [{kind: memory, url: 'remote://a:1', capacity: 1GiB}]"),
+            "/t.yaml: tier 'tier 1' has a url and is not of kind remote: leave one out");
+  EXPECT_EQ(refusal_of("tiers: [{kind: remote, path: /tmp, url: 'remote://a:1', capacity: 1GiB}]"),
+            "/t.yaml: tier 'tier 1' is of kind remote and has a path: leave it out, or make it a directory");
+  EXPECT_EQ(refusal_of("tiers: [{url: 'remote://a:1', capacity: 1GiB}, {url: 'remote://a:1', capacity: 1GiB}]"),
+            "/t.yaml: tier 'tier 2' is at 'remote://a:1', where another one is: give one the capacity of both");
 }
 
 TEST(TieringOptionsTest, a_file_that_is_none) {

@@ -286,7 +286,9 @@ TEST(DoctorTiersTest, what_it_measures_is_a_file_of_tiers) {
   EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
   const CommandResult refused = run_tiermap({"doctor", "--tiers", "/etc/passwd"});
   EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_EQ(refused.errors, "tiermap: '/etc/passwd' is no directory: name those that tiers are to lie in\n");
+  EXPECT_EQ(refused.errors,
+            "tiermap: '/etc/passwd' is no directory: name those that tiers are to lie in, or memory servers as "
+            "remote://HOST:PORT\n");
 }
 
 }  // namespace

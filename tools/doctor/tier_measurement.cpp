@@ -16,6 +16,7 @@
 #include "platform/memory_limits.hpp"
 #include "store/file_store.hpp"
 #include "store/memory_store.hpp"
+#include "store/store_url.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -31,8 +32,8 @@ using MeasuringBuffer = std::unique_ptr<char, void (*)(void*)>;
 void require(std::int64_t moved, std::uint64_t bytes, const std::string& where) {
   if (moved != static_cast<std::int64_t>(bytes)) {
     const int error = moved < 0 ? static_cast<int>(-moved) : EIO;
-    throw StoreError(error, where + " cannot be measured: " + std::strerror(error) +
-                                ": free 64MiB there, or name another directory");
+    throw StoreError(
+        error, where + " cannot be measured: " + std::strerror(error) + ": free 64MiB there, or name another place");
   }
 }
 
@@ -76,7 +77,8 @@ TierOptions measure_memory() {
 
 TierOptions measure_directory(const std::string& path) {
   if (!std::filesystem::is_directory(path)) {
-    throw OptionError(quote_value(path) + " is no directory: name those that tiers are to lie in");
+    throw OptionError(quote_value(path) +
+                      " is no directory: name those that tiers are to lie in, or memory servers as remote://HOST:PORT");
   }
   TierOptions tier;
   tier.name = path;
@@ -91,12 +93,57 @@ TierOptions measure_directory(const std::string& path) {
   return tier;
 }
 
+/// As much as a server has room for, by powers of two. Nobody tells it otherwise.
+std::unique_ptr<Store> open_largest(const std::string& url) {
+  constexpr std::uint64_t most_bytes = 1ULL << 46;
+  const std::string temporary = url + (url.find('?') == std::string::npos ? "?" : "&") + "temporary=true";
+  for (std::uint64_t bytes = most_bytes;; bytes /= 2) {
+    try {
+      return open_store(temporary, OpenMode::create, bytes);
+    } catch (const StoreError& error) {
+      const int number = error.code().value();
+      if ((number != ENOSPC && number != ENOMEM && number != EFBIG) || bytes == sample_bytes) {
+        throw;
+      }
+    }
+  }
+}
+
+TierOptions measure_server(const std::string& url) {
+  const std::unique_ptr<Store> store = open_largest(url);
+  TierOptions tier;
+  tier.name = parse_store_url(url).host;
+  tier.kind = TierKind::remote;
+  tier.url = url;
+  tier.capacity_bytes = store->size_bytes() / 2;
+  measure(*store, url, tier);
+  return tier;
+}
+
+TierOptions measure_place(const std::string& place) {
+  return place.starts_with("remote://") ? measure_server(place) : measure_directory(place);
+}
+
+const char* name_of(TierKind kind) noexcept {
+  switch (kind) {
+    case TierKind::memory:
+      return "memory";
+    case TierKind::directory:
+      return "directory";
+    case TierKind::remote:
+      return "remote";
+    case TierKind::emulated:
+      break;
+  }
+  return "emulated";
+}
+
 }  // namespace
 
-std::vector<TierOptions> measure_tiers(const std::vector<std::string>& directories, std::uint64_t bytes_a_block) {
+std::vector<TierOptions> measure_tiers(const std::vector<std::string>& places, std::uint64_t bytes_a_block) {
   std::vector<TierOptions> tiers = {measure_memory()};
-  for (const std::string& directory : directories) {
-    tiers.push_back(measure_directory(directory));
+  for (const std::string& place : places) {
+    tiers.push_back(measure_place(place));
   }
   const auto block_seconds = [&](const TierOptions& tier) {
     return tier.latency_microseconds / 1e6 + static_cast<double>(bytes_a_block) / tier.bytes_per_second;
@@ -112,9 +159,12 @@ std::string tiers_as_yaml(const std::vector<TierOptions>& tiers, std::uint64_t b
   yaml << YAML::Key << "tiers" << YAML::Value << YAML::BeginSeq;
   for (const TierOptions& tier : tiers) {
     yaml << YAML::BeginMap << YAML::Key << "name" << YAML::Value << tier.name;
-    yaml << YAML::Key << "kind" << YAML::Value << (tier.kind == TierKind::memory ? "memory" : "directory");
+    yaml << YAML::Key << "kind" << YAML::Value << name_of(tier.kind);
     if (!tier.path.empty()) {
       yaml << YAML::Key << "path" << YAML::Value << tier.path;
+    }
+    if (!tier.url.empty()) {
+      yaml << YAML::Key << "url" << YAML::Value << tier.url;
     }
     yaml << YAML::Key << "capacity" << YAML::Value << format_size(tier.capacity_bytes / mebi * mebi);
     yaml << YAML::Key << "bandwidth" << YAML::Value

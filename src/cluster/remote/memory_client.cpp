@@ -34,8 +34,8 @@ std::vector<DataSetLine> MemoryClient::list(const std::string& name) {
   return decode_lines(ask(message(MemoryRequest::list, {}, name)).body.text());
 }
 
-void MemoryClient::create(const CreateForm& form, std::uint64_t bytes) {
-  ask(WireMessage(static_cast<std::uint16_t>(MemoryRequest::create), {bytes, 0, 0, 0}, encode(form)));
+void MemoryClient::create(const CreateForm& form, std::uint64_t bytes, bool temporary) {
+  ask(WireMessage(static_cast<std::uint16_t>(MemoryRequest::create), {bytes, temporary ? 1U : 0U, 0, 0}, encode(form)));
 }
 
 void MemoryClient::drop(const std::string& name) {

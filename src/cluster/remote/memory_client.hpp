@@ -17,7 +17,8 @@ class MemoryClient {
   MemoryClient(Wire& wire, const HostAndPort& server, const WireLogin& login);
 
   std::vector<DataSetLine> list(const std::string& name);
-  void create(const CreateForm& form, std::uint64_t bytes);
+  /// `temporary`: dropped when this client has detached it, or its connection ends.
+  void create(const CreateForm& form, std::uint64_t bytes, bool temporary = false);
   void drop(const std::string& name);
   /// Returns the handle.
   std::uint64_t attach(const std::string& name, bool writing, DataSetFacts& facts);

@@ -135,7 +135,7 @@ void create_on(const Reached& reached, const RemoteTarget& target, std::uint64_t
   for (std::size_t index = 0; index < reached.clients.size(); ++index) {
     form.layout.index = static_cast<std::uint32_t>(index);
     try {
-      reached.clients[index]->create(form, here);
+      reached.clients[index]->create(form, here, target.temporary);
     } catch (const StoreError&) {
       while (index-- > 0) {
         reached.clients[index]->drop(target.name);
@@ -150,11 +150,31 @@ bool is_anywhere(const Reached& reached, const std::string& name) {
                              [&](const auto& client) { return client != nullptr && !client->list(name).empty(); });
 }
 
+/// Two processes with one URL have two data sets.
+void name_temporary(RemoteTarget& target, OpenMode mode) {
+  if (mode == OpenMode::read_only || mode == OpenMode::read_write) {
+    throw StoreError(EINVAL, "what is temporary is there for whoever makes it alone: leave out temporary=true");
+  }
+  const WireNonce nonce = draw_nonce();
+  target.name += "-";
+  for (std::size_t index = 0; index < 8; ++index) {
+    const auto byte = static_cast<unsigned>(nonce[index]);
+    target.name += "0123456789abcdef"[byte >> 4U];
+    target.name += "0123456789abcdef"[byte & 15U];
+  }
+  if (!is_plain_name(target.name)) {
+    throw StoreError(EINVAL, "the name of what is temporary is too long: write up to 47 characters");
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Store> open_remote(const StoreUrl& url, OpenMode mode, const NewStore& made) {
-  const RemoteTarget target = parse_remote_url(url);
+  RemoteTarget target = parse_remote_url(url);
   try {
+    if (target.temporary) {
+      name_temporary(target, mode);
+    }
     std::unique_ptr<Wire> wire = make_wire(target);
     const Reached reached = reach(*wire, target);
     if (reached.count == 0) {

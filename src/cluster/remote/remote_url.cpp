@@ -124,8 +124,12 @@ RemoteTarget parse_remote_url(const StoreUrl& url) {
   target.place = options.text("place");
   target.readers = split_list(options.text("readers"));
   target.writers = split_list(options.text("writers"));
+  target.temporary = options.choice("temporary", {"false", "true"}) == "true";
   options.finish();
   target.name = percent_decode(url.path.starts_with('/') ? url.path.substr(1) : url.path, url.text);
+  if (target.temporary && target.name.empty()) {
+    target.name = "temporary";
+  }
   if (!is_plain_name(target.name)) {
     refuse(url, target.name.empty() ? "there is no data set: write remote://HOST:PORT/NAME"
                                     : quote_value(target.name) +

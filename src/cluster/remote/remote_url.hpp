@@ -12,7 +12,7 @@
 
 namespace tiermap {
 
-/// remote://host:port,host:port/name?layout=striped|replicated&stripe=1MiB&copies=2&timeout=5s&user=ann&place=memory
+/// remote://host:port,host:port/name?layout=striped|replicated&stripe=1MiB&copies=2&timeout=5s&user=ann&place=memory&temporary=true
 struct RemoteTarget {
   std::vector<HostAndPort> servers;
   std::string name;
@@ -22,6 +22,7 @@ struct RemoteTarget {
   std::string place;  ///< Of what is created.
   std::vector<std::string> readers;
   std::vector<std::string> writers;
+  bool temporary = false;  ///< Made under a name of its own that begins with `name`, and gone when it is closed.
 };
 
 /// Throws StoreError (EINVAL) with the URL and the remedy. User and secret come from the environment: TIERMAP_USER, and

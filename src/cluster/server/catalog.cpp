@@ -146,13 +146,24 @@ std::shared_ptr<Store> Catalog::make_store(const CreateForm& form, std::uint64_t
 }
 
 void Catalog::create(const std::string& user, const CreateForm& form, std::uint64_t bytes) {
+  add(std::make_shared<DataSet>(), user, form, bytes);
+}
+
+void Catalog::create_temporary(const std::string& user, const CreateForm& form, std::uint64_t bytes,
+                               std::weak_ptr<const void> maker) {
+  auto set = std::make_shared<DataSet>();
+  set->temporary = true;
+  set->maker = std::move(maker);
+  add(std::move(set), user, form, bytes);
+}
+
+void Catalog::add(std::shared_ptr<DataSet> set, const std::string& user, const CreateForm& form, std::uint64_t bytes) {
   if (!is_plain_name(form.name)) {
     refuse(EINVAL, form.name, "cannot be called that: write up to 64 letters, digits, '_', '-' and '.'");
   }
   if (bytes == 0) {
     refuse(EINVAL, form.name, "cannot be of 0 bytes: give it a size");
   }
-  auto set = std::make_shared<DataSet>();
   set->name = form.name;
   set->place = form.place;
   set->rights = {user, form.readers, form.writers};
@@ -160,7 +171,9 @@ void Catalog::create(const std::string& user, const CreateForm& form, std::uint6
   set->identity = form.identity;
   set->whole_bytes = form.whole_bytes;
   set->counted_bytes = bytes;
+  std::vector<std::shared_ptr<DataSet>> abandoned;  // Destroyed without the lock, as what is dropped.
   const std::lock_guard lock(mutex_);
+  abandoned = take_abandoned();
   if (sets_.contains(form.name)) {
     refuse(EEXIST, form.name, "is there already: choose another name, or drop it");
   }
@@ -184,9 +197,31 @@ void Catalog::drop(const std::string& user, const std::string& name) {
     refuse(EBUSY, name,
            "is in use by " + std::to_string(set->readers + set->writers) + ": drop it when they have ended");
   }
+  dropped = take_out(name);
+}
+
+/// It is there.
+std::shared_ptr<DataSet> Catalog::take_out(const std::string& name) noexcept {
+  const auto found = sets_.find(name);
+  std::shared_ptr<DataSet> set = std::move(found->second);
   used(set->place) -= set->counted_bytes;
-  dropped = set;
-  sets_.erase(name);
+  sets_.erase(found);
+  return set;
+}
+
+/// Whose maker died before he had attached them.
+std::vector<std::shared_ptr<DataSet>> Catalog::take_abandoned() {
+  std::vector<std::string> names;
+  for (const auto& [name, set] : sets_) {
+    if (set->temporary && set->readers + set->writers == 0 && set->maker.expired()) {
+      names.push_back(name);
+    }
+  }
+  std::vector<std::shared_ptr<DataSet>> abandoned;
+  for (const std::string& name : names) {
+    abandoned.push_back(take_out(name));
+  }
+  return abandoned;
 }
 
 std::shared_ptr<Attachment> Catalog::attach(const std::string& user, const std::string& peer, const std::string& name,
@@ -218,6 +253,9 @@ std::shared_ptr<Attachment> Catalog::attach(const std::string& user, const std::
 void Catalog::release(DataSet& set, bool writing) noexcept {
   const std::lock_guard lock(mutex_);
   --(writing ? set.writers : set.readers);
+  if (set.temporary && set.readers + set.writers == 0) {
+    take_out(set.name);  // Whoever lets go of it has it still, and destroys it after this.
+  }
 }
 
 DataSetFacts Catalog::facts(const DataSet& set) const {

@@ -31,6 +31,8 @@ struct DataSet {
   std::atomic<std::uint64_t> whole_bytes{0};
   std::shared_ptr<Store> store;
   bool in_memory = false;
+  bool temporary = false;           ///< Dropped when nobody is attached any more, and not before its maker was.
+  std::weak_ptr<const void> maker;  ///< Of what is temporary: expires with his connection.
   std::uint64_t counted_bytes = 0;  ///< Of the place's room. Guarded by the catalog, as what follows.
   std::uint64_t readers = 0;
   std::uint64_t writers = 0;
@@ -65,6 +67,9 @@ class Catalog {
 
   std::vector<DataSetLine> list(const std::string& user, const std::string& name) const;
   void create(const std::string& user, const CreateForm& form, std::uint64_t bytes);
+  /// Gone with the last attachment, or with `maker` where he never attached it.
+  void create_temporary(const std::string& user, const CreateForm& form, std::uint64_t bytes,
+                        std::weak_ptr<const void> maker);
   void drop(const std::string& user, const std::string& name);
   std::shared_ptr<Attachment> attach(const std::string& user, const std::string& peer, const std::string& name,
                                      bool writing);
@@ -82,6 +87,9 @@ class Catalog {
   bool administers(const std::string& user) const;
   std::shared_ptr<DataSet> find(const std::string& user, const std::string& name) const;
   void open(const ServedDataSet& served);
+  void add(std::shared_ptr<DataSet> set, const std::string& user, const CreateForm& form, std::uint64_t bytes);
+  std::shared_ptr<DataSet> take_out(const std::string& name) noexcept;
+  std::vector<std::shared_ptr<DataSet>> take_abandoned();
   std::shared_ptr<Store> make_store(const CreateForm& form, std::uint64_t bytes, std::string& place) const;
   std::uint64_t room(const std::string& place) const;
   std::uint64_t& used(const std::string& place) { return place == "memory" ? memory_used_ : directory_used_; }

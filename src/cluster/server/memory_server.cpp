@@ -104,12 +104,21 @@ void MemoryServer::on_request(WireRequest request) {
     attach(request);
   } else if (kind == MemoryRequest::detach) {
     client.attachments.erase(request.words()[0]);
-    request.reply(0);
+    if (!attachment->set().temporary) {
+      request.reply(0);
+      return;
+    }
+    threads_->give(
+        [shared = std::make_shared<WireRequest>(std::move(request)), held = std::move(attachment)]() mutable {
+          held.reset();  // Which drops it: the reply says that there is room again.
+          shared->reply(0);
+        });
   } else if (quick) {
-    answer(request, attachment);
+    answer(request, attachment, {});
   } else {
-    threads_->give([this, shared = std::make_shared<WireRequest>(std::move(request)), attachment] {
-      answer(*shared, attachment);
+    const std::weak_ptr<const void> maker = request.from()->state;
+    threads_->give([this, shared = std::make_shared<WireRequest>(std::move(request)), attachment, maker] {
+      answer(*shared, attachment, maker);
     });
   }
 }
@@ -130,13 +139,17 @@ void MemoryServer::attach(WireRequest& request) {
   }
 }
 
-void MemoryServer::create(WireRequest& request) {
+void MemoryServer::create(WireRequest& request, const std::weak_ptr<const void>& client) {
   const std::optional<CreateForm> form = decode_form(request.body());
   if (!form.has_value()) {
     request.refuse(-EPROTO, "this is no form to create a data set with");
     return;
   }
-  catalog_.create(request.from()->user(), *form, request.words()[0]);
+  if (request.words()[1] != 0) {
+    catalog_.create_temporary(request.from()->user(), *form, request.words()[0], client);
+  } else {
+    catalog_.create(request.from()->user(), *form, request.words()[0]);
+  }
   request.reply(0);
 }
 
@@ -170,14 +183,15 @@ void MemoryServer::write(WireRequest& request, Attachment& attachment) {
                 {static_cast<std::uint64_t>(std::max<std::int64_t>(put, 0)), 0, 0, 0});
 }
 
-void MemoryServer::answer(WireRequest& request, const std::shared_ptr<Attachment>& attachment) {
+void MemoryServer::answer(WireRequest& request, const std::shared_ptr<Attachment>& attachment,
+                          const std::weak_ptr<const void>& client) {
   const WireWords words = request.words();
   try {
     switch (static_cast<MemoryRequest>(request.kind())) {
       case MemoryRequest::list:
         return list(request);
       case MemoryRequest::create:
-        return create(request);
+        return create(request, client);
       case MemoryRequest::drop:
         catalog_.drop(request.from()->user(), request.text());
         return request.reply(0);

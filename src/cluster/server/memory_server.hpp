@@ -35,9 +35,10 @@ class MemoryServer final : private WireService {
   void on_request(WireRequest request) override;
   void on_closed(const std::shared_ptr<WireConnection>& connection) override;
 
-  void answer(WireRequest& request, const std::shared_ptr<Attachment>& attachment);
+  void answer(WireRequest& request, const std::shared_ptr<Attachment>& attachment,
+              const std::weak_ptr<const void>& client);
   void attach(WireRequest& request);
-  void create(WireRequest& request);
+  void create(WireRequest& request, const std::weak_ptr<const void>& client);
   void list(WireRequest& request);
   void read(WireRequest& request, Attachment& attachment);
   void write(WireRequest& request, Attachment& attachment);
