@@ -104,9 +104,11 @@ void print_text(const Findings& findings, const std::vector<std::string>& modes)
   }
 }
 
-void print_tiers(const std::vector<std::string>& directories) {
+void print_tiers(const std::vector<std::string>& places, const std::vector<std::string>& costs) {
   const std::uint64_t block = TieringOptions().block_bytes;
-  fmt::print("{}", tiers_as_yaml(measure_tiers(directories, block), block));
+  std::vector<TierOptions> tiers = measure_tiers(places, block);
+  set_costs(tiers, costs);
+  fmt::print("{}", tiers_as_yaml(tiers, block));
 }
 
 void examine(const std::vector<std::string>& directories, bool json) {
@@ -142,9 +144,17 @@ CLI::App* add_doctor_command(CLI::App& program) {
                  "Measure DRAM and the directories instead, and memory servers that are named as remote://HOST:PORT, "
                  "and print a file of tiers (docs/tiers.md) that gives them half of what is free.")
       ->excludes("--json");
-  command->callback([directories, json, tiers] {
+  const auto costs = std::make_shared<std::vector<std::string>>();
+  command
+      ->add_option("--cost", *costs,
+                   "PLACE=COST, once a place: what a gigabyte costs of `memory`, or of one of the places as it is "
+                   "named, in any currency. It is written into the file, and what the tiers cost beside it.")
+      ->type_name("PLACE=COST")
+      ->allow_extra_args(false)
+      ->needs("--tiers");
+  command->callback([directories, json, tiers, costs] {
     if (*tiers) {
-      print_tiers(*directories);
+      print_tiers(*directories, *costs);
     } else {
       examine(*directories, *json);
     }

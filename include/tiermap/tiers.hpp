@@ -1,6 +1,6 @@
 // Tiers: faster places in front of a slower store, DRAM beyond the cache's frames, NVMe, SSD, HDD, another node's DRAM.
-// docs/tiers.md teaches them by example. The idea is MegaMmap's (Logan and others, sections III.C and III.D): what is needed soonest
-// lies in the fastest place, and moves while the program computes.
+// docs/tiers.md teaches them by example. The idea is MegaMmap's (Logan and others, sections III.C and III.D): what is
+// needed soonest lies in the fastest place, and moves while the program computes.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ struct TierOptions {
   std::uint64_t capacity_bytes = 0;  ///< At least a block.
   double bytes_per_second = 0;       ///< Measured (`tiermap doctor --tiers`), or of an emulated tier imposed.
   double latency_microseconds = 0;   ///< The same.
-  double cost_per_gigabyte = 0;      ///< Of its purchase, in any currency: for reports alone.
+  double cost_per_gigabyte = 0;      ///< Of 10^9 bytes, in any currency; 0: nobody said. Of tiers that are as fast
+                                     ///< as each other by their figures the cheapest is used first.
 };
 
 struct TieringOptions {
@@ -52,6 +53,7 @@ struct TieringOptions {
   double backing_bytes_per_second = 0;
   double backing_latency_microseconds = 0;
   bool backing_emulated = false;
+  double backing_cost_per_gigabyte = 0;  ///< For reports.
   /// Told in one line of a tier whose place is full, once; of one that fails, once until it takes blocks again, and of
   /// that; and of tiers that changed places. Default: standard error.
   std::function<void(const std::string&)> warn;
@@ -68,6 +70,10 @@ struct TierReport {
   std::uint64_t promoted_in = 0;  ///< Blocks that the organizer brought from slower tiers.
   std::uint64_t demoted_in = 0;   ///< From faster ones.
   bool failed = false;            ///< Takes nothing now.
+  double cost_per_gigabyte = 0;   ///< As it was said, of 10^9 bytes; 0: it was not.
+  /// What is there to be used, and what is in use, in the currency of cost_per_gigabyte.
+  double capacity_cost() const noexcept { return static_cast<double>(capacity_bytes) / 1e9 * cost_per_gigabyte; }
+  double used_cost() const noexcept { return static_cast<double>(used_bytes) / 1e9 * cost_per_gigabyte; }
 };
 
 /// A YAML file of tiers as `tiermap doctor --tiers` writes it. Throws OptionError, one line with path, line and remedy,
@@ -83,5 +89,9 @@ std::shared_ptr<Store> make_tiered_store(std::shared_ptr<Store> backing, const T
 /// Of a store that make_tiered_store() or a `tiered:` URL made: its tiers, and at last the backing store. Throws
 /// OptionError for any other. Thread-safe.
 std::vector<TierReport> tier_reports(const Store& store);
+
+/// The same for people: a line a tier, what it holds of what it has room for, how much of that is not in the backing
+/// store yet, and what both cost, if somebody said; of those one more for all together.
+std::string format_tier_reports(const std::vector<TierReport>& reports);
 
 }  // namespace tiermap

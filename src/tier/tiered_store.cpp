@@ -50,6 +50,7 @@ TieredStore::TieredStore(std::shared_ptr<Store> backing, const TieringOptions& o
       emulated_(
           options.backing_emulated ||
           std::ranges::any_of(options.tiers, [](const TierOptions& tier) { return tier.kind == TierKind::emulated; })),
+      backing_cost_per_gigabyte_(options.backing_cost_per_gigabyte),
       blocks_(open_tiers(options), std::max(least_reach_bytes, 2 * backing_->size_bytes()) / block_bytes_,
               {options.score_window_seconds * 1000, options.score_half_life_seconds * 1000}),
       mover_(blocks_, backing_, block_bytes_, warn_of(options)) {
@@ -344,6 +345,7 @@ std::vector<TierReport> TieredStore::reports() const {
     TierReport report;
     report.name = tier.options().name + (tier.options().kind == TierKind::emulated ? " (emulated)" : "");
     blocks_.report(static_cast<TierNumber>(number), block_bytes_, report);
+    report.cost_per_gigabyte = tier.options().cost_per_gigabyte;
     report.reads = tier.reads.load(std::memory_order_relaxed);
     report.writes = tier.writes.load(std::memory_order_relaxed);
     reports.push_back(std::move(report));
@@ -351,6 +353,7 @@ std::vector<TierReport> TieredStore::reports() const {
   TierReport backing;
   backing.name = "backing";
   backing.capacity_bytes = backing.used_bytes = size_bytes();
+  backing.cost_per_gigabyte = backing_cost_per_gigabyte_;
   backing.reads = backing_reads_.load(std::memory_order_relaxed);
   backing.writes = backing_writes_.load(std::memory_order_relaxed);
   reports.push_back(std::move(backing));

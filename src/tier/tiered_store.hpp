@@ -16,8 +16,8 @@ namespace tiermap {
 
 /// Reads and writes go to the tier that has the block. One that is in none is brought into the fastest with room when
 /// it is read, or a good part of it is written; without room, and for a smaller part, the backing store serves. Where
-/// the tier may have copies alone, what is written goes to a faster one, or to the backing store as well. Who makes room
-/// is the Organizer.
+/// the tier may have copies alone, what is written goes to a faster one, or to the backing store as well. Who makes
+/// room is the Organizer.
 class TieredStore final : public Store {
  public:
   /// Throws as make_tiered_store().
@@ -61,6 +61,7 @@ class TieredStore final : public Store {
   const std::shared_ptr<Store> backing_;
   const std::uint64_t block_bytes_;
   const bool emulated_;
+  const double backing_cost_per_gigabyte_;
   TierBlocks blocks_;
   BlockMover mover_;
   std::atomic<std::uint64_t> backing_reads_{0};

@@ -3,8 +3,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "config/size.hpp"
@@ -19,6 +22,10 @@ namespace {
 
 constexpr std::uint64_t least_block_bytes = 4096;
 constexpr std::uint64_t most_block_bytes = 64 << 20;
+
+bool is_amount(double number) noexcept {
+  return number >= 0 && std::isfinite(number);
+}
 
 [[noreturn]] void refuse_tier(const TierOptions& tier, const std::string& reason) {
   throw OptionError("tier " + quote_value(tier.name) + " " + reason);
@@ -60,8 +67,13 @@ void check_tier(const TierOptions& tier, std::uint64_t block_bytes) {
     refuse_tier(tier, "is of kind memory and has a path: leave it out, or make it a directory");
   }
   check_server(tier);
-  if (!(tier.bytes_per_second >= 0) || !(tier.latency_microseconds >= 0)) {
-    refuse_tier(tier, "has a bandwidth or latency below 0: give what `tiermap doctor --tiers` measures");
+  if (!is_amount(tier.bytes_per_second) || !is_amount(tier.latency_microseconds)) {
+    refuse_tier(tier,
+                "has a bandwidth or latency that is no number from 0 on: give what `tiermap doctor --tiers` "
+                "measures");
+  }
+  if (!is_amount(tier.cost_per_gigabyte)) {
+    refuse_tier(tier, "has a cost that is no number from 0 on: give what a gigabyte costs, or leave it out");
   }
 }
 
@@ -123,9 +135,11 @@ void read_backing(YamlKeys& all, const std::string& path, TieringOptions& option
   if (!all.has("backing")) {
     return;
   }
-  YamlKeys keys(all.node("backing"), path, "backing", {"bandwidth", "latency_microseconds", "emulated"});
+  YamlKeys keys(all.node("backing"), path, "backing",
+                {"bandwidth", "latency_microseconds", "cost_per_gigabyte", "emulated"});
   options.backing_bytes_per_second = static_cast<double>(keys.size("bandwidth", 0));
   options.backing_latency_microseconds = keys.number("latency_microseconds", 0);
+  options.backing_cost_per_gigabyte = keys.number("cost_per_gigabyte", 0);
   options.backing_emulated = keys.flag("emulated", false);
 }
 
@@ -156,18 +170,20 @@ void check_tiering_options(const TieringOptions& options) {
 
 std::vector<TierOptions> tiers_by_speed(const TieringOptions& options) {
   std::vector<std::size_t> places;
-  std::vector<std::pair<double, std::size_t>> known;  // By time; equal ones as they are listed.
+  // By time; equal ones by cost, then as they are listed.
+  std::vector<std::tuple<double, double, std::size_t>> known;
   for (std::size_t place = 0; place < options.tiers.size(); ++place) {
     const TierOptions& tier = options.tiers[place];
     if (tier.bytes_per_second > 0 || tier.latency_microseconds > 0) {
       places.push_back(place);
-      known.emplace_back(transfer_microseconds(tier, options.block_bytes), place);
+      const double cost = tier.cost_per_gigabyte > 0 ? tier.cost_per_gigabyte : std::numeric_limits<double>::infinity();
+      known.emplace_back(transfer_microseconds(tier, options.block_bytes), cost, place);
     }
   }
   std::ranges::sort(known);
   std::vector<TierOptions> tiers = options.tiers;
   for (std::size_t index = 0; index < places.size(); ++index) {
-    tiers[places[index]] = options.tiers[known[index].second];
+    tiers[places[index]] = options.tiers[std::get<2>(known[index])];
   }
   return tiers;
 }
@@ -181,7 +197,8 @@ std::string order_of_tiers(const TieringOptions& options) {
               tier.url != options.tiers[place].url;
     ++place;
   }
-  return changed ? "tiers are used in the order " + list + ", as their bandwidth and latency say of a block of " +
+  return changed ? "tiers are used in the order " + list +
+                       ", as their bandwidth and latency (where these are equal, their cost) say of a block of " +
                        format_size(options.block_bytes) + ", and not as they are listed: list them so"
                  : "";
 }

@@ -11,8 +11,8 @@ namespace tiermap {
 /// Throws OptionError, one line with the tier's name and the remedy.
 void check_tiering_options(const TieringOptions& options);
 
-/// The tiers as they are used: of those whose bandwidth or latency is known the fastest first, for a block, in the
-/// places where such are listed; the others stay in theirs.
+/// The tiers as they are used: of those whose bandwidth or latency is known the fastest first, for a block, and of
+/// equally fast ones the cheapest, in the places where such are listed; the others stay in theirs.
 std::vector<TierOptions> tiers_by_speed(const TieringOptions& options);
 /// What is to be said of that; empty if they are listed so.
 std::string order_of_tiers(const TieringOptions& options);

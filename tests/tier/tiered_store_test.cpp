@@ -366,10 +366,10 @@ TEST_F(TieredStoreTest, tiers_are_used_in_the_order_of_what_a_block_takes) {
   ASSERT_EQ(store->write(ones.data(), ones.size(), 0), static_cast<std::int64_t>(block_bytes));
   EXPECT_EQ(store->reports()[0].used_bytes, block_bytes);
   ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(
-      told[0],
-      "tiers are used in the order 'dram', 'disk', as their bandwidth and latency say of a block of 16KiB, and not "
-      "as they are listed: list them so");
+  EXPECT_EQ(told[0],
+            "tiers are used in the order 'dram', 'disk', as their bandwidth and latency (where these are "
+            "equal, their cost) say of a block of 16KiB, and not "
+            "as they are listed: list them so");
 }
 
 TEST_F(TieredStoreTest, an_emulated_tier_says_so) {

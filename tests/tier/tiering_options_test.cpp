@@ -23,7 +23,7 @@ const std::string one_tier = "tiers: [{capacity: 1GiB}]\n";
 TEST(TieringOptionsTest, says_what_it_says) {
   const TieringOptions options = parse(
       "block: 64KiB\nscore_window_seconds: 2\nwrite_down_seconds: 0.5\nretry_seconds: 7\n"
-      "backing: {bandwidth: 150MiB, latency_microseconds: 8000, emulated: true}\n"
+      "backing: {bandwidth: 150MiB, latency_microseconds: 8000, cost_per_gigabyte: 0.02, emulated: true}\n"
       "tiers:\n  - {name: dram, capacity: 1GiB, cost_per_gigabyte: 4.5}\n"
       "  - name: ssd\n    path: /tmp\n    capacity: 10GiB\n    bandwidth: 1GiB\n    latency_microseconds: 90\n"
       "  - {kind: emulated, capacity: 1MiB, bandwidth: 1MiB}\n"
@@ -36,6 +36,7 @@ TEST(TieringOptionsTest, says_what_it_says) {
   EXPECT_TRUE(options.backing_emulated);
   EXPECT_EQ(options.backing_bytes_per_second, 150 << 20);
   EXPECT_EQ(options.backing_latency_microseconds, 8000);
+  EXPECT_EQ(options.backing_cost_per_gigabyte, 0.02);
   ASSERT_EQ(options.tiers.size(), 4U);
   EXPECT_EQ(options.tiers[0].name, "dram");
   EXPECT_EQ(options.tiers[0].kind, TierKind::memory);
@@ -69,6 +70,60 @@ TEST(TieringOptionsTest, the_order_is_that_of_what_a_block_takes) {
   const std::string same = "{name: c, capacity: 1GiB, bandwidth: 1GiB, latency_microseconds: 100}";
   EXPECT_EQ(order(same + "," + a), "ca");
   EXPECT_EQ(order_of_tiers(parse("tiers: [" + same + "," + a + "," + unknown + "]\n")), "");
+}
+
+TEST(TieringOptionsTest, of_equally_fast_ones_the_cheapest_is_used_first) {
+  const auto tier = [](const std::string& name, const std::string& more) {
+    return "{name: " + name + ", capacity: 1GiB, bandwidth: 1GiB, latency_microseconds: 100" + more + "}";
+  };
+  const std::string dear = tier("d", ", cost_per_gigabyte: 4");
+  const std::string cheap = tier("c", ", cost_per_gigabyte: 0.5");
+  const std::string unknown = tier("u", "");
+  EXPECT_EQ(order(dear + "," + cheap), "cd");
+  EXPECT_EQ(order(unknown + "," + dear + "," + cheap), "cdu");
+  EXPECT_EQ(order("{name: f, capacity: 1GiB, bandwidth: 1GiB, cost_per_gigabyte: 9}," + cheap), "fc");
+  EXPECT_EQ(order_of_tiers(parse("block: 64KiB\ntiers: [" + dear + "," + cheap + "]\n")),
+            "tiers are used in the order 'c', 'd', as their bandwidth and latency (where these are equal, their cost) "
+            "say of a block of 64KiB, and not as they are listed: list them so");
+}
+
+TEST(TieringOptionsTest, costs_are_counted_by_the_gigabyte) {
+  TierReport dram;
+  dram.name = "dram";
+  dram.capacity_bytes = 4'000'000'000;
+  dram.used_bytes = 1'000'000'000;
+  dram.dirty_bytes = 1 << 20;
+  TierReport backing;
+  backing.name = "backing";
+  backing.capacity_bytes = backing.used_bytes = 3 << 20;
+  backing.failed = true;
+  EXPECT_EQ(format_tier_reports({dram, backing}),
+            "dram: 954 MiB of 3.73 GiB, 1.00 MiB of it only here\n"
+            "backing: 3.00 MiB of 3.00 MiB, takes nothing now\n");
+  dram.cost_per_gigabyte = 2.5;
+  EXPECT_EQ(dram.used_cost(), 2.5);
+  EXPECT_EQ(dram.capacity_cost(), 10);
+  EXPECT_EQ(format_tier_reports({dram, backing}),
+            "dram: 954 MiB of 3.73 GiB, 1.00 MiB of it only here, costs 2.5 of 10\n"
+            "backing: 3.00 MiB of 3.00 MiB, takes nothing now\n"
+            "together: costs 2.5 of 10\n");
+}
+
+TEST(TieringOptionsTest, amounts_that_are_none_are_refused) {
+  const auto refusal_with = [](double TierOptions::* member, double value) {
+    TieringOptions options;
+    options.tiers.emplace_back().capacity_bytes = 1 << 20;
+    options.tiers[0].name = "a";
+    options.tiers[0].*member = value;
+    return refusal([&] { check_tiering_options(options); });
+  };
+  for (const double value : {-1.0, std::numeric_limits<double>::infinity(), std::nan("")}) {
+    EXPECT_EQ(refusal_with(&TierOptions::cost_per_gigabyte, value),
+              "tier 'a' has a cost that is no number from 0 on: give what a gigabyte costs, or leave it out");
+    EXPECT_TRUE(refusal_with(&TierOptions::bytes_per_second, value).starts_with("tier 'a' has a bandwidth or latency"));
+    EXPECT_TRUE(
+        refusal_with(&TierOptions::latency_microseconds, value).starts_with("tier 'a' has a bandwidth or latency"));
+  }
 }
 
 TEST(TieringOptionsTest, mistakes_are_told_with_their_place) {

@@ -291,5 +291,29 @@ TEST(DoctorTiersTest, what_it_measures_is_a_file_of_tiers) {
             "remote://HOST:PORT\n");
 }
 
+TEST(DoctorTiersTest, costs_are_in_the_file_and_beside_it) {
+  const TemporaryDirectory directory;
+  const CommandResult result =
+      run_tiermap({"doctor", "--tiers", "--cost", "memory=2.5", "--cost", directory.path() + "=0", directory.path()});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const TieringOptions options = parse_tiering_options(result.output, "printed");
+  ASSERT_EQ(options.tiers.size(), 2U);
+  const auto memory = std::ranges::find(options.tiers, TierKind::memory, &TierOptions::kind);
+  ASSERT_NE(memory, options.tiers.end());
+  EXPECT_EQ(memory->cost_per_gigabyte, 2.5);
+  EXPECT_TRUE(result.output.starts_with("# dram: ")) << result.output;
+  std::istringstream lines(result.output);
+  std::string of_memory;
+  std::string together;
+  std::getline(lines, of_memory);
+  std::getline(lines, together);
+  EXPECT_EQ(together, "# together: " + of_memory.substr(of_memory.rfind(' ') + 1));
+  for (const std::string cost : {"memory", "memory=", "memory=-1", "memory=inf", "memory=2x", "/nowhere=1"}) {
+    const CommandResult refused = run_tiermap({"doctor", "--tiers", "--cost", cost});
+    EXPECT_EQ(refused.exit_code, 2) << cost;
+    EXPECT_TRUE(refused.errors.starts_with("tiermap: --cost '" + cost + "' ")) << refused.errors;
+  }
+}
+
 }  // namespace
 }  // namespace tiermap

@@ -121,5 +121,14 @@ TEST_F(TieredVectorTest, others_have_no_tiers) {
   EXPECT_THROW(vector.tier_reports(), OptionError);
 }
 
+TEST_F(TieredVectorTest, what_the_tiers_cost_is_told) {
+  write_tiers("backing: {cost_per_gigabyte: 0.1}\ntiers: [{name: dram, capacity: 2MiB, cost_per_gigabyte: 5}]\n");
+  auto vector = Vector<std::uint64_t>::create(url_, count, eighth());
+  const std::vector<TierReport> reports = vector.tier_reports();
+  ASSERT_EQ(reports.size(), 2U);
+  EXPECT_DOUBLE_EQ(reports[0].capacity_cost(), 2097152 * 5e-9);
+  EXPECT_DOUBLE_EQ(reports[1].used_cost(), static_cast<double>(count) * 8 * 0.1e-9);
+}
+
 }  // namespace
 }  // namespace tiermap

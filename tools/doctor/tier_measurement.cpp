@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -152,6 +154,43 @@ std::vector<TierOptions> measure_tiers(const std::vector<std::string>& places, s
   return tiers;
 }
 
+void set_costs(std::vector<TierOptions>& tiers, const std::vector<std::string>& costs) {
+  for (const std::string& cost : costs) {
+    const std::size_t sign = std::min(cost.rfind('='), cost.size());
+    const std::string place = cost.substr(0, sign);
+    const std::string number = sign < cost.size() ? cost.substr(sign + 1) : "";
+    double amount = 0;
+    const auto result = std::from_chars(number.data(), number.data() + number.size(), amount);
+    if (number.empty() || result.ec != std::errc() || result.ptr != number.data() + number.size() || !(amount >= 0) ||
+        !std::isfinite(amount)) {
+      throw OptionError("--cost " + quote_value(cost) + " says no cost: write PLACE=COST, such as memory=2.5");
+    }
+    const auto tier = std::ranges::find_if(tiers, [&](const TierOptions& one) {
+      return place == "memory" ? one.kind == TierKind::memory
+                               : one.kind != TierKind::memory && (one.name == place || one.url == place);
+    });
+    if (tier == tiers.end()) {
+      throw OptionError("--cost " + quote_value(cost) +
+                        " is of no place that is measured: write memory, or name a place as it is named before");
+    }
+    tier->cost_per_gigabyte = amount;
+  }
+}
+
+/// Of what the tiers have room for.
+std::string costs_as_comments(const std::vector<TierOptions>& tiers) {
+  std::string text;
+  double together = 0;
+  for (const TierOptions& tier : tiers) {
+    const double cost = static_cast<double>(tier.capacity_bytes) / 1e9 * tier.cost_per_gigabyte;
+    together += cost;
+    text += tier.cost_per_gigabyte > 0
+                ? fmt::format("# {}: {} cost {:.4g}\n", tier.name, format_size_rounded(tier.capacity_bytes), cost)
+                : "";
+  }
+  return text.empty() ? "" : text + fmt::format("# together: {:.4g}\n", together);
+}
+
 std::string tiers_as_yaml(const std::vector<TierOptions>& tiers, std::uint64_t bytes_a_block) {
   constexpr std::uint64_t mebi = 1 << 20;
   YAML::Emitter yaml;
@@ -170,10 +209,13 @@ std::string tiers_as_yaml(const std::vector<TierOptions>& tiers, std::uint64_t b
     yaml << YAML::Key << "bandwidth" << YAML::Value
          << format_size(static_cast<std::uint64_t>(tier.bytes_per_second) / mebi * mebi);
     yaml << YAML::Key << "latency_microseconds" << YAML::Value << fmt::format("{:.1f}", tier.latency_microseconds);
+    if (tier.cost_per_gigabyte > 0) {
+      yaml << YAML::Key << "cost_per_gigabyte" << YAML::Value << fmt::format("{}", tier.cost_per_gigabyte);
+    }
     yaml << YAML::EndMap;
   }
   yaml << YAML::EndSeq << YAML::EndMap;
-  return std::string(yaml.c_str()) + "\n";
+  return costs_as_comments(tiers) + yaml.c_str() + "\n";
 }
 
 }  // namespace tiermap

@@ -12,7 +12,8 @@
 
 namespace tiermap {
 
-/// remote://host:port,host:port/name?layout=striped|replicated&stripe=1MiB&copies=2&timeout=5s&user=ann&place=memory&temporary=true
+/// remote://host:port,host:port/name?layout=striped|replicated&stripe=1MiB&copies=2&timeout=5s&user=ann&place=memory,
+/// and temporary=true of what is made.
 struct RemoteTarget {
   std::vector<HostAndPort> servers;
   std::string name;
