@@ -332,9 +332,12 @@ class SharedVector {
   }
 
   /// By all ranks: what all of them wrote before is in the store that the URL names, made if it is missing, and durable
-  /// when it returns. Rank 0 writes it.
+  /// when it returns. Rank 0 writes it. Throws on all ranks, among others where the store's format says that its
+  /// elements are others.
   void save(const std::string& url) { storage_.save(url); }
-  /// By all ranks: the vector is what the store has, which is as long.
+  /// By all ranks: the vector is what the store has, which is as long. Throws on all ranks if it
+  /// is not, or if the store's format (npy:, hdf5:, parquet: and others) says that its elements are of another size, kind
+  /// of number or byte order; a plain file says nothing of them.
   void load(const std::string& url) { storage_.load(url); }
 
   /// Releases, and gives up this rank's frames. Nothing of the vector may be touched after that.

@@ -7,8 +7,10 @@
 #include "config/size.hpp"
 #include "shared/shared_implementation.hpp"
 #include "store/file_open.hpp"
+#include "store/registry.hpp"
 #include "tiermap/error.hpp"
 #include "tiermap/store.hpp"
+#include "vector/element_check.hpp"
 
 namespace tiermap {
 namespace {
@@ -66,7 +68,12 @@ void SharedImplementation::copy_by_first(const std::string& doing, const std::fu
 void SharedImplementation::save(const std::string& url) {
   write_home();
   copy_by_first("save vector " + quote_value(name_), [&] {
-    const std::unique_ptr<Store> store = open_store(url, OpenMode::open_or_create, whole_bytes());
+    const std::string holder = "store '" + url + "'";
+    const std::string remedy = "save the vector elsewhere";
+    const NewStore made{whole_bytes(),
+                        [&](const ElementLayout& there) { require_elements(holder, elements_, there, remedy); }};
+    const std::unique_ptr<Store> store = open_store(url, OpenMode::open_or_create, made);
+    require_elements(holder, elements_, store->element_layout(), remedy);
     require_size(*store, url, whole_bytes());
     std::vector<std::byte> piece(std::min(piece_bytes, whole_bytes()));
     for (std::uint64_t at = 0; at < whole_bytes(); at += piece.size()) {
@@ -88,6 +95,8 @@ void SharedImplementation::load(const std::string& url) {
   write_home();
   copy_by_first("load vector " + quote_value(name_), [&] {
     const std::unique_ptr<Store> store = open_store(url, OpenMode::read_only);
+    require_elements("store '" + url + "'", elements_, store->element_layout(),
+                     "load it into a vector of what it holds");
     require_size(*store, url, whole_bytes());
     std::vector<std::byte> piece(std::min(piece_bytes, whole_bytes()));
     ChangeSender sender(*home_);

@@ -54,7 +54,7 @@ void check(const std::string& name, std::uint64_t element_bytes, std::optional<s
 SharedImplementation::SharedImplementation(std::shared_ptr<JobImplementation> job, const std::string& name,
                                            const ElementLayout& elements, std::optional<std::uint64_t> count,
                                            const SharedVectorOptions& options)
-    : job_(std::move(job)), name_(name), made_(count.has_value()), element_bytes_(elements.bytes) {
+    : job_(std::move(job)), name_(name), made_(count.has_value()), elements_(elements), element_bytes_(elements.bytes) {
   check(name, elements.bytes, count, options);
   job_->client().collective(opening_text(name, elements, count, options));
   job_->claim(name);

@@ -69,7 +69,8 @@ class SharedImplementation {
   std::shared_ptr<CoherentStore> store_;
   AddressRange addresses_;  ///< Where vector_ lies, if that is to be the same on all ranks.
   std::unique_ptr<VectorStorage> vector_;
-  std::uint64_t element_bytes_;
+  const ElementLayout elements_;
+  const std::uint64_t element_bytes_;
   std::atomic<Phase> phase_{Phase::shared};
   std::mutex acquire_mutex_;
   std::deque<ByteRange> behind_;  ///< News that frames may not have yet. Guarded by acquire_mutex_.

@@ -17,6 +17,7 @@
 #include "store/store_url.hpp"
 #include "store/unwritten_tail_store.hpp"
 #include "tiermap/error.hpp"
+#include "vector/element_check.hpp"
 
 namespace tiermap {
 namespace {
@@ -136,26 +137,9 @@ void VectorImplementation::measure_store() {
   }
 }
 
-// What the store's format says. Of fields, and of elements that are no numbers here, the size is compared; such an
-// element may be a whole row.
 void VectorImplementation::require_elements(const ElementLayout& wanted,
                                             const std::optional<ElementLayout>& there) const {
-  if (!there) {
-    return;
-  }
-  const std::string holds =
-      "vector " + url_ + " holds elements of type " + there->type + ", of " + std::to_string(there->bytes) + " bytes";
-  if (there->swapped) {
-    throw StoreError(EINVAL, holds + " in the byte order of other machines: convert it with numpy's newbyteorder()");
-  }
-  const bool numbers = wanted.kind != '\0' && std::string_view("biuf").find(there->kind) != std::string_view::npos;
-  const bool row = wanted.kind == '\0' && wanted.bytes == there->row_bytes;
-  if ((there->bytes != wanted.bytes && !row) || (numbers && there->kind != wanted.kind)) {
-    throw StoreError(EINVAL, holds + ", and not " +
-                                 (wanted.kind != '\0' ? wanted.kind + std::to_string(wanted.bytes)
-                                                      : "of " + std::to_string(wanted.bytes) + " bytes") +
-                                 ": open it as a vector of what it holds");
-  }
+  tiermap::require_elements("vector " + url_, wanted, there, "open it as a vector of what it holds");
 }
 
 void VectorImplementation::require_whole_elements() const {

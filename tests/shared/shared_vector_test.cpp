@@ -425,6 +425,37 @@ TEST(SharedVectorTest, ItIsSavedAndLoaded) {
   }
 }
 
+TEST(SharedVectorTest, WhatIsLoadedAndSavedToHasElementsOfItsType) {
+  const TemporaryDirectory directory(".");
+  const Servers servers(1);
+  // As numpy.save() makes it, of 1,000 doubles.
+  const std::string url = "npy:" + std::filesystem::absolute(directory / "doubles.npy").string();
+  std::string header = "{'descr': '<f8', 'fortran_order': False, 'shape': (1000,), }";
+  header.resize(117, ' ');
+  std::ofstream(directory / "doubles.npy")
+      << std::string("\x93NUMPY\1\0\x76\0", 10) + header + "\n" + std::string(8000, '\0');
+  run_job(servers, 2, [&](Job& job) {
+    auto integers = SharedVector<std::int64_t>::create(job, "integers", 1000);
+    auto floats = SharedVector<float>::create(job, "floats", 2000);
+    auto doubles = SharedVector<double>::create(job, "doubles", 1000);
+    const std::string holds = "store '" + url + "' holds elements of type <f8, of 8 bytes, and not ";
+    for (const auto& [refusal, expected] :
+         {std::pair(refusal_of([&] { integers.load(url); }), holds + "i8: load it into a vector of what it holds"),
+          std::pair(refusal_of([&] { floats.load(url); }), holds + "f4: load it into a vector of what it holds"),
+          std::pair(refusal_of([&] { integers.save(url); }), holds + "i8: save the vector elsewhere")}) {
+      EXPECT_NE(refusal.find(expected), std::string::npos) << refusal;
+    }
+    doubles[job.rank()] = 1.5;
+    doubles.save(url);
+    doubles.load(url);
+    EXPECT_EQ(doubles[0] + doubles[1], 3);
+    job.barrier();
+    integers.close();
+    floats.close();
+    doubles.close();
+  });
+}
+
 TEST(SharedVectorTest, ADataSetOfTheServerStaysWithWhatWasReleased) {
   const TemporaryDirectory directory(".");
   const std::string file = std::filesystem::absolute(directory / "kept").string();

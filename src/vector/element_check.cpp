@@ -1,0 +1,29 @@
+#include "vector/element_check.hpp"
+
+#include <cerrno>
+
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+
+void require_elements(const std::string& holder, const ElementLayout& wanted, const std::optional<ElementLayout>& there,
+                      const std::string& remedy) {
+  if (!there) {
+    return;
+  }
+  const std::string holds =
+      holder + " holds elements of type " + there->type + ", of " + std::to_string(there->bytes) + " bytes";
+  if (there->swapped) {
+    throw StoreError(EINVAL, holds + " in the byte order of other machines: convert it with numpy's newbyteorder()");
+  }
+  const bool numbers = wanted.kind != '\0' && std::string_view("biuf").find(there->kind) != std::string_view::npos;
+  const bool row = wanted.kind == '\0' && wanted.bytes == there->row_bytes;
+  if ((there->bytes != wanted.bytes && !row) || (numbers && there->kind != wanted.kind)) {
+    throw StoreError(EINVAL, holds + ", and not " +
+                                 (wanted.kind != '\0' ? wanted.kind + std::to_string(wanted.bytes)
+                                                      : "of " + std::to_string(wanted.bytes) + " bytes") +
+                                 ": " + remedy);
+  }
+}
+
+}  // namespace tiermap
