@@ -16,6 +16,7 @@
 
 #include "tiermap/cache.hpp"
 #include "tiermap/error.hpp"
+#include "tiermap/serialized_transaction.hpp"
 #include "tiermap/vector.hpp"
 
 namespace tiermap {
@@ -40,12 +41,139 @@ struct SerializedVectorOptions {
 /// The default of SerializedVectorOptions::index_url. Throws OptionError where there is none.
 std::string default_index_url(const std::string& url);
 
+/// `use(index, element)`, or `use(element)` where it takes one argument.
+template <typename Use, typename Element>
+void use_element(Use& use, std::uint64_t index, Element&& element) {
+  if constexpr (std::invocable<Use&, std::uint64_t, Element>) {
+    use(index, std::forward<Element>(element));
+  } else {
+    use(std::forward<Element>(element));
+  }
+}
+
+/// Elements that are read, in the order of `Pattern`, as SerializedVector::read() makes it.
+template <typename Elements, typename Pattern>
+class SerializedReading final : public Pattern {
+ public:
+  template <typename Of>
+  SerializedReading(const Elements& vector, const SerializedStorage& storage, const Of& pattern,
+                    const TransactionOptions& options)
+      : Pattern(storage, Intent::read, pattern, options), vector_(vector) {}
+
+  /// Calls `use` with each element, or with its index and it.
+  template <typename Use>
+  void for_each(Use&& use) {
+    this->for_each_turn([&](std::uint64_t first, std::uint64_t count) {
+      for (std::uint64_t at = first; at < first + count; ++at) {
+        use_element(use, this->element(at), vector_[this->element(at)]);
+      }
+    });
+  }
+
+ private:
+  const Elements& vector_;
+};
+
+/// Elements that are set, or read and set.
+template <typename Elements, typename Pattern>
+class SerializedWriting final : public Pattern {
+ public:
+  template <typename Of>
+  SerializedWriting(Elements& vector, const SerializedStorage& storage, Intent intent, const Of& pattern,
+                    const TransactionOptions& options)
+      : Pattern(storage, intent, pattern, options), vector_(vector) {}
+
+  /// Sets each element to what `make(index)` returns.
+  template <typename Make>
+  void set_each(Make&& make) {
+    this->for_each_turn([&](std::uint64_t first, std::uint64_t count) {
+      for (std::uint64_t at = first; at < first + count; ++at) {
+        vector_.set(this->element(at), make(this->element(at)));
+      }
+    });
+  }
+  /// Calls `change` with each element, or with its index and it, and sets it to what it is then.
+  template <typename Change>
+  void for_each(Change&& change) {
+    this->for_each_turn([&](std::uint64_t first, std::uint64_t count) {
+      for (std::uint64_t at = first; at < first + count; ++at) {
+        typename Elements::value_type element = vector_[this->element(at)];
+        use_element(change, this->element(at), element);
+        vector_.set(this->element(at), element);
+      }
+    });
+  }
+
+ private:
+  Elements& vector_;
+};
+
+/// Appends elements in pieces, as AppendTransaction.
+template <typename T, typename Serializer>
+class SerializedAppending {
+ public:
+  SerializedAppending(const Serializer& serializer, Vector<std::byte>& records, Vector<RecordPlace>& index)
+      : serializer_(serializer), records_(records), index_(index) {}
+  SerializedAppending(const SerializedAppending&) = delete;
+  SerializedAppending& operator=(const SerializedAppending&) = delete;
+  /// commit(), whose errors are lost.
+  ~SerializedAppending() {
+    try {
+      commit();
+    } catch (...) {  // Said above: who wants to know calls commit().
+    }
+  }
+  /// Throws as commit(), or what the serializer throws, and has not taken the element then.
+  void push_back(const T& element) {
+    if (bytes_.size() >= piece_bytes || places_.size() >= piece_elements) {
+      commit();
+    }
+    const std::size_t before = bytes_.size();
+    try {
+      serializer_.write(element, bytes_);
+      places_.push_back({before, bytes_.size() - before});
+    } catch (...) {
+      bytes_.resize(before);
+      throw;
+    }
+  }
+  /// Puts what was pushed so far into the vector. Throws as Vector::append(); it can be tried again then.
+  void commit() {
+    if (!bytes_.empty()) {
+      const std::uint64_t offset = records_.append(std::span<const std::byte>(bytes_));
+      for (; placed_ < places_.size(); ++placed_) {
+        RecordPlace& place = places_[placed_];
+        place.offset = place.bytes == 0 ? 0 : place.offset + offset;
+      }
+      records_.storage().leave({offset, bytes_.size()});
+      bytes_.clear();
+    }
+    if (!places_.empty()) {  // Also those whose records were written by a commit() that failed here.
+      const std::uint64_t first = index_.append(std::span<const RecordPlace>(places_));
+      index_.storage().leave({first, places_.size()});
+      places_.clear();
+      placed_ = 0;
+    }
+  }
+
+ private:
+  static constexpr std::size_t piece_bytes = std::size_t{64} << 10U;
+  static constexpr std::size_t piece_elements = piece_bytes / sizeof(RecordPlace);
+
+  const Serializer& serializer_;
+  Vector<std::byte>& records_;
+  Vector<RecordPlace>& index_;
+  std::vector<std::byte> bytes_;
+  std::vector<RecordPlace> places_;  ///< Their offsets within bytes_;
+  std::size_t placed_ = 0;           ///< but of so many, whose records are written, where these are.
+};
+
 /// Elements of any type in two stores: records, one behind the other in the order in which they were written, and an
 /// index, which says of each element where its record is and how long. Movable; the destructor closes it and never
 /// removes what is stored; errors are lost there, so call close().
 ///
 /// Elements may be read by any threads at once, and appended, and set, as long as no two use one element of which one
-/// sets it. The other functions are for one thread while no other uses the vector. Errors are those of Vector.
+/// sets it, by a transaction or without. The other functions are for one thread while no other uses the vector. Errors are those of Vector.
 ///
 /// The records only grow: an element that is set to more bytes than it had gets a new record, and the old one's bytes
 /// are of no use any more (unused_bytes()), as are those of elements that were cut off. copy_to() writes all elements
@@ -138,6 +266,57 @@ class SerializedVector {
     std::copy(bytes.begin(), bytes.end(), records_->data() + (record(index).data() - records_->data()));
     entry.bytes = bytes.size();
   }
+
+  // --- Transactions: what will be accessed next, see tiermap/serialized_transaction.hpp, and tiermap/transaction.hpp.
+  // Ranges that leave the vector throw OptionError (ERANGE). Each is one thread's, and ends before the vector is moved.
+
+  /// All elements there are now.
+  VectorRange all() const noexcept { return {0, size()}; }
+  using StridedReading = SerializedReading<SerializedVector, StridedElements>;
+  using RandomReading = SerializedReading<SerializedVector, RandomElements>;
+  using StridedWriting = SerializedWriting<SerializedVector, StridedElements>;
+  using RandomWriting = SerializedWriting<SerializedVector, RandomElements>;
+  StridedReading read() { return read(all()); }
+  StridedReading read(VectorRange range, const TransactionOptions& options = {}) {
+    return read(Strided(range, 1), options);
+  }
+  StridedReading read(Strided pattern, const TransactionOptions& options = {}) {
+    return {*this, storage(), pattern, options};
+  }
+  RandomReading read(Random pattern, const TransactionOptions& options = {}) {
+    return {*this, storage(), pattern, options};
+  }
+  /// For set_each(): what was there is not read.
+  StridedWriting write() { return write(all()); }
+  StridedWriting write(VectorRange range, const TransactionOptions& options = {}) {
+    return write(Strided(range, 1), options);
+  }
+  StridedWriting write(Strided pattern, const TransactionOptions& options = {}) {
+    return {*this, storage(), Intent::write, pattern, options};
+  }
+  RandomWriting write(Random pattern, const TransactionOptions& options = {}) {
+    return {*this, storage(), Intent::write, pattern, options};
+  }
+  /// For for_each(), whose function is given each element to change it.
+  StridedWriting read_write() { return read_write(all()); }
+  StridedWriting read_write(VectorRange range, const TransactionOptions& options = {}) {
+    return read_write(Strided(range, 1), options);
+  }
+  StridedWriting read_write(Strided pattern, const TransactionOptions& options = {}) {
+    return {*this, storage(), Intent::read_write, pattern, options};
+  }
+  RandomWriting read_write(Random pattern, const TransactionOptions& options = {}) {
+    return {*this, storage(), Intent::read_write, pattern, options};
+  }
+  /// Elements one by one to the end, in pieces: any number of threads, each with one of its own.
+  SerializedAppending<T, Serializer> append() { return {serializer_, *records_, *index_}; }
+  /// One of the program's own class, derived from SerializedTransaction, whose constructor is given the storage and
+  /// `arguments`.
+  template <typename Derived, typename... Arguments>
+  Derived transaction(Arguments&&... arguments) {
+    return Derived(storage(), std::forward<Arguments>(arguments)...);
+  }
+
   /// Removes the elements from `count` on.
   void truncate(std::uint64_t count) {
     if (count < size()) {
@@ -159,6 +338,8 @@ class SerializedVector {
       other.index_->append(entry);
     }
   }
+  /// Of all records, those that belong to no element included.
+  std::uint64_t record_bytes() const noexcept { return records_->size(); }
   /// How many bytes of the records belong to no element. Reads the index.
   std::uint64_t unused_bytes() const {
     std::uint64_t used = 0;
@@ -189,10 +370,7 @@ class SerializedVector {
   }
 
  private:
-  struct Entry {
-    std::uint64_t offset = 0;
-    std::uint64_t bytes = 0;
-  };
+  using Entry = RecordPlace;
 
   SerializedVector(const std::string& url, const SerializedVectorOptions& options, Serializer serializer)
       : serializer_(std::move(serializer)),
@@ -205,6 +383,7 @@ class SerializedVector {
       options_.cache = own_cache_.get();
     }
   }
+  SerializedStorage storage() const noexcept { return {records_->storage(), index_->storage()}; }
   template <typename Part>
   std::unique_ptr<Vector<Part>> make_part(const std::string& url) const {
     return std::make_unique<Vector<Part>>(Vector<Part>::create(url, 0, options_));

@@ -51,6 +51,17 @@ struct Random {
   std::uint64_t accesses;
 };
 
+/// Which element an access of that is: splitmix64 (Steele, Lea and Flood, OOPSLA 2014) of the seed and the access's
+/// number, so that there is no state and any access can be looked at.
+inline std::uint64_t random_element(const Random& pattern, std::uint64_t position) noexcept {
+  std::uint64_t value = pattern.seed + (position + 1) * 0x9e3779b97f4a7c15ULL;
+  value = (value ^ (value >> 30U)) * 0xbf58476d1ce4e5b9ULL;
+  value = (value ^ (value >> 27U)) * 0x94d049bb133111ebULL;
+  value ^= value >> 31U;
+  __extension__ using Product = unsigned __int128;
+  return pattern.range.first + static_cast<std::uint64_t>(static_cast<Product>(value) * pattern.range.count >> 64U);
+}
+
 /// What a transaction did so far.
 struct TransactionStatistics {
   std::uint64_t pages = 0;    ///< Needed by the accesses looked at so far; one that is needed again later counts again.
@@ -138,22 +149,14 @@ class StridedPages : public Transaction {
   const std::uint64_t stride_;
 };
 
-/// The pages of Random: splitmix64 (Steele, Lea and Flood, OOPSLA 2014) of the seed and the access's number, so that
-/// there is no state and any access can be looked at.
+/// The pages of Random.
 class RandomPages : public Transaction {
  public:
   RandomPages(VectorStorage& vector, Intent intent, Random pattern, const TransactionOptions& options);
   void pages(std::uint64_t position, std::uint64_t count, std::vector<PageAccesses>& runs) const final;
 
   /// The element of an access.
-  std::uint64_t element(std::uint64_t position) const noexcept {
-    std::uint64_t value = pattern_.seed + (position + 1) * 0x9e3779b97f4a7c15ULL;
-    value = (value ^ (value >> 30U)) * 0xbf58476d1ce4e5b9ULL;
-    value = (value ^ (value >> 27U)) * 0x94d049bb133111ebULL;
-    value ^= value >> 31U;
-    __extension__ using Product = unsigned __int128;
-    return pattern_.range.first + static_cast<std::uint64_t>(static_cast<Product>(value) * pattern_.range.count >> 64U);
-  }
+  std::uint64_t element(std::uint64_t position) const noexcept { return random_element(pattern_, position); }
 
  private:
   const Random pattern_;

@@ -247,6 +247,8 @@ class Vector {
   /// What the tiers hold and did, of a vector with a `tiered:` URL. Throws OptionError for any other.
   std::vector<TierReport> tier_reports() const { return storage_.tier_reports(); }
 
+  /// For what is built on vectors, as transactions are.
+  VectorStorage& storage() noexcept { return storage_; }
   /// The region that the elements lie in, with address space behind them.
   Region& region() noexcept { return storage_.region(); }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tiermap/error.hpp"
+#include "vector/pattern_accesses.hpp"
 #include "vector/transaction_prefetcher.hpp"
 
 namespace tiermap {
@@ -19,6 +20,8 @@ std::uint64_t page_bytes_of(VectorStorage& vector) {
   }
   return 1;
 }
+
+}  // namespace
 
 std::uint64_t accesses_of(VectorStorage& vector, const Strided& pattern) {
   static_cast<void>(vector.bytes_of(pattern.range));
@@ -37,8 +40,6 @@ std::uint64_t accesses_of(VectorStorage& vector, const Random& pattern) {
   }
   return pattern.accesses;
 }
-
-}  // namespace
 
 Transaction::Transaction(VectorStorage& vector, Intent intent, std::uint64_t length, const TransactionOptions& options)
     : intent_(intent),
