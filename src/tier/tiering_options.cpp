@@ -23,8 +23,16 @@ namespace {
 constexpr std::uint64_t least_block_bytes = 4096;
 constexpr std::uint64_t most_block_bytes = 64 << 20;
 
+constexpr double most_latency_microseconds = 3.6e9;
+
 bool is_amount(double number) noexcept {
   return number >= 0 && std::isfinite(number);
+}
+
+/// 0: not known. What is emulated waits for so long, which has to be a number of nanoseconds.
+bool is_speed(double bytes_per_second, double latency_microseconds) noexcept {
+  return is_amount(bytes_per_second) && (bytes_per_second == 0 || bytes_per_second >= 1) &&
+         is_amount(latency_microseconds) && latency_microseconds <= most_latency_microseconds;
 }
 
 [[noreturn]] void refuse_tier(const TierOptions& tier, const std::string& reason) {
@@ -67,10 +75,10 @@ void check_tier(const TierOptions& tier, std::uint64_t block_bytes) {
     refuse_tier(tier, "is of kind memory and has a path: leave it out, or make it a directory");
   }
   check_server(tier);
-  if (!is_amount(tier.bytes_per_second) || !is_amount(tier.latency_microseconds)) {
+  if (!is_speed(tier.bytes_per_second, tier.latency_microseconds)) {
     refuse_tier(tier,
-                "has a bandwidth or latency that is no number from 0 on: give what `tiermap doctor --tiers` "
-                "measures");
+                "has a bandwidth below a byte a second, or a latency that is not from 0 to an hour: give what `tiermap "
+                "doctor --tiers` measures");
   }
   if (!is_amount(tier.cost_per_gigabyte)) {
     refuse_tier(tier, "has a cost that is no number from 0 on: give what a gigabyte costs, or leave it out");
@@ -160,6 +168,12 @@ void check_tiering_options(const TieringOptions& options) {
                      options.write_down_seconds >= 0 && options.retry_seconds >= 0;
   if (!times) {
     throw OptionError("tiers take no times below 0, and none of 0 to organize and for the half life: choose seconds");
+  }
+  if (!is_speed(options.backing_bytes_per_second, options.backing_latency_microseconds) ||
+      !is_amount(options.backing_cost_per_gigabyte)) {
+    throw OptionError(
+        "the store behind tiers has a bandwidth below a byte a second, a latency that is not from 0 to an hour, or a "
+        "cost below 0: give what was measured, or leave them out");
   }
   for (const TierOptions& tier : options.tiers) {
     check_tier(tier, block);

@@ -120,10 +120,15 @@ TEST(TieringOptionsTest, amounts_that_are_none_are_refused) {
   for (const double value : {-1.0, std::numeric_limits<double>::infinity(), std::nan("")}) {
     EXPECT_EQ(refusal_with(&TierOptions::cost_per_gigabyte, value),
               "tier 'a' has a cost that is no number from 0 on: give what a gigabyte costs, or leave it out");
-    EXPECT_TRUE(refusal_with(&TierOptions::bytes_per_second, value).starts_with("tier 'a' has a bandwidth or latency"));
-    EXPECT_TRUE(
-        refusal_with(&TierOptions::latency_microseconds, value).starts_with("tier 'a' has a bandwidth or latency"));
+    EXPECT_TRUE(refusal_with(&TierOptions::bytes_per_second, value).starts_with("tier 'a' has a bandwidth below"));
+    EXPECT_TRUE(refusal_with(&TierOptions::latency_microseconds, value).starts_with("tier 'a' has a bandwidth below"));
+    TieringOptions backing;
+    backing.backing_latency_microseconds = value;
+    EXPECT_TRUE(refusal([&] { check_tiering_options(backing); }).starts_with("the store behind tiers has a bandwidth"));
   }
+  // An emulated tier would wait for as many nanoseconds as no number has.
+  EXPECT_TRUE(refusal_with(&TierOptions::latency_microseconds, 1e300).starts_with("tier 'a' has a bandwidth below"));
+  EXPECT_TRUE(refusal_with(&TierOptions::bytes_per_second, 1e-300).starts_with("tier 'a' has a bandwidth below"));
 }
 
 TEST(TieringOptionsTest, mistakes_are_told_with_their_place) {
