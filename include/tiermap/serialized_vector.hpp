@@ -173,7 +173,8 @@ class SerializedAppending {
 /// removes what is stored; errors are lost there, so call close().
 ///
 /// Elements may be read by any threads at once, and appended, and set, as long as no two use one element of which one
-/// sets it, by a transaction or without. The other functions are for one thread while no other uses the vector. Errors are those of Vector.
+/// sets it, by a transaction or without. The other functions are for one thread while no other uses the vector. Errors
+/// are those of Vector.
 ///
 /// The records only grow: an element that is set to more bytes than it had gets a new record, and the old one's bytes
 /// are of no use any more (unused_bytes()), as are those of elements that were cut off. copy_to() writes all elements

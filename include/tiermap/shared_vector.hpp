@@ -336,8 +336,8 @@ class SharedVector {
   /// elements are others.
   void save(const std::string& url) { storage_.save(url); }
   /// By all ranks: the vector is what the store has, which is as long. Throws on all ranks if it
-  /// is not, or if the store's format (npy:, hdf5:, parquet: and others) says that its elements are of another size, kind
-  /// of number or byte order; a plain file says nothing of them.
+  /// is not, or if the store's format (npy:, hdf5:, parquet: and others) says that its elements are of another size,
+  /// kind of number or byte order; a plain file says nothing of them.
   void load(const std::string& url) { storage_.load(url); }
 
   /// Releases, and gives up this rank's frames. Nothing of the vector may be touched after that.

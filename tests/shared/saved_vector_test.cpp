@@ -1,0 +1,100 @@
+// Shared vectors that are copied to and from other stores, or lie in one of their server's.
+#include <filesystem>
+#include <fstream>
+
+#include "shared/rank_processes.hpp"
+#include "store/temporary_directory.hpp"
+#include "tiermap/shared_vector.hpp"
+
+namespace tiermap {
+namespace {
+
+TEST(SavedVectorTest, ItIsSavedAndLoaded) {
+  const TemporaryDirectory directory(".");
+  const Servers servers(2);
+  const std::string path = std::filesystem::absolute(directory / "saved").string();
+  for (int turn = 0; turn < 2; ++turn) {
+    run_job(servers, 2, [&](Job& job) {
+      auto vector = SharedVector<std::uint32_t>::create(job, "v", 600'000);
+      if (turn == 0) {
+        for (std::uint64_t index = job.rank(); index < vector.size(); index += 2) {
+          vector[index] = static_cast<std::uint32_t>(index);
+        }
+        vector.save(path);
+      } else {
+        EXPECT_EQ(vector[1], 0U);
+        vector.load(path);
+        for (std::uint64_t index = 0; index < vector.size(); ++index) {
+          ASSERT_EQ(vector[index], index);
+        }
+        for (const std::string& refusal : {refusal_of([&] { vector.save("/nowhere/at/all"); }),
+                                           refusal_of([&] { vector.load("/nowhere/at/all"); })}) {
+          EXPECT_NE(refusal.find("/nowhere/at/all"), std::string::npos) << refusal;
+        }
+      }
+      job.barrier();
+      vector.destroy();
+      auto other = SharedVector<std::uint32_t>::create(job, "v", 7);
+      EXPECT_EQ(other[6], 0U);
+      other.close();
+    });
+  }
+}
+
+TEST(SavedVectorTest, WhatIsLoadedAndSavedToHasElementsOfItsType) {
+  const TemporaryDirectory directory(".");
+  const Servers servers(1);
+  // As numpy.save() makes it, of 1,000 doubles.
+  const std::string url = "npy:" + std::filesystem::absolute(directory / "doubles.npy").string();
+  std::string header = "{'descr': '<f8', 'fortran_order': False, 'shape': (1000,), }";
+  header.resize(117, ' ');
+  std::ofstream(directory / "doubles.npy")
+      << std::string("\x93NUMPY\1\0\x76\0", 10) + header + "\n" + std::string(8000, '\0');
+  run_job(servers, 2, [&](Job& job) {
+    auto integers = SharedVector<std::int64_t>::create(job, "integers", 1000);
+    auto floats = SharedVector<float>::create(job, "floats", 2000);
+    auto doubles = SharedVector<double>::create(job, "doubles", 1000);
+    const std::string holds = "store '" + url + "' holds elements of type <f8, of 8 bytes, and not ";
+    for (const auto& [refusal, expected] :
+         {std::pair(refusal_of([&] { integers.load(url); }), holds + "i8: load it into a vector of what it holds"),
+          std::pair(refusal_of([&] { floats.load(url); }), holds + "f4: load it into a vector of what it holds"),
+          std::pair(refusal_of([&] { integers.save(url); }), holds + "i8: save the vector elsewhere")}) {
+      EXPECT_NE(refusal.find(expected), std::string::npos) << refusal;
+    }
+    doubles[job.rank()] = 1.5;
+    doubles.save(url);
+    doubles.load(url);
+    EXPECT_EQ(doubles[0] + doubles[1], 3);
+    job.barrier();
+    integers.close();
+    floats.close();
+    doubles.close();
+  });
+}
+
+TEST(SavedVectorTest, ADataSetOfTheServerStaysWithWhatWasReleased) {
+  const TemporaryDirectory directory(".");
+  const std::string file = std::filesystem::absolute(directory / "kept").string();
+  std::ofstream(directory / "node.yaml") << "listen: 127.0.0.1:0\ndata_sets:\n  - {name: kept, store: " << file
+                                         << ", size: 4MiB}\n";
+  Servers servers(1, {"--config", directory / "node.yaml"});
+  for (std::uint64_t turn = 0; turn < 2; ++turn) {
+    run_job(servers, 2, [&](Job& job) {
+      auto vector = SharedVector<std::uint64_t>::open(job, "kept");
+      EXPECT_EQ(vector.size(), 524'288U);
+      EXPECT_EQ(vector[job.rank()], turn);
+      job.barrier();
+      vector[job.rank()] = turn + 1;
+      EXPECT_NE(refusal_of([&] { vector.destroy(); }).find("tiermap serve drop"), std::string::npos);
+      vector.close();
+    });
+  }
+  servers.processes[0]->signal(SIGTERM);
+  EXPECT_EQ(servers.processes[0]->wait(), 0);
+  std::vector<std::uint64_t> stored(2);
+  std::ifstream(file).read(reinterpret_cast<char*>(stored.data()), 16);
+  EXPECT_EQ(stored, (std::vector<std::uint64_t>{2, 2}));
+}
+
+}  // namespace
+}  // namespace tiermap
