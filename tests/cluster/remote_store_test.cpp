@@ -129,6 +129,8 @@ TEST(RemoteStoreTest, WrongUrls) {
   EXPECT_SAYS(open_refusal("remote://" + hosts + "/name", OpenMode::read_only), "no layout");
   EXPECT_SAYS(open_refusal("remote://" + hosts + "/name?layout=odd", OpenMode::read_only), "choose striped");
   EXPECT_SAYS(open_refusal("remote://" + hosts + "/n?layout=replicated&copies=3", OpenMode::read_only), "3 copies");
+  EXPECT_SAYS(open_refusal("remote://" + hosts + "/n?layout=striped&copies=0", OpenMode::read_only), "choose 1 to 2");
+  EXPECT_SAYS(open_refusal("remote://" + one + "/n?copies=0", OpenMode::read_only), "choose 1 to 1");
   EXPECT_SAYS(open_refusal("remote://" + hosts + "/n?layout=striped&stripe=5", OpenMode::read_only), "stripes of");
   EXPECT_SAYS(open_refusal("remote://" + one + "/n?timeout=soon", OpenMode::read_only), "timeout 'soon'");
   EXPECT_SAYS(open_refusal("remote://" + one + "/n?secret=x", OpenMode::read_only), "option 'secret' is unknown");

@@ -55,6 +55,9 @@ void take_layout(const StoreUrl& url, UrlOptions& options, RemoteTarget& target)
   const std::uint64_t stripe = options.size("stripe", 0);
   const std::uint64_t copies = options.size("copies", 0);
   const std::uint64_t servers = target.servers.size();
+  if (!options.text("copies").empty() && copies == 0) {
+    refuse(url, "0 copies are none: choose 1 to " + std::to_string(servers) + ", as many as there are servers");
+  }
   if (layout.empty() || servers == 1) {
     if (servers != 1) {
       refuse(url, "several servers and no layout: write ?layout=striped or ?layout=replicated");
