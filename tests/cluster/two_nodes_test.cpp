@@ -109,5 +109,84 @@ TEST(TwoNodesTest, ACutCableIsNoticed) {
   EXPECT_TRUE(comes_true(free));  // Nobody holds it any more.
 }
 
+/// Two servers on the first node, and what both have of a data set, from the second.
+class TwoCopies {
+ public:
+  explicit TwoCopies(const TwoNodes& nodes) : nodes_(nodes) {
+    std::ofstream(directory / "source").write(reinterpret_cast<const char*>(content.data()), bytes);
+    for (int number = 0; number < 2; ++number) {
+      const std::string port = std::to_string(7070 + number);
+      const std::string file = directory / (port + ".yaml");
+      std::ofstream(file) << "listen: 10.77.0." << number + 1 << ":" << port
+                          << "\nmemory: 64MiB\nusers: [{name: ann, secret: correct horse}]\n";
+      servers.push_back(std::make_unique<ChildProcess>(nodes.in(number + 1, {program, "serve", "--config", file})));
+      EXPECT_EQ(servers.back()->line(),
+                "listening on 10.77.0." + std::to_string(number + 1) + ":" + port + ", 0 data sets");
+    }
+    ChildProcess load(nodes.in(2, {program, "serve", "load", directory / "source", url()}));
+    EXPECT_EQ(load.wait(), 0) << load.errors();
+  }
+  std::string url(const std::string& timeout = "5s") const {
+    return "remote://10.77.0.1:7070,10.77.0.2:7071/set?layout=replicated&timeout=" + timeout;
+  }
+  /// On the second node; `back` is made.
+  std::vector<std::string> save(const std::string& back, const std::string& timeout) const {
+    return nodes_.in(2, {program, "serve", "save", url(timeout), directory / back});
+  }
+  bool is_right(const std::string& back) const {
+    std::vector<std::byte> got(bytes);
+    std::ifstream(directory / back).read(reinterpret_cast<char*>(got.data()), bytes);
+    return same_bytes(got, content);
+  }
+
+  static constexpr std::uint64_t bytes = 32 << 20;
+  const std::string program = std::string(TIERMAP_BINARY_FOLDER) + "/tiermap";
+  const TemporaryDirectory directory{"."};
+  const std::vector<std::byte> content = test_body(bytes, 9);
+  std::vector<std::unique_ptr<ChildProcess>> servers;
+
+ private:
+  const TwoNodes& nodes_;
+};
+
+TEST(TwoNodesTest, ADelayOnTheCableChangesNothingButTheTime) {
+  const TwoNodes nodes;
+  if (!nodes.made) {
+    GTEST_SKIP() << "network namespaces cannot be made here: root and iproute2 are needed";
+  }
+  const TwoCopies copies(nodes);
+  if (run("ip netns exec " + nodes.name + "-2 tc qdisc add dev veth0 root netem delay 20ms 10ms >/dev/null 2>&1") !=
+      0) {
+    GTEST_SKIP() << "no delay can be put on a cable here: tc and the kernel's sch_netem are needed";
+  }
+  ChildProcess slow(copies.save("slow", "2s"));
+  EXPECT_EQ(slow.wait(), 0) << slow.errors();
+  EXPECT_TRUE(copies.is_right("slow"));
+  // A delay is no death, and a death is noticed in spite of it.
+  copies.servers[0]->signal(SIGSTOP);
+  ChildProcess silent(nodes.in(2, {copies.program, "serve", "list", "10.77.0.1:7070"}));
+  EXPECT_EQ(silent.wait(), 1);
+  EXPECT_NE(silent.errors().find("10.77.0.1:7070"), std::string::npos);
+  copies.servers[0]->signal(SIGCONT);
+}
+
+TEST(TwoNodesTest, AReaderOfTwoCopiesOutlivesThatTheCableIsCutAndMended) {
+  const TwoNodes nodes;
+  if (!nodes.made) {
+    GTEST_SKIP() << "network namespaces cannot be made here: root and iproute2 are needed";
+  }
+  const TwoCopies copies(nodes);
+  // Slow enough that the cut comes in the middle.
+  run("ip netns exec " + nodes.name +
+      "-1 tc qdisc add dev veth0 root tbf rate 100mbit burst 64kb latency 100ms >/dev/null 2>&1");
+  ChildProcess save(copies.save("back", "500ms"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  run("ip -n " + nodes.name + "-1 link set veth0 down");
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  run("ip -n " + nodes.name + "-1 link set veth0 up");
+  EXPECT_EQ(save.wait(), 0) << save.errors();
+  EXPECT_TRUE(copies.is_right("back"));
+}
+
 }  // namespace
 }  // namespace tiermap
