@@ -50,7 +50,8 @@ int failed_signal() {
 void tell_of_failed_memory() noexcept {
   const char* const texts[] = {interrupted.program,
                                ": mapped data cannot be read or written: its file was cut off, its disk failed or is "
-                               "full, or memory is: see to the file and its disk, and run it again\n"};
+                               "full, or memory is, or its memory server is gone, which the line before this one then "
+                               "names: see to that, and run it again\n"};
   iovec pieces[2];
   for (int piece = 0; piece < 2; ++piece) {
     pieces[piece] = {const_cast<char*>(texts[piece]), std::strlen(texts[piece])};

@@ -95,6 +95,7 @@ TEST_F(RankFailureTest, AServerThatDiesEndsAll) {
   EXPECT_NE(outcome.exit_code, 0);
   EXPECT_NE(outcome.errors.find("rank 0: job 'job': server " + server.address + " is gone"), std::string::npos)
       << outcome.errors;
+  EXPECT_NE(outcome.errors.find("see whether it runs, and start the job again"), std::string::npos) << outcome.errors;
 }
 
 TEST_F(RankFailureTest, WithoutAServerEachRankSaysSo) {

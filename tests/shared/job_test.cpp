@@ -310,6 +310,8 @@ TEST(JobTest, AServerThatDiesIsNamed) {
       }
     });
     EXPECT_NE(told.find(servers.processes[1]->address), std::string::npos) << told;
+    EXPECT_NE(told.find("is gone: "), std::string::npos) << told;
+    EXPECT_NE(told.find("see whether it runs, and start the job again"), std::string::npos) << told;
     std::this_thread::sleep_for(500ms);  // The end of this rank is not to be what the other is told.
   });
   processes.expect_success();

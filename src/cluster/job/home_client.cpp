@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -66,6 +67,14 @@ int HomeClient::failed(std::uint32_t server, const WireReply& reply) {
   return reply.status < 0 ? reply.status : -EIO;
 }
 
+/// Who touches a page hears of it as a signal, and has no other way to learn why.
+void HomeClient::tell_once() {
+  const std::lock_guard lock(mutex_);
+  if (!std::exchange(told_, true)) {
+    std::fputs(("tiermap: shared data '" + name_ + "': " + failure_ + "\n").c_str(), stderr);
+  }
+}
+
 int HomeClient::fetch(std::span<std::byte> buffer, std::uint64_t offset) {
   struct Asked {
     std::span<std::byte> bytes;
@@ -79,6 +88,7 @@ int HomeClient::fetch(std::span<std::byte> buffer, std::uint64_t offset) {
     const WireReply& reply = first.call.wait();
     if (reply.status != 0 || reply.body.bytes().size() != first.bytes.size()) {
       result = result == 0 ? failed(first.server, reply) : result;
+      tell_once();
     } else {
       see(first.server, reply.words[0]);
       std::memcpy(first.bytes.data(), reply.body.bytes().data(), first.bytes.size());

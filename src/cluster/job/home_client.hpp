@@ -70,6 +70,7 @@ class HomeClient {
     std::atomic<std::uint64_t> seen;  ///< The last that anything here depends on: nothing older is to come.
   };
   void see(std::uint32_t server, std::uint64_t sequence) noexcept;
+  void tell_once();
   int failed(std::uint32_t server, const WireReply& reply);
   void add_news(std::uint32_t server, std::span<const std::byte> body, std::vector<ByteRange>& ranges) const;
 
@@ -83,6 +84,7 @@ class HomeClient {
   const std::shared_ptr<HomeCounters> counters_ = std::make_shared<HomeCounters>();
   mutable std::mutex mutex_;
   std::string failure_;  ///< Guarded by mutex_.
+  bool told_ = false;    ///< The same.
 };
 
 /// Brings changes home, many in a message and several messages at once. For one thread.
