@@ -103,7 +103,10 @@ RemoteTarget target_of(const std::string& text) {
 }
 
 std::string attached_by(const DataSetLine& line) {
-  return line.writers != 0 ? "one that writes" : std::to_string(line.readers) + " that read";
+  const std::string who = line.writers != 0 ? "one that writes" : std::to_string(line.readers) + " that read";
+  return line.damaged == 0 ? who
+                           : who + "; found damaged " + std::to_string(line.damaged) + " times, made good " +
+                                 std::to_string(line.mended);
 }
 
 void list(const ServeOptions& options) {
@@ -119,7 +122,9 @@ void list(const ServeOptions& options) {
                      {"place", line.place},
                      {"readers", line.readers},
                      {"writers", line.writers},
-                     {"layout", line.layout}});
+                     {"layout", line.layout},
+                     {"damaged_blocks", line.damaged},
+                     {"mended_blocks", line.mended}});
     }
     fmt::print("{}\n", all.dump());
     return;
@@ -147,7 +152,9 @@ void stat(const ServeOptions& options) {
         servers.back().update({{"bytes", part.line->bytes},
                                {"place", part.line->place},
                                {"readers", part.line->readers},
-                               {"writers", part.line->writers}});
+                               {"writers", part.line->writers},
+                               {"damaged_blocks", part.line->damaged},
+                               {"mended_blocks", part.line->mended}});
       } else {
         servers.back()["failure"] = part.failure;
       }

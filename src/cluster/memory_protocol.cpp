@@ -129,7 +129,8 @@ std::string encode(const std::vector<DataSetLine>& lines) {
   std::string text;
   for (const DataSetLine& line : lines) {
     text += join({line.name, std::to_string(line.bytes), line.owner, line.place, std::to_string(line.readers),
-                  std::to_string(line.writers), line.layout, std::to_string(line.whole_bytes)},
+                  std::to_string(line.writers), line.layout, std::to_string(line.whole_bytes),
+                  std::to_string(line.damaged), std::to_string(line.mended)},
                  '\t');
     text += '\n';
   }
@@ -140,9 +141,9 @@ std::vector<DataSetLine> decode_lines(std::string_view text) {
   std::vector<DataSetLine> lines;
   for (const std::string& line : split(text, '\n')) {
     const std::vector<std::string> parts = split(line, '\t');
-    if (parts.size() == 8) {
+    if (parts.size() == 10) {
       lines.push_back({parts[0], number_in(parts[1]), parts[2], parts[3], number_in(parts[4]), number_in(parts[5]),
-                       parts[6], number_in(parts[7])});
+                       parts[6], number_in(parts[7]), number_in(parts[8]), number_in(parts[9])});
     }
   }
   return lines;

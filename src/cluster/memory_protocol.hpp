@@ -25,6 +25,8 @@ enum class MemoryRequest : std::uint16_t {
   resize,    ///< Words: handle, bytes here, bytes of the whole.
   punch,     ///< Words: handle, offset, bytes.
   renew,  ///< Words: handle. The content is a new version, which copies that missed a write are not. Reply's words: it.
+  /// Words: handle, offset. Body: what a copy has of a block that is damaged here. -EAGAIN: it is something else.
+  mend,
 };
 
 /// How a data set lies on its servers. Each server keeps what it was told, so that nobody opens it as something else.
@@ -78,6 +80,8 @@ struct DataSetLine {
   std::uint64_t writers = 0;
   std::string layout;
   std::uint64_t whole_bytes = 0;  ///< On all its servers.
+  std::uint64_t damaged = 0;      ///< How often a block was found that is not what was written.
+  std::uint64_t mended = 0;       ///< How many of these got their bytes back from a copy.
 };
 std::string encode(const std::vector<DataSetLine>& lines);
 std::vector<DataSetLine> decode_lines(std::string_view text);

@@ -217,7 +217,7 @@ TEST(FailureTest, APageThatCannotBeReadIsASigbus) {
         (void)first;
         ::_exit(0);
       },
-      testing::KilledBySignal(SIGBUS), "");
+      testing::KilledBySignal(SIGBUS), "server '127.0.0.1:.*see whether it runs, and open the store again");
 }
 
 TEST(FailureTest, WhatIsNoTiermapIsShownTheDoor) {

@@ -61,6 +61,7 @@ class Home {
   std::uint64_t bytes() const noexcept { return bytes_; }
   bool in_memory() const noexcept { return attachment_->set().in_memory; }
   std::uint64_t sequence() const;
+  std::string damage() const { return attachment_->set().damage(); }
   /// Ends with the last who has it, whatever it was made with.
   void drop_at_end() noexcept { drop_ = true; }
 

@@ -90,13 +90,17 @@ void JobClient::require(std::uint32_t server, const WireReply& reply) {
   if (reply.status == 0) {
     return;
   }
+  if (reply.status == -EUCLEAN) {
+    throw StoreError(EUCLEAN, "server " + place_.servers[server].text() + ": " + words);
+  }
   if (!words.empty()) {
     throw StoreError(-reply.status, words);
   }
   const WireConnection& connection = *connections_[server];
   throw StoreError(-reply.status, "job " + quote_value(place_.name) + ": server " + place_.servers[server].text() +
                                       (connection.open() ? " answers: " + error_text(-reply.status)
-                                                         : " is gone: " + connection.failure()));
+                                                         : " is gone: " + connection.failure() +
+                                                               ": see whether it runs, and start the job again"));
 }
 
 WireReply JobClient::ask(std::uint32_t server, JobRequest kind, const WireWords& words, std::string_view body) {

@@ -299,6 +299,10 @@ void Jobs::answer_home(Home& home, std::uint32_t rank, WireRequest& request) {
       sequence = words[3];
       const int status = fetches ? home.fetch(words[1], buffer, sequence)
                                  : home.exchange(rank, words[1], buffer, request.body(), sequence);
+      if (status == -damaged_error) {
+        request.refuse(status, home.damage());
+        return;
+      }
       const bool told = fetches ? status == 0 : status == -EAGAIN;
       WireMessage answer = WireMessage::answer(status, {sequence, 0, 0, 0}, told ? bytes : 0);
       std::copy_n(buffer.begin(), answer.body().size(), answer.body().begin());
@@ -307,6 +311,10 @@ void Jobs::answer_home(Home& home, std::uint32_t rank, WireRequest& request) {
     }
     case JobRequest::change: {
       const int status = home.change(rank, request.body(), sequence);
+      if (status == -damaged_error) {
+        request.refuse(status, home.damage());
+        return;
+      }
       request.reply(status, {sequence, 0, 0, 0});
       return;
     }

@@ -39,11 +39,17 @@ class RemoteDataSet {
     return client_->connection().start(
         WireMessage(static_cast<std::uint16_t>(MemoryRequest::write), {handle_, offset, 0, 0}, bytes));
   }
+  WireCall start_mend(std::uint64_t offset, std::span<const std::byte> bytes) {
+    return client_->connection().start(
+        WireMessage(static_cast<std::uint16_t>(MemoryRequest::mend), {handle_, offset, 0, 0}, bytes));
+  }
   /// flush, resize, punch, renew: as long as the server lives it may take its time.
   WireCall start_change(MemoryRequest kind, std::uint64_t first = 0, std::uint64_t second = 0) {
     return client_->connection().start(request(kind, first, second), std::nullopt);
   }
 
+  /// Why it is not usable.
+  std::string failure() const { return client_->connection().failure(); }
   bool usable() const noexcept { return !given_up_.load(std::memory_order_acquire); }
   /// True for whoever does it first.
   bool give_up(const std::string& reason) {

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <utility>
 
+#include "cluster/server/checked_store.hpp"
+#include "config/size.hpp"
 #include "store/file_open.hpp"
 
 namespace tiermap {
@@ -27,8 +30,17 @@ struct RemoteStore::WrittenPiece {
     std::uint32_t server;
     WireCall call;
   };
+  std::uint64_t offset;
   std::uint64_t bytes;
   std::vector<Copy> copies;
+};
+
+/// A piece that some copies could not take, because the rest of a block is damaged there.
+struct RemoteStore::Behind {
+  std::uint64_t offset;
+  std::uint64_t bytes;
+  std::uint32_t written;
+  std::vector<std::uint32_t> damaged;  ///< Servers.
 };
 
 RemoteStore::RemoteStore(std::unique_ptr<Wire> wire, std::vector<std::unique_ptr<RemoteDataSet>> parts,
@@ -83,10 +95,70 @@ int RemoteStore::finish_read(const Piece& piece, WireCall& call, std::uint32_t c
     std::memcpy(piece.bytes.data(), reply.body.bytes().data(), piece.bytes.size());
     return 0;
   }
+  if (reply.status == -damaged_error) {
+    mend(piece);
+    const int result = read_elsewhere(piece);
+    if (result != 0) {
+      tell_damage(placement_.server(piece.offset, copy), reply);
+    }
+    return result;
+  }
   if (reply.status != -EBADMSG && server_failed(reply.status)) {
     lose(placement_.server(piece.offset, copy), -reply.status);
   }
   return read_elsewhere(piece);
+}
+
+/// Gives each copy the blocks that are damaged there and not elsewhere. What a server takes is what it remembers the
+/// checksum of, so that this is right whatever is written meanwhile, and whoever does it.
+void RemoteStore::mend(const Piece& piece) {
+  const std::uint64_t end = piece.offset + piece.bytes.size();
+  for (std::uint64_t at = piece.offset / checked_block_bytes * checked_block_bytes; at < end && placement_.copies() > 1;
+       at += checked_block_bytes) {
+    std::vector<std::uint32_t> damaged;
+    WireBody content;
+    for (std::uint32_t copy = 0; copy < placement_.copies(); ++copy) {
+      RemoteDataSet* const part = parts_[placement_.server(at, copy)].get();
+      if (part == nullptr || !part->usable()) {
+        continue;
+      }
+      WireCall call = part->start_read(placement_.local_offset(at, copy), checked_block_bytes);
+      const WireReply& reply = call.wait();
+      if (reply.status == -damaged_error) {
+        damaged.push_back(copy);
+      } else if (reply.status == 0) {
+        content = reply.body;
+      }
+    }
+    for (const std::uint32_t copy : damaged) {
+      RemoteDataSet& part = *parts_[placement_.server(at, copy)];
+      if (!content.bytes().empty() && part.usable()) {
+        part.start_mend(placement_.local_offset(at, copy), content.bytes()).wait();  // Else it stays as it is.
+      }
+    }
+  }
+}
+
+/// Once: of the first server that should have had it.
+void RemoteStore::tell_lost(const Piece& piece) {
+  for (std::uint32_t copy = 0; copy < placement_.copies(); ++copy) {
+    const RemoteDataSet* const part = parts_[placement_.server(piece.offset, copy)].get();
+    if (part != nullptr && !part->usable() && !told_lost_.exchange(true)) {
+      const std::string line = "tiermap: store '" + name_ + "': server " + quote_value(part->server()) + " " +
+                               part->failure() + ": see whether it runs, and open the store again\n";
+      std::fputs(line.c_str(), stderr);
+    }
+  }
+}
+
+/// Who touches a page hears of it as a signal, and has no other way to learn why.
+void RemoteStore::tell_damage(std::uint32_t server, const WireReply& reply) {
+  constexpr std::uint32_t most_lines = 16;
+  if (told_.fetch_add(1) < most_lines) {
+    const std::string line = "tiermap: store '" + name_ + "': server " + quote_value(parts_[server]->server()) + ": " +
+                             reply.body.text() + "\n";
+    std::fputs(line.c_str(), stderr);
+  }
 }
 
 /// From one copy after the other; from the same one if there is no other, which helps against what was damaged once.
@@ -107,6 +179,7 @@ int RemoteStore::read_elsewhere(const Piece& piece) {
       lose(placement_.server(piece.offset, copy), -reply.status);
     }
   }
+  tell_lost(piece);
   return -EIO;
 }
 
@@ -136,6 +209,7 @@ std::int64_t RemoteStore::read(void* buffer, std::size_t bytes, std::uint64_t of
     std::uint32_t copy = placement_.copies() == 1 ? 0 : turn_.fetch_add(1) % placement_.copies();
     RemoteDataSet* const part = readable_part(piece, copy);
     if (part == nullptr) {
+      tell_lost(piece);
       result = -EIO;
       break;
     }
@@ -150,13 +224,22 @@ std::int64_t RemoteStore::read(void* buffer, std::size_t bytes, std::uint64_t of
   return result == 0 ? static_cast<std::int64_t>(take) : result;
 }
 
-int RemoteStore::finish_write(WrittenPiece& piece) {
+int RemoteStore::finish_write(WrittenPiece& piece, std::vector<Behind>& behind) {
   std::uint32_t written = 0;
+  std::vector<std::uint32_t> damaged;
   int failure = -EIO;
   for (WrittenPiece::Copy& copy : piece.copies) {
     const WireReply& reply = copy.call.wait();
     if (reply.status == 0 && reply.words[0] == piece.bytes) {
       ++written;
+      continue;
+    }
+    if (reply.status == -damaged_error) {
+      if (placement_.copies() == 1) {
+        tell_damage(copy.server, reply);
+        return -EIO;
+      }
+      damaged.push_back(copy.server);
       continue;
     }
     if (reply.status == -ENOSPC || reply.status == -EROFS) {
@@ -166,7 +249,47 @@ int RemoteStore::finish_write(WrittenPiece& piece) {
       lose(copy.server, reply.status == 0 ? EIO : -reply.status);
     }
   }
+  if (!damaged.empty() && written > 0) {
+    behind.push_back({piece.offset, piece.bytes, written, std::move(damaged)});
+    return 0;
+  }
+  for (const std::uint32_t server : damaged) {
+    lose(server, EIO);
+  }
   return written >= copies_asked() ? 0 : failure;
+}
+
+/// Whole blocks from a copy that has the piece to those that have not. Nothing else is written meanwhile.
+int RemoteStore::catch_up(const Behind& piece) {
+  const std::uint64_t begin = piece.offset / checked_block_bytes * checked_block_bytes;
+  const std::uint64_t bytes =
+      (piece.offset + piece.bytes + checked_block_bytes - 1) / checked_block_bytes * checked_block_bytes - begin;
+  WireBody content;
+  for (std::uint32_t copy = 0; copy < placement_.copies() && content.bytes().empty(); ++copy) {
+    const std::uint32_t server = placement_.server(begin, copy);
+    if (parts_[server] == nullptr || !parts_[server]->usable() || std::ranges::count(piece.damaged, server) != 0) {
+      continue;
+    }
+    WireCall call = parts_[server]->start_read(placement_.local_offset(begin, copy), bytes);
+    if (const WireReply& reply = call.wait(); reply.status == 0) {
+      content = reply.body;
+    }
+  }
+  std::uint32_t written = piece.written;
+  for (std::uint32_t copy = 0; copy < placement_.copies(); ++copy) {
+    const std::uint32_t server = placement_.server(begin, copy);
+    if (std::ranges::count(piece.damaged, server) == 0 || !parts_[server]->usable()) {
+      continue;
+    }
+    const bool done =
+        !content.bytes().empty() &&
+        parts_[server]->start_write(placement_.local_offset(begin, copy), content.bytes()).wait().status == 0;
+    written += done ? 1 : 0;
+    if (!done) {
+      lose(server, EIO);
+    }
+  }
+  return written >= copies_asked() ? 0 : -EIO;
 }
 
 std::int64_t RemoteStore::write(const void* buffer, std::size_t bytes, std::uint64_t offset) {
@@ -181,18 +304,31 @@ std::int64_t RemoteStore::write(const void* buffer, std::size_t bytes, std::uint
     return result;
   }
   const std::uint64_t take = std::min<std::uint64_t>(bytes, size - offset);
+  std::vector<Behind> behind;
   // Only read, whatever its type says.
-  std::span<std::byte> left(static_cast<std::byte*>(const_cast<void*>(buffer)), take);
+  int result = write_all({static_cast<std::byte*>(const_cast<void*>(buffer)), take}, offset, behind);
+  if (!behind.empty()) {
+    const std::unique_lock alone(writing_);
+    for (const Behind& piece : behind) {
+      const int one = catch_up(piece);
+      result = result == 0 ? one : result;
+    }
+  }
+  return result == 0 ? static_cast<std::int64_t>(take) : result;
+}
+
+int RemoteStore::write_all(std::span<std::byte> left, std::uint64_t offset, std::vector<Behind>& behind) {
+  const std::shared_lock beside_others(writing_);
   std::deque<WrittenPiece> sent;
   int result = 0;
   const auto finish_first = [&] {
-    const int one = finish_write(sent.front());
+    const int one = finish_write(sent.front(), behind);
     result = result == 0 ? one : result;
     sent.pop_front();
   };
   while (!left.empty() && result == 0) {
     const Piece piece = next_piece(offset, left);
-    WrittenPiece written{piece.bytes.size(), {}};
+    WrittenPiece written{piece.offset, piece.bytes.size(), {}};
     for (std::uint32_t copy = 0; copy < placement_.copies(); ++copy) {
       const std::uint32_t server = placement_.server(piece.offset, copy);
       if (parts_[server] != nullptr && parts_[server]->usable()) {
@@ -210,7 +346,7 @@ std::int64_t RemoteStore::write(const void* buffer, std::size_t bytes, std::uint
   while (!sent.empty()) {
     finish_first();
   }
-  return result == 0 ? static_cast<std::int64_t>(take) : result;
+  return result;
 }
 
 /// All servers that are left.

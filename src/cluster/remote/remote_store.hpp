@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -48,7 +49,13 @@ class RemoteStore final : public Store {
   RemoteDataSet* readable_part(const Piece& piece, std::uint32_t& copy) const noexcept;
   int finish_read(const Piece& piece, WireCall& call, std::uint32_t copy);
   int read_elsewhere(const Piece& piece);
-  int finish_write(WrittenPiece& piece);
+  void mend(const Piece& piece);
+  void tell_lost(const Piece& piece);
+  void tell_damage(std::uint32_t server, const WireReply& reply);
+  struct Behind;
+  int finish_write(WrittenPiece& piece, std::vector<Behind>& behind);
+  int write_all(std::span<std::byte> left, std::uint64_t offset, std::vector<Behind>& behind);
+  int catch_up(const Behind& piece);
   int begin_changes();
   int clear_behind(std::uint64_t bytes);
   struct Answer {
@@ -72,6 +79,9 @@ class RemoteStore final : public Store {
   const std::string name_;
   std::atomic<std::uint64_t> size_;
   std::mutex losing_;
+  std::shared_mutex writing_;  ///< Alone for who copies what others could be writing.
+  std::atomic<bool> told_lost_{false};
+  std::atomic<std::uint32_t> told_{0};  ///< Lines about damage.
   std::mutex beginning_;
   std::atomic<bool> begun_{false};      ///< The servers have been told that there is a new version.
   std::atomic<std::uint32_t> turn_{0};  ///< Which copy the next read asks first.

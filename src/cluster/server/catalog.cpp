@@ -34,6 +34,13 @@ bool among(const std::vector<std::string>& names, const std::string& user) {
 
 }  // namespace
 
+std::string DataSet::damage() const {
+  const std::uint64_t block = checked == nullptr ? 0 : checked->last_damaged();
+  return "data set " + quote_value(name) + " in " + place + ": block " + std::to_string(block) + " (bytes " +
+         std::to_string(block * checked_block_bytes) + " to " + std::to_string((block + 1) * checked_block_bytes - 1) +
+         " here) is not what was written: look after the device, and load the data set anew";
+}
+
 Attachment::~Attachment() {
   catalog_.release(*set_, writing_);
 }
@@ -69,6 +76,10 @@ void Catalog::open(const ServedDataSet& served) {
   } catch (const StoreError& error) {
     throw StoreError(error.code().value(), "data set " + quote_value(served.name) + ": " + error.what());
   }
+  // What is written in a format may be rounded, or packed, and be read as something else.
+  if (!set->store->writable() || !set->store->element_layout().has_value()) {
+    set->check(CheckedStore::Before::unknown);
+  }
   set->whole_bytes = set->store->size_bytes();
   sets_.emplace(served.name, std::move(set));
 }
@@ -103,7 +114,8 @@ std::vector<DataSetLine> Catalog::list(const std::string& user, const std::strin
   for (const auto& [key, set] : sets_) {
     if (may(*set, user, false) && (name.empty() || name == key)) {
       lines.push_back({key, set->store->size_bytes(), set->rights.owner, set->place, set->readers, set->writers,
-                       set->layout.text(), set->whole_bytes});
+                       set->layout.text(), set->whole_bytes, set->checked == nullptr ? 0 : set->checked->damaged(),
+                       set->checked == nullptr ? 0 : set->checked->mended()});
     }
   }
   return lines;
@@ -179,6 +191,9 @@ void Catalog::add(std::shared_ptr<DataSet> set, const std::string& user, const C
   }
   set->store = make_store(form, bytes, set->place);
   set->in_memory = set->place == "memory";
+  if (!set->in_memory) {  // To verify what is plain DRAM takes a quarter of the speed of large reads.
+    set->check(CheckedStore::Before::zeros);
+  }
   used(set->place) += bytes;
   sets_.emplace(form.name, std::move(set));
 }

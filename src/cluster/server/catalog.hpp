@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cluster/memory_protocol.hpp"
+#include "cluster/server/checked_store.hpp"
 #include "cluster/server/server_options.hpp"
 #include "tiermap/store.hpp"
 
@@ -22,6 +23,10 @@ struct CatalogRefusal {
 };
 
 struct DataSet {
+  void check(CheckedStore::Before before) { store = checked = std::make_shared<CheckedStore>(store, before); }
+  /// One line about the damage that was found last.
+  std::string damage() const;
+
   std::string name;
   std::string place;  ///< "memory", "directory", or the URL of a store of the configuration.
   DataSetRights rights;
@@ -30,6 +35,8 @@ struct DataSet {
   std::atomic<std::uint64_t> version{1};
   std::atomic<std::uint64_t> whole_bytes{0};
   std::shared_ptr<Store> store;
+  /// The same, where blocks are checked; null for what is in plain DRAM, or is written in a format of its own.
+  std::shared_ptr<CheckedStore> checked;
   bool in_memory = false;
   bool temporary = false;           ///< Dropped when nobody is attached any more, and not before its maker was.
   std::weak_ptr<const void> maker;  ///< Of what is temporary: expires with his connection.

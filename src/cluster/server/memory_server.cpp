@@ -27,7 +27,7 @@ Client& client_of(WireConnection& connection) {
 }
 
 bool names_attachment(MemoryRequest kind) noexcept {
-  return kind >= MemoryRequest::detach && kind <= MemoryRequest::renew;
+  return kind >= MemoryRequest::detach && kind <= MemoryRequest::mend;
 }
 
 bool changes(MemoryRequest kind) noexcept {
@@ -168,6 +168,10 @@ void MemoryServer::read(WireRequest& request, Attachment& attachment) {
   }
   WireMessage answer = WireMessage::answer(0, {}, bytes);
   const std::int64_t got = attachment.set().store->read(answer.body().data(), bytes, request.words()[1]);
+  if (got == -damaged_error) {
+    request.refuse(-damaged_error, attachment.set().damage());
+    return;
+  }
   if (got < 0) {
     request.reply(static_cast<std::int32_t>(got));
     return;
@@ -179,6 +183,10 @@ void MemoryServer::read(WireRequest& request, Attachment& attachment) {
 void MemoryServer::write(WireRequest& request, Attachment& attachment) {
   const std::span<const std::byte> body = request.body();
   const std::int64_t put = attachment.set().store->write(body.data(), body.size(), request.words()[1]);
+  if (put == -damaged_error) {
+    request.refuse(-damaged_error, attachment.set().damage());
+    return;
+  }
   request.reply(put < 0 ? static_cast<std::int32_t>(put) : 0,
                 {static_cast<std::uint64_t>(std::max<std::int64_t>(put, 0)), 0, 0, 0});
 }
@@ -207,6 +215,10 @@ void MemoryServer::answer(WireRequest& request, const std::shared_ptr<Attachment
         return request.reply(attachment->set().store->punch(words[1], words[2]));
       case MemoryRequest::renew:
         return request.reply(0, {attachment->set().version.fetch_add(1) + 1, 0, 0, 0});
+      case MemoryRequest::mend: {
+        const std::shared_ptr<CheckedStore>& checked = attachment->set().checked;
+        return request.reply(checked == nullptr ? -ENOTSUP : checked->mend(words[1], request.body()));
+      }
       case MemoryRequest::attach:
       case MemoryRequest::detach:
         break;
