@@ -19,8 +19,7 @@
 namespace tiermap {
 namespace {
 
-/// For somebody who says nothing, whatever the timeout: an introduction is two round trips.
-constexpr std::uint64_t longest_patience_nanoseconds = 10'000'000'000;
+constexpr std::uint64_t hour_nanoseconds = 3'600'000'000'000;
 /// Without descriptors accept() fails, and poll() would say again at once that somebody is there.
 constexpr std::uint64_t accept_pause_nanoseconds = 100'000'000;
 constexpr std::size_t most_visitors = 256;
@@ -52,7 +51,7 @@ Door::Door(const SocketAddress& address, const std::string& text, const Introduc
     : terms_(terms),
       service_(service),
       let_in_(std::move(let_in)),
-      patience_(std::min(terms.timeout_milliseconds * 1'000'000U, longest_patience_nanoseconds)),
+      patience_(std::min(terms.timeout_milliseconds * 1'000'000U, longest_introduction_nanoseconds)),
       // They are not to take the descriptors of those who were let in.
       most_visitors_(std::clamp<std::size_t>(open_files_limit() / 16, least_visitors, most_visitors)),
       listener_(listen_at(address, text)),
@@ -82,7 +81,7 @@ void Door::run() {
     std::uint64_t now = now_nanoseconds();
     std::erase_if(visitors_, [&](const Visitor& visitor) { return now >= visitor.deadline; });
     const bool accepting = now >= accepts_again_;
-    std::uint64_t wake_at = accepting ? now + 3600U * longest_patience_nanoseconds : accepts_again_;
+    std::uint64_t wake_at = accepting ? now + hour_nanoseconds : accepts_again_;
     descriptors.assign({{stop_event_.get(), POLLIN, 0}, {accepting ? listener_.get() : -1, POLLIN, 0}});
     for (const Visitor& visitor : visitors_) {
       descriptors.push_back(

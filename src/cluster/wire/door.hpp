@@ -55,7 +55,7 @@ class Door {
   const IntroductionTerms& terms_;
   WireService* const service_;
   const LetIn let_in_;
-  const std::uint64_t patience_;  ///< In nanoseconds, with one visitor.
+  const std::uint64_t patience_;  ///< With a visitor, in nanoseconds.
   const std::size_t most_visitors_;
   FileDescriptor listener_;
   FileDescriptor stop_event_;

@@ -14,6 +14,9 @@
 
 namespace tiermap {
 
+/// For an introduction, and for what follows it, whatever the timeout: together they are some round trips.
+inline constexpr std::uint64_t longest_introduction_nanoseconds = 10'000'000'000;
+
 /// What a side says of itself.
 struct IntroductionTerms {
   std::uint64_t timeout_milliseconds = 0;

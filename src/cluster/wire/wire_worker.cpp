@@ -218,15 +218,16 @@ std::uint16_t WireWorker::let_in(const Introduced& introduced, const SocketAddre
     ucp_listener_params_t parameters{};
     parameters.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
     parameters.sockaddr = {any.get(), any.bytes};
-    parameters.conn_handler = {on_connection_request, this};
-    Expected expected{introduced, peer.text(), nullptr};
-    ucs_status_t status = libraries_.ucp_listener_create(worker_, &parameters, &expected.listener);
+    Expected& expected =
+        expected_.insert_or_assign(introduced.ticket, Expected{introduced, peer.text(), this}).first->second;
+    parameters.conn_handler = {on_connection_request, &expected};
+    const ucs_status_t status = libraries_.ucp_listener_create(worker_, &parameters, &expected.listener);
     ucp_listener_attr_t attributes{};
     attributes.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
-    if (status == UCS_OK) {
-      status = libraries_.ucp_listener_query(expected.listener, &attributes);
+    if (status != UCS_OK) {
+      expected_.erase(introduced.ticket);
+    } else if (libraries_.ucp_listener_query(expected.listener, &attributes) == UCS_OK) {
       port = SocketAddress{attributes.sockaddr, sizeof(attributes.sockaddr)}.port();
-      expected_.emplace(introduced.ticket, std::move(expected));
     }
     why_not = std::string("cannot listen by UCX (") + libraries_.ucs_status_string(status) +
               "): check UCX_TLS and UCX_NET_DEVICES there";
@@ -234,11 +235,16 @@ std::uint16_t WireWorker::let_in(const Introduced& introduced, const SocketAddre
   return port;
 }
 
-void WireWorker::on_connection_request(ucp_conn_request_h request, void* worker) {
-  static_cast<WireWorker*>(worker)->accept(request);
+void WireWorker::on_connection_request(ucp_conn_request_h request, void* expected) {
+  Expected& whom = *static_cast<Expected*>(expected);
+  whom.worker->accept(whom, request);
 }
 
-void WireWorker::accept(ucp_conn_request_h request) {
+void WireWorker::accept(Expected& expected, ucp_conn_request_h request) {
+  if (std::exchange(expected.reached, true) || stopping_) {
+    libraries_.ucp_listener_reject(expected.listener, request);
+    return;
+  }
   ucp_ep_params_t parameters{};
   parameters.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST;
   parameters.conn_request = request;
@@ -277,7 +283,7 @@ void WireWorker::welcome_arrivals(const Driving&) {
 }
 
 void WireWorker::forget_who_does_not_come(std::uint64_t now) {
-  const std::uint64_t timeout = timeout_nanoseconds();
+  const std::uint64_t timeout = std::min(timeout_nanoseconds(), longest_introduction_nanoseconds);
   std::erase_if(expected_, [&](const auto& one) {
     const bool late = now > one.second.introduced.began + timeout;
     if (late) {

@@ -83,7 +83,9 @@ class WireWorker : public std::enable_shared_from_this<WireWorker> {
   struct Expected {
     Introduced introduced;
     std::string peer;
+    WireWorker* worker = nullptr;
     ucp_listener_h listener = nullptr;  ///< For him alone.
+    bool reached = false;               ///< By somebody, whose ticket is still to be seen: nobody else is let in here.
   };
   /// Who shows one.
   struct Arrival {
@@ -117,12 +119,12 @@ class WireWorker : public std::enable_shared_from_this<WireWorker> {
   /// Of who shows a ticket over UCX.
   void take_arrival(ucp_ep_h endpoint, std::span<const std::byte> frame);
   void welcome_arrivals(const Driving& driving);
-  void accept(ucp_conn_request_h request);
+  void accept(Expected& expected, ucp_conn_request_h request);
   void forget_who_does_not_come(std::uint64_t now);
   ucs_status_t arrive(ucp_ep_h endpoint, const void* data, std::size_t bytes, bool whole);
   ucs_status_t make_endpoint(ucp_ep_params_t& parameters, ucp_ep_h& endpoint);
 
-  static void on_connection_request(ucp_conn_request_h request, void* worker);
+  static void on_connection_request(ucp_conn_request_h request, void* expected);
   static void on_endpoint_error(void* worker, ucp_ep_h endpoint, ucs_status_t status);
   static ucs_status_t on_frame(void* worker, const void* header, std::size_t header_bytes, void* data,
                                std::size_t bytes, const ucp_am_recv_param_t* parameters);
