@@ -31,7 +31,14 @@ bool within(std::span<const std::byte> part, std::span<const std::byte> whole) {
 
 void take_frame(std::span<const std::byte> frame) {
   std::span<const std::byte> rest = frame;
-  while (const auto message = tiermap::take_message(rest)) {
+  for (;;) {
+    const std::optional<std::size_t> length = tiermap::message_length(rest);
+    const std::size_t before = rest.size();
+    const auto message = tiermap::take_message(rest);
+    if (!message.has_value()) {
+      break;
+    }
+    require(length == before - rest.size());
     require(within(message->body, frame) && within(rest, frame));
     require(message->header.role >= tiermap::MessageHeader::Role::request &&
             message->header.role <= tiermap::MessageHeader::Role::control);

@@ -62,6 +62,13 @@ std::uint16_t SocketAddress::port() const noexcept {
                                             : reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_port);
 }
 
+SocketAddress SocketAddress::with_port(std::uint16_t port) const noexcept {
+  SocketAddress other = *this;
+  (storage.ss_family == AF_INET ? reinterpret_cast<sockaddr_in*>(&other.storage)->sin_port
+                                : reinterpret_cast<sockaddr_in6*>(&other.storage)->sin6_port) = htons(port);
+  return other;
+}
+
 std::string SocketAddress::text() const {
   std::array<char, NI_MAXHOST> host{};
   if (::getnameinfo(get(), bytes, host.data(), host.size(), nullptr, 0, NI_NUMERICHOST) != 0) {

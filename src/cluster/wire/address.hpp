@@ -28,6 +28,7 @@ struct SocketAddress {
   /// "10.0.0.7:40112".
   std::string text() const;
   std::uint16_t port() const noexcept;
+  SocketAddress with_port(std::uint16_t port) const noexcept;
 };
 
 /// Asks the resolver. Throws StoreError (EHOSTUNREACH) for a host that it does not know.

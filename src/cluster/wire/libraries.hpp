@@ -11,15 +11,15 @@
 namespace tiermap {
 
 // What is called of each, by its own names.
-#define TIERMAP_UCP_FUNCTIONS(function)                                                                                \
-  function(ucp_am_send_nbx) function(ucp_cleanup) function(ucp_config_modify) function(ucp_config_read)                \
-      function(ucp_config_release) function(ucp_conn_request_query) function(ucp_ep_close_nbx) function(ucp_ep_create) \
-          function(ucp_ep_rkey_unpack) function(ucp_get_nbx) function(ucp_init_version) function(ucp_listener_create)  \
-              function(ucp_listener_destroy) function(ucp_listener_query) function(ucp_listener_reject)                \
-                  function(ucp_mem_map) function(ucp_mem_unmap) function(ucp_request_check_status)                     \
-                      function(ucp_request_free) function(ucp_rkey_buffer_release) function(ucp_rkey_destroy)          \
-                          function(ucp_rkey_pack) function(ucp_worker_arm) function(ucp_worker_create)                 \
-                              function(ucp_worker_destroy) function(ucp_worker_get_efd) function(ucp_worker_progress)  \
+#define TIERMAP_UCP_FUNCTIONS(function)                                                                               \
+  function(ucp_am_send_nbx) function(ucp_cleanup) function(ucp_config_modify) function(ucp_config_read)               \
+      function(ucp_config_release) function(ucp_ep_close_nbx) function(ucp_ep_create) function(ucp_ep_rkey_unpack)    \
+          function(ucp_get_nbx) function(ucp_init_version) function(ucp_listener_create)                              \
+              function(ucp_listener_destroy) function(ucp_listener_query) function(ucp_listener_reject)               \
+                  function(ucp_mem_map) function(ucp_mem_unmap) function(ucp_request_check_status)                    \
+                      function(ucp_request_free) function(ucp_rkey_buffer_release) function(ucp_rkey_destroy)         \
+                          function(ucp_rkey_pack) function(ucp_worker_arm) function(ucp_worker_create)                \
+                              function(ucp_worker_destroy) function(ucp_worker_get_efd) function(ucp_worker_progress) \
                                   function(ucp_worker_set_am_recv_handler) function(ucp_worker_signal)
 #define TIERMAP_UCS_FUNCTIONS(function) \
   function(ucs_debug_disable_signal) function(ucs_global_opts_set_value) function(ucs_status_string)

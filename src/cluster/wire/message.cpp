@@ -70,6 +70,19 @@ SealedMessage WireMessage::seal(std::uint64_t id) && {
   return {std::move(bytes_), message_header_bytes + body_bytes_};
 }
 
+std::optional<std::size_t> message_length(std::span<const std::byte> start) noexcept {
+  const std::size_t known = std::min(start.size(), sizeof(message_magic));
+  if (known != 0 && std::memcmp(start.data(), &message_magic, known) != 0) {
+    return std::nullopt;
+  }
+  if (start.size() < message_header_bytes) {
+    return 0;
+  }
+  RawHeader raw;
+  std::memcpy(&raw, start.data(), sizeof(raw));
+  return message_header_bytes + std::size_t{raw.body_bytes};
+}
+
 std::optional<ArrivedMessage> take_message(std::span<const std::byte>& frame) noexcept {
   RawHeader raw;
   if (frame.size() < sizeof(raw)) {

@@ -12,8 +12,8 @@
 namespace tiermap {
 
 /// What both sides speak. Raised whenever a message means something else than before: servers and clients of different
-/// numbers refuse each other in the handshake, whose own layout never changes.
-inline constexpr std::uint32_t wire_version = 2;
+/// numbers refuse each other in the introduction, whose own layout never changes.
+inline constexpr std::uint32_t wire_version = 3;
 
 /// Numbers that go with a message; what they mean is its kind's business.
 using WireWords = std::array<std::uint64_t, 4>;
@@ -31,8 +31,9 @@ struct MessageHeader {
 
 inline constexpr std::size_t message_header_bytes = 64;
 
-/// Messages of the handshake and of staying in touch; kinds of requests are whatever the service says.
-enum class ControlKind : std::uint16_t { hello = 1, challenge, proof, welcome, refusal, ping };
+/// Messages of the introduction, of what follows it over UCX, and of staying in touch; kinds of requests are whatever
+/// the service says.
+enum class ControlKind : std::uint16_t { hello = 1, challenge, proof, welcome, refusal, ping, arrival, ready };
 
 /// The bytes of a message, or of several.
 struct SealedMessage {
@@ -72,6 +73,10 @@ struct ArrivedMessage {
   std::span<const std::byte> body;
   bool intact = false;  ///< Header and body are what was sent, by their checksum (xxh3).
 };
+
+/// How long the message is that begins with `start`: 0 while too little of it is there to tell. Nothing if it is none
+/// of this protocol, which the first wrong byte shows.
+std::optional<std::size_t> message_length(std::span<const std::byte> start) noexcept;
 
 /// Takes the first message off `frame`. Nothing if there is no whole one, or it is none of this protocol: then the rest
 /// of the frame is worth nothing either.

@@ -22,7 +22,9 @@ WireNonce draw_nonce() {
 
 WireProof make_proof(std::string_view secret, const ProofOf& of) {
   const WireLibraries& libraries = load_wire_libraries();
-  std::string text = of.side == ProofOf::Side::client ? "tiermap client " : "tiermap server ";
+  std::string text = of.side == ProofOf::Side::client   ? "tiermap client "
+                     : of.side == ProofOf::Side::server ? "tiermap server "
+                                                        : "tiermap ticket ";
   text += std::to_string(wire_version) + ' ';
   for (const WireNonce* nonce : {&of.client, &of.server}) {
     text.append(reinterpret_cast<const char*>(nonce->data()), nonce->size());

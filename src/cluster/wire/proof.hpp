@@ -16,9 +16,9 @@ using WireProof = std::array<std::byte, 32>;
 WireNonce draw_nonce();
 
 /// What a side says to prove that it knows the secret of `user`. `side` tells the two apart, so that neither can answer
-/// with what the other one said.
+/// with what the other one said; `ticket` is what the client then shows over UCX, which nobody has told it.
 struct ProofOf {
-  enum class Side { client, server };
+  enum class Side { client, server, ticket };
   Side side;
   std::string_view user;
   const WireNonce& client;

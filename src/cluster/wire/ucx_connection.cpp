@@ -14,22 +14,55 @@ std::uint64_t nanoseconds(std::chrono::milliseconds time) noexcept {
   return static_cast<std::uint64_t>(time.count()) * 1'000'000U;
 }
 
+/// What goes by the shorter of both ends' timeouts.
+std::uint64_t pings_of(std::uint64_t own_nanoseconds, std::uint64_t peer_milliseconds) noexcept {
+  return std::min(own_nanoseconds, std::clamp<std::uint64_t>(peer_milliseconds, 10, 3'600'000) * 1'000'000U) / 4;
+}
+
 }  // namespace
 
-UcxConnection::UcxConnection(std::shared_ptr<WireWorker> worker, std::string peer, const WireLogin* login,
-                             bool peer_is_loopback)
+UcxConnection::UcxConnection(std::shared_ptr<WireWorker> worker, std::string peer, Side side, Introduced introduced)
     : worker_(std::move(worker)),
       peer_(std::move(peer)),
-      initiator_(login != nullptr),
-      peer_is_loopback_(peer_is_loopback),
-      user_(login != nullptr ? login->user : ""),
-      secret_(login != nullptr ? login->secret : ""),
+      side_(side),
+      user_(std::move(introduced.user)),
+      ticket_(introduced.ticket),
       opened_(std::make_shared<PendingCall>()),
-      largest_body_(worker_->options().largest_body),
+      largest_body_(introduced.largest_body),
       last_heard_(now_nanoseconds()),
       last_sent_(last_heard_),
-      began_(last_heard_),
-      ping_every_(worker_->timeout_nanoseconds() / 4) {}
+      began_(introduced.began),
+      ping_every_(pings_of(worker_->timeout_nanoseconds(), introduced.timeout_milliseconds)) {}
+
+void UcxConnection::post_control(ControlKind kind, const WireWords& words, std::span<const std::byte> body) {
+  worker_->post(shared_from_this(), WireMessage::control(kind, words, body).seal(0));
+}
+
+void UcxConnection::meet() {
+  if (side_ == Side::client) {
+    post_control(ControlKind::arrival, {}, ticket_);
+  } else {
+    post_control(ControlKind::ready, {}, {});
+    become_open();
+  }
+}
+
+void UcxConnection::become_open() {
+  stage_ = Stage::open;
+  open_.store(true, std::memory_order_release);
+  opened_->complete({});
+}
+
+void UcxConnection::take_control(const Driving& driving, const ArrivedMessage& message) {
+  const auto kind = static_cast<ControlKind>(message.header.kind);
+  if (!message.intact) {
+    fail(driving, EBADMSG, "sent a message that was damaged on its way");
+  } else if (kind == ControlKind::ready && side_ == Side::client && stage_ == Stage::meeting) {
+    become_open();
+  } else if (kind != ControlKind::ping) {  // That it came is all it says.
+    fail(driving, EPROTO, "does not keep to the protocol");
+  }
+}
 
 std::string UcxConnection::failure() const {
   const std::lock_guard lock(lock_);
@@ -137,7 +170,7 @@ void UcxConnection::arrive(const Driving& driving, const std::shared_ptr<const s
   heard_ = true;
   last_heard_ = now_nanoseconds();
   std::span<const std::byte> rest(frame.get(), bytes);
-  while (!rest.empty() && stage_ != Stage::closed && close_at_ == 0) {
+  while (!rest.empty() && stage_ != Stage::closed) {
     const std::optional<ArrivedMessage> message = take_message(rest);
     if (!message.has_value()) {
       fail(driving, EPROTO, "sent what is no message of Tiermap's");
@@ -147,7 +180,7 @@ void UcxConnection::arrive(const Driving& driving, const std::shared_ptr<const s
       take_control(driving, *message);
     } else if (stage_ != Stage::open || message->body.size() > largest_body_) {
       fail(driving, EPROTO,
-           stage_ == Stage::open ? "sent a larger message than was agreed" : "asked before it said who it is");
+           stage_ == Stage::open ? "sent a larger message than was agreed" : "asked before it was ready");
     } else if (message->header.role == MessageHeader::Role::request) {
       take_request(driving, *message, WireBody(frame, message->body));
     } else {
@@ -189,12 +222,11 @@ void UcxConnection::take_reply(const ArrivedMessage& message, WireBody body) {
 void UcxConnection::tick(const Driving& driving, std::uint64_t now) {
   const std::uint64_t timeout = worker_->timeout_nanoseconds();
   const std::string so_long = std::to_string(worker_->options().timeout.count()) + " ms";
-  if (close_at_ != 0 && now > close_at_) {
-    fail(driving, EACCES, "was refused");
-    return;
-  }
   if (stage_ != Stage::open && now > began_ + timeout) {
-    fail(driving, ETIMEDOUT, "did not answer within " + so_long + ": check that it runs, or wait longer (timeout=)");
+    fail(driving, ETIMEDOUT,
+         "let us in and did not answer by UCX within " + so_long +
+             ": check UCX_TLS and UCX_NET_DEVICES on both nodes, and that its ports are open between "
+             "them, or wait longer (timeout=)");
     return;
   }
   // What the thread has not looked at for so long is not the peer's silence: it is heard at the next tick.

@@ -1,4 +1,4 @@
-// One peer: the handshake, what waits for replies, and whether the peer is still there.
+// One peer: what waits for replies, and whether the peer is still there.
 #pragma once
 
 #include <atomic>
@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "cluster/wire/introduction.hpp"
 #include "cluster/wire/pending_call.hpp"
-#include "cluster/wire/proof.hpp"
 #include "cluster/wire/wire.hpp"
 #include "cluster/wire/wire_worker.hpp"
 
@@ -21,8 +21,9 @@ class UcxConnection final : public WireConnection, public std::enable_shared_fro
  public:
   using Driving = WireWorker::Driving;
 
-  /// `login` of who connects; who listens has none.
-  UcxConnection(std::shared_ptr<WireWorker> worker, std::string peer, const WireLogin* login, bool peer_is_loopback);
+  /// Of who has connected, or else of who has let somebody in. Both are open once they have met over UCX.
+  enum class Side { client, server };
+  UcxConnection(std::shared_ptr<WireWorker> worker, std::string peer, Side side, Introduced introduced);
 
   WireCall start(WireMessage request, std::optional<std::chrono::milliseconds> patience) override;
   WireCall start(WireMessage request) override;
@@ -36,12 +37,13 @@ class UcxConnection final : public WireConnection, public std::enable_shared_fro
   std::string failure() const override;
   void close(const std::string& reason) override;
 
-  /// Completed when the handshake ends: with status 0, or an error and failure().
+  /// Completed when the peer has answered over UCX: with status 0, or an error and failure().
   const std::shared_ptr<PendingCall>& opened() const noexcept { return opened_; }
   void answer(std::uint64_t id, WireMessage message);
 
   // What follows is the driver's.
-  void greet();
+  /// Says over UCX who it is: the client with its ticket, then the server that it has found it.
+  void meet();
   void arrive(const Driving& driving, const std::shared_ptr<const std::byte[]>& frame, std::size_t bytes);
   void note_sent(std::uint64_t now) noexcept { last_sent_ = now; }
   /// Whether the peer is still there, and what has waited long enough.
@@ -53,47 +55,36 @@ class UcxConnection final : public WireConnection, public std::enable_shared_fro
   ucp_ep_h endpoint = nullptr;  ///< Null once it is given up.
 
  private:
-  enum class Stage { greeting, proving, open, closed };
+  enum class Stage { meeting, open, closed };
 
   std::uint64_t add_pending(const std::shared_ptr<PendingCall>& call);
   std::shared_ptr<PendingCall> take_pending(std::uint64_t id);
   std::shared_ptr<PendingCall> make_call(std::optional<std::chrono::milliseconds> patience) const;
   void send_request(const std::shared_ptr<PendingCall>& call, WireMessage request);
   void post_control(ControlKind kind, const WireWords& words, std::span<const std::byte> body);
-  ProofOf proof_of(ProofOf::Side side) const noexcept { return {side, user_, client_nonce_, server_nonce_}; }
 
   void take_request(const Driving& driving, const ArrivedMessage& message, WireBody body);
   void take_reply(const ArrivedMessage& message, WireBody body);
   void take_control(const Driving& driving, const ArrivedMessage& message);
-  void take_hello(const Driving& driving, const ArrivedMessage& message);
-  void take_challenge(const Driving& driving, const ArrivedMessage& message);
-  void take_proof(const Driving& driving, const ArrivedMessage& message);
-  void take_welcome(const Driving& driving, const ArrivedMessage& message);
-  void refuse(const Driving& driving, const std::string& text);
-  void agree(const WireWords& words);
   void become_open();
   bool get_rkey(const RemoteMemory& memory, ucp_rkey_h& rkey);
 
   const std::shared_ptr<WireWorker> worker_;
   const std::string peer_;
-  const bool initiator_;
-  const bool peer_is_loopback_;
-  std::string user_;    ///< Set before it is open.
-  std::string secret_;  ///< Of the initiator's login.
+  const Side side_;
+  const std::string user_;
+  const WireProof ticket_;
   const std::shared_ptr<PendingCall> opened_;
   std::atomic<bool> open_{false};
-  std::uint32_t largest_body_;  ///< Set before it is open.
+  const std::uint32_t largest_body_;
 
   // The driver's.
-  Stage stage_ = Stage::greeting;
-  WireNonce client_nonce_{};
-  WireNonce server_nonce_{};
+  Stage stage_ = Stage::meeting;
   bool heard_ = false;
   std::uint64_t last_heard_;
   std::uint64_t last_sent_;
   std::uint64_t began_;
-  std::uint64_t close_at_ = 0;  ///< A refusal is on its way: closed then.
-  std::uint64_t ping_every_;
+  const std::uint64_t ping_every_;
   std::map<std::vector<std::byte>, ucp_rkey_h> rkeys_;
   std::vector<std::shared_ptr<PendingCall>> gets_;
   std::atomic<std::uint32_t> requests_here_{0};  ///< Of the peer's, unanswered.

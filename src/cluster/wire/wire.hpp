@@ -32,8 +32,9 @@
 //   ordered. Replies come as the peer makes them. After a failure it is not known whether a request was carried out.
 // - Every message carries a checksum (xxh3) of header and body, which the receiver verifies: a request that is not
 //   intact is answered -EBADMSG and not handed on, a reply becomes that.
-// - Before the first request both sides have proved that they know the user's secret, without sending it (proof.hpp);
-//   different versions refuse each other by number. What follows is neither encrypted nor signed: docs/cluster.md.
+// - Before UCX hears of a peer both sides have proved that they know the user's secret, without sending it, over a
+//   plain socket (introduction.hpp); different versions refuse each other by number. What follows is neither encrypted
+//   nor signed: docs/cluster.md.
 // - Bodies have at most WireOptions::largest_body bytes, both ways; a peer that sends more, sends what is no
 // message, or
 //   has more than most_requests_in_flight unanswered is cut off.
@@ -156,6 +157,7 @@ class WireService {
  public:
   virtual ~WireService() = default;
   /// The secret of a user who wants in; nothing if there is no such user. With WireOptions::secret_required only.
+  /// Called by a thread that does not drive, at the same time as the others.
   virtual std::optional<std::string> secret_of(std::string_view user) {
     (void)user;
     return std::nullopt;

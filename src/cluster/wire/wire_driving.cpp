@@ -152,10 +152,11 @@ unsigned WireWorker::drive(const Driving& driving, const PendingCall* awaited, b
     steps += now;
     // Who has what he waits for makes use of it, and asks for more, while the peer is still at the rest.
     const bool enough = awaited != nullptr && awaited->is_done() && arrived_bytes_ - before >= much_bytes;
-    if (now == 0 || enough || (yields && wanted_.load())) {
+    if (now == 0 || enough || !arrivals_.empty() || (yields && wanted_.load())) {
       break;
     }
   }
+  welcome_arrivals(driving);
   while (!given_up_.empty()) {
     // Not in the midst of UCX's own callbacks.
     ucp_request_param_t parameters{};
@@ -323,6 +324,7 @@ void WireWorker::tick() {
   as_driver([&](const Driving& driving) {
     std::vector<std::shared_ptr<UcxConnection>> all;
     drive(driving);  // What this process had no time for is not the peers' silence.
+    forget_who_does_not_come(now);
     for (const auto& [endpoint, connection] : connections_) {
       all.push_back(connection);
     }
@@ -336,6 +338,9 @@ void WireWorker::tick() {
 ucs_status_t WireWorker::arrive(ucp_ep_h endpoint, const void* data, std::size_t bytes, bool whole) {
   const auto found = connections_.find(endpoint);
   if (found == connections_.end()) {
+    if (whole) {
+      take_arrival(endpoint, {static_cast<const std::byte*>(data), bytes});
+    }
     return UCS_OK;
   }
   const std::shared_ptr<UcxConnection> connection = found->second;

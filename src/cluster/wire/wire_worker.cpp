@@ -25,7 +25,7 @@ constexpr std::size_t most_connections = 1024;
 /// Of one connection, over TCP three. UCX goes wrong for good where it gets none.
 constexpr std::uint64_t connection_descriptors = 4;
 
-bool has_descriptors_for_another() noexcept {
+bool has_descriptors_for(std::uint64_t connections) noexcept {
   struct rlimit limit = {};
   std::error_code error;
   const std::filesystem::directory_iterator open("/proc/self/fd", error);
@@ -33,7 +33,7 @@ bool has_descriptors_for_another() noexcept {
     return true;
   }
   const auto used = static_cast<std::uint64_t>(std::distance(begin(open), end(open)));
-  return used + spare_descriptors + connection_descriptors <= limit.rlim_cur;
+  return used + spare_descriptors + connections * connection_descriptors <= limit.rlim_cur;
 }
 
 /// UCX's own settings where ours do better, unless the user has said his.
@@ -45,7 +45,6 @@ struct UcxSetting {
 constexpr UcxSetting settings[] = {
     {"TX_SEG_SIZE", "UCX_TCP_TX_SEG_SIZE", "128k"},  // Pages and more go in one piece.
     {"RX_SEG_SIZE", "UCX_TCP_RX_SEG_SIZE", "128k"},
-    {"CM_REUSEADDR", "UCX_CM_REUSEADDR", "y"},  // A server that is started again gets its port.
 };
 
 [[noreturn]] void refuse_ucx(const WireLibraries& libraries, const char* doing, ucs_status_t status) {
@@ -120,6 +119,7 @@ void WireWorker::open_worker() {
     libraries_.ucp_worker_destroy(worker_);
     refuse_ucx(libraries_, "wait for messages", status);
   }
+  terms_ = {static_cast<std::uint64_t>(options_.timeout.count()), options_.largest_body, options_.secret_required};
 }
 
 void WireWorker::start() {
@@ -132,8 +132,12 @@ void WireWorker::shut_down() {
   }
   if (!is_here()) {
     thread_.detach();
+    if (door_ != nullptr) {
+      door_->abandon();
+    }
     return;
   }
+  door_.reset();
   wake_thread();
   if (thread_.joinable()) {
     thread_.join();
@@ -143,9 +147,7 @@ void WireWorker::shut_down() {
       const std::shared_ptr<UcxConnection> connection = connections_.begin()->second;
       connection->fail(driving, ECONNRESET, "was closed here");
     }
-    if (listener_ != nullptr) {
-      libraries_.ucp_listener_destroy(listener_);
-    }
+    forget_who_does_not_come(UINT64_MAX);
     constexpr std::uint64_t patience = 1'000'000'000;
     const std::uint64_t end = now_nanoseconds() + patience;
     do {
@@ -158,55 +160,41 @@ void WireWorker::shut_down() {
 }
 
 std::uint16_t WireWorker::listen(const SocketAddress& address, const std::string& text) {
-  ucp_listener_params_t parameters{};
-  parameters.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
-  parameters.sockaddr = {address.get(), address.bytes};
-  parameters.conn_handler = {on_connection_request, this};
   allow_open_files(std::min(most_connections * connection_descriptors, open_files_limit() - spare_descriptors));
-  ucs_status_t status = UCS_OK;
-  SocketAddress bound = address;
-  as_driver([&](const Driving&) {
-    status = libraries_.ucp_listener_create(worker_, &parameters, &listener_);
-    ucp_listener_attr_t attributes{};
-    attributes.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
-    if (status == UCS_OK && libraries_.ucp_listener_query(listener_, &attributes) == UCS_OK) {
-      bound.storage = attributes.sockaddr;
-    }
-  });
-  if (status == UCS_ERR_BUSY) {
-    throw StoreError(EADDRINUSE, "address " + quote_value(text) + " is in use: choose another port, or end who has it");
-  }
-  if (status != UCS_OK) {
-    throw StoreError(EADDRNOTAVAIL, "cannot listen on " + quote_value(text) + " (" +
-                                        libraries_.ucs_status_string(status) + "): choose an address of this machine");
-  }
-  return bound.port();
+  door_ =
+      std::make_unique<Door>(address, text, terms_, service_,
+                             [this](const Introduced& introduced, const SocketAddress& here, const SocketAddress& peer,
+                                    std::string& why_not) { return let_in(introduced, here, peer, why_not); });
+  return door_->port();
 }
 
-std::shared_ptr<UcxConnection> WireWorker::add(const Driving&, ucp_ep_params_t& parameters,
-                                               std::shared_ptr<UcxConnection> connection, ucs_status_t& status) {
+ucs_status_t WireWorker::make_endpoint(ucp_ep_params_t& parameters, ucp_ep_h& endpoint) {
   parameters.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLER | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
   parameters.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   parameters.err_handler = {on_endpoint_error, this};
-  status = libraries_.ucp_ep_create(worker_, &parameters, &connection->endpoint);
-  if (status == UCS_OK) {
-    connections_.emplace(connection->endpoint, connection);
-  }
-  return connection;
+  return libraries_.ucp_ep_create(worker_, &parameters, &endpoint);
 }
 
 std::shared_ptr<UcxConnection> WireWorker::connect(const SocketAddress& address, const std::string& text,
                                                    const WireLogin& login) {
-  auto connection = std::make_shared<UcxConnection>(shared_from_this(), text, &login, address.loopback());
+  if (!is_here()) {
+    throw StoreError(ECONNRESET,
+                     "server " + quote_value(text) + " is not reached from a child of fork(): open it there anew");
+  }
+  const Introduced introduced = introduce_to(address, text, login, terms_, now_nanoseconds() + timeout_nanoseconds());
+  const auto connection =
+      std::make_shared<UcxConnection>(shared_from_this(), text, UcxConnection::Side::client, introduced);
+  const SocketAddress there = address.with_port(introduced.port);
   ucp_ep_params_t parameters{};
   parameters.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR;
   parameters.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
-  parameters.sockaddr = {address.get(), address.bytes};
-  ucs_status_t status = UCS_OK;
-  as_driver([&](const Driving& driving) {
-    connection = add(driving, parameters, connection, status);
+  parameters.sockaddr = {there.get(), there.bytes};
+  ucs_status_t status = UCS_ERR_CANCELED;
+  as_driver([&](const Driving&) {
+    status = make_endpoint(parameters, connection->endpoint);
     if (status == UCS_OK) {
-      connection->greet();
+      connections_.emplace(connection->endpoint, connection);
+      connection->meet();
     }
   });
   if (status != UCS_OK) {
@@ -215,34 +203,110 @@ std::shared_ptr<UcxConnection> WireWorker::connect(const SocketAddress& address,
   return connection;
 }
 
-void WireWorker::accept(ucp_conn_request_h request) {
-  ucp_conn_request_attr_t attributes{};
-  attributes.field_mask = UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ADDR;
-  SocketAddress from;
-  if (libraries_.ucp_conn_request_query(request, &attributes) == UCS_OK) {
-    from.storage = attributes.client_address;
-    from.bytes = sizeof(from.storage);
-  }
-  if (connections_.size() >= most_connections || stopping_ || !has_descriptors_for_another()) {
-    libraries_.ucp_listener_reject(listener_, request);
+std::uint16_t WireWorker::let_in(const Introduced& introduced, const SocketAddress& here, const SocketAddress& peer,
+                                 std::string& why_not) {
+  std::uint16_t port = 0;
+  why_not = "is ending: connect to another one";
+  as_driver([&](const Driving&) {
+    const std::size_t others = connections_.size() + expected_.size() + unmet_.size();
+    if (others >= most_connections || !has_descriptors_for(expected_.size() + 1)) {
+      why_not = "has no room for more than " + std::to_string(connections_.size()) +
+                " connections: end some, or let it have more open files (ulimit -Hn)";
+      return;
+    }
+    const SocketAddress any = here.with_port(0);
+    ucp_listener_params_t parameters{};
+    parameters.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
+    parameters.sockaddr = {any.get(), any.bytes};
+    Expected& expected =
+        expected_.insert_or_assign(introduced.ticket, Expected{introduced, peer.text(), this}).first->second;
+    parameters.conn_handler = {on_connection_request, &expected};
+    const ucs_status_t status = libraries_.ucp_listener_create(worker_, &parameters, &expected.listener);
+    ucp_listener_attr_t attributes{};
+    attributes.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
+    if (status != UCS_OK) {
+      expected_.erase(introduced.ticket);
+    } else if (libraries_.ucp_listener_query(expected.listener, &attributes) == UCS_OK) {
+      port = SocketAddress{attributes.sockaddr, sizeof(attributes.sockaddr)}.port();
+    }
+    why_not = std::string("cannot listen by UCX (") + libraries_.ucs_status_string(status) +
+              "): check UCX_TLS and UCX_NET_DEVICES there";
+  });
+  return port;
+}
+
+void WireWorker::on_connection_request(ucp_conn_request_h request, void* expected) {
+  Expected& whom = *static_cast<Expected*>(expected);
+  whom.worker->accept(whom, request);
+}
+
+void WireWorker::accept(Expected& expected, ucp_conn_request_h request) {
+  if (std::exchange(expected.reached, true) || stopping_) {
+    libraries_.ucp_listener_reject(expected.listener, request);
     return;
   }
   ucp_ep_params_t parameters{};
   parameters.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST;
   parameters.conn_request = request;
-  ucs_status_t status = UCS_OK;
-  add(Driving(), parameters, std::make_shared<UcxConnection>(shared_from_this(), from.text(), nullptr, from.loopback()),
-      status);
+  ucp_ep_h endpoint = nullptr;
+  if (make_endpoint(parameters, endpoint) == UCS_OK) {
+    unmet_.emplace(endpoint, now_nanoseconds());
+  }
 }
 
-void WireWorker::on_connection_request(ucp_conn_request_h request, void* worker) {
-  static_cast<WireWorker*>(worker)->accept(request);
+void WireWorker::take_arrival(ucp_ep_h endpoint, std::span<const std::byte> frame) {
+  const std::optional<ArrivedMessage> message = take_message(frame);
+  if (!message.has_value() || !message->intact || message->header.role != MessageHeader::Role::control ||
+      message->header.kind != static_cast<std::uint16_t>(ControlKind::arrival) ||
+      message->body.size() != sizeof(WireProof) || !unmet_.contains(endpoint)) {
+    return;
+  }
+  Arrival arrival{endpoint, {}};
+  std::ranges::copy(message->body, arrival.ticket.begin());
+  arrivals_.push_back(arrival);
+}
+
+void WireWorker::welcome_arrivals(const Driving&) {
+  for (const Arrival& arrival : std::exchange(arrivals_, {})) {
+    const auto found = expected_.find(arrival.ticket);
+    if (found == expected_.end() || unmet_.erase(arrival.endpoint) == 0) {
+      continue;
+    }
+    const auto connection = std::make_shared<UcxConnection>(shared_from_this(), found->second.peer,
+                                                            UcxConnection::Side::server, found->second.introduced);
+    libraries_.ucp_listener_destroy(found->second.listener);
+    expected_.erase(found);
+    connection->endpoint = arrival.endpoint;
+    connections_.emplace(arrival.endpoint, connection);
+    connection->meet();
+  }
+}
+
+void WireWorker::forget_who_does_not_come(std::uint64_t now) {
+  const std::uint64_t timeout = std::min(timeout_nanoseconds(), longest_introduction_nanoseconds);
+  std::erase_if(expected_, [&](const auto& one) {
+    const bool late = now > one.second.introduced.began + timeout;
+    if (late) {
+      libraries_.ucp_listener_destroy(one.second.listener);
+    }
+    return late;
+  });
+  std::erase_if(unmet_, [&](const auto& one) {
+    const bool late = now > one.second + timeout;
+    if (late) {
+      given_up_.push_back(one.first);
+    }
+    return late;
+  });
 }
 
 void WireWorker::on_endpoint_error(void* worker, ucp_ep_h endpoint, ucs_status_t status) {
   WireWorker& self = *static_cast<WireWorker*>(worker);
   const auto found = self.connections_.find(endpoint);
   if (found == self.connections_.end()) {
+    if (self.unmet_.erase(endpoint) != 0) {
+      self.given_up_.push_back(endpoint);
+    }
     return;
   }
   const std::shared_ptr<UcxConnection> connection = found->second;
@@ -252,7 +316,8 @@ void WireWorker::on_endpoint_error(void* worker, ucp_ep_h endpoint, ucs_status_t
   } else {
     connection->fail(
         Driving(), ECONNREFUSED,
-        std::string("cannot be reached (") + why + "): check that `tiermap serve` runs there, and the port");
+        std::string("let us in and cannot be reached by UCX (") + why +
+            "): check UCX_TLS and UCX_NET_DEVICES on both nodes, and that its ports are open between them");
   }
 }
 

@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "cluster/wire/arrival_frames.hpp"
+#include "cluster/wire/door.hpp"
+#include "cluster/wire/introduction.hpp"
 #include "cluster/wire/libraries.hpp"
 #include "cluster/wire/wire.hpp"
 #include "platform/futex.hpp"
@@ -48,7 +50,7 @@ class WireWorker : public std::enable_shared_from_this<WireWorker> {
   void shut_down();
 
   std::uint16_t listen(const SocketAddress& address, const std::string& text);
-  /// A connection whose handshake has begun; its `opened` is completed when that ends.
+  /// A connection to who has let us in; its `opened` is completed when we have met over UCX, too. Throws StoreError.
   std::shared_ptr<UcxConnection> connect(const SocketAddress& address, const std::string& text, const WireLogin& login);
   std::unique_ptr<WireMemory> register_memory(std::span<std::byte> memory);
   void unregister_memory(void* handle) noexcept;
@@ -77,6 +79,19 @@ class WireWorker : public std::enable_shared_from_this<WireWorker> {
  private:
   /// Who polls UCX; others sleep.
   enum class Poller : std::uint32_t { nobody, thread, waiter };
+  /// Who was let in, until he shows his ticket over UCX.
+  struct Expected {
+    Introduced introduced;
+    std::string peer;
+    WireWorker* worker = nullptr;
+    ucp_listener_h listener = nullptr;  ///< For him alone.
+    bool reached = false;               ///< By somebody, whose ticket is still to be seen: nobody else is let in here.
+  };
+  /// Who shows one.
+  struct Arrival {
+    ucp_ep_h endpoint;
+    WireProof ticket;
+  };
   struct Outgoing {
     std::shared_ptr<UcxConnection> connection;
     SealedMessage message;
@@ -98,12 +113,18 @@ class WireWorker : public std::enable_shared_from_this<WireWorker> {
   bool become(Poller poller) noexcept;
   bool take_over(const PendingCall& call) noexcept;
   void wake_thread() noexcept;
-  void accept(ucp_conn_request_h request);
+  /// What the door asks of us.
+  std::uint16_t let_in(const Introduced& introduced, const SocketAddress& here, const SocketAddress& peer,
+                       std::string& why_not);
+  /// Of who shows a ticket over UCX.
+  void take_arrival(ucp_ep_h endpoint, std::span<const std::byte> frame);
+  void welcome_arrivals(const Driving& driving);
+  void accept(Expected& expected, ucp_conn_request_h request);
+  void forget_who_does_not_come(std::uint64_t now);
   ucs_status_t arrive(ucp_ep_h endpoint, const void* data, std::size_t bytes, bool whole);
-  std::shared_ptr<UcxConnection> add(const Driving& driving, ucp_ep_params_t& parameters,
-                                     std::shared_ptr<UcxConnection> connection, ucs_status_t& status);
+  ucs_status_t make_endpoint(ucp_ep_params_t& parameters, ucp_ep_h& endpoint);
 
-  static void on_connection_request(ucp_conn_request_h request, void* worker);
+  static void on_connection_request(ucp_conn_request_h request, void* expected);
   static void on_endpoint_error(void* worker, ucp_ep_h endpoint, ucs_status_t status);
   static ucs_status_t on_frame(void* worker, const void* header, std::size_t header_bytes, void* data,
                                std::size_t bytes, const ucp_am_recv_param_t* parameters);
@@ -114,16 +135,21 @@ class WireWorker : public std::enable_shared_from_this<WireWorker> {
   const pid_t process_ = ::getpid();
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
-  ucp_listener_h listener_ = nullptr;
   int event_descriptor_ = -1;
+  IntroductionTerms terms_;
+  std::unique_ptr<Door> door_;
 
   std::mutex mutex_;
   std::atomic<std::thread::id> driver_{};
   std::map<ucp_ep_h, std::shared_ptr<UcxConnection>> connections_;  ///< The driver's.
   std::vector<ucp_ep_h> given_up_;                                  ///< The driver's: to be closed.
-  std::uint64_t closing_ = 0;                                       ///< The driver's: endpoints not quite gone.
-  bool shut_down_ = false;                                          ///< The driver's.
-  std::uint64_t arrived_bytes_ = 0;                                 ///< The driver's.
+  std::map<WireProof, Expected> expected_;                          ///< The driver's: let in, not met yet.
+  std::vector<Arrival> arrivals_;                                   ///< The driver's.
+  /// The driver's: of peers who have not shown a ticket, and since when.
+  std::map<ucp_ep_h, std::uint64_t> unmet_;
+  std::uint64_t closing_ = 0;        ///< The driver's: endpoints not quite gone.
+  bool shut_down_ = false;           ///< The driver's.
+  std::uint64_t arrived_bytes_ = 0;  ///< The driver's.
 
   const std::shared_ptr<ArrivalFrames> frames_ = std::make_shared<ArrivalFrames>();
 
