@@ -54,9 +54,9 @@ JobClient::JobClient(const JobPlace& place)
   std::vector<WireCall> joining;
   joining.reserve(connections_.size());
   for (const auto& connection : connections_) {
-    joining.push_back(connection->start(
-        WireMessage(static_cast<std::uint16_t>(JobRequest::join), {place.rank, place.ranks, 0, 0}, name),
-        place.join_patience));
+    joining.push_back(connection->start(WireMessage(static_cast<std::uint16_t>(JobRequest::join),
+                                                    {place.rank, place.ranks, place.node_cache_bytes, 0}, name),
+                                        place.join_patience));
   }
   for (std::uint32_t server = 0; server < servers(); ++server) {
     const WireReply& reply = joining[server].wait();

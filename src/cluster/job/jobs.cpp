@@ -83,7 +83,7 @@ void Jobs::on_closed(const std::shared_ptr<WireConnection>& connection) {
 }
 
 void Jobs::join(WireRequest request, Answers& answers) {
-  const auto [rank_wanted, ranks_wanted, ignored, unused] = request.words();
+  const auto [rank_wanted, ranks_wanted, node_cache_bytes, ignored] = request.words();
   const std::string name = request.text();
   const std::string who = "job " + quote_value(name);
   if (!is_plain_name(name) || ranks_wanted == 0 || ranks_wanted > most_ranks || rank_wanted >= ranks_wanted) {
@@ -100,6 +100,7 @@ void Jobs::join(WireRequest request, Answers& answers) {
     place->name = name;
     place->number = next_number_++;
     place->ranks = ranks;
+    place->node_cache_bytes.resize(ranks);
     place->connections.resize(ranks);
     place->joining.resize(ranks);
     place->gathered.resize(ranks);
@@ -127,12 +128,28 @@ void Jobs::join(WireRequest request, Answers& answers) {
   members_[request.from().get()] = {job, rank, false};
   job->connections[rank] = request.from();
   job->joining[rank] = std::move(request);
+  job->node_cache_bytes[rank] = node_cache_bytes;
   ++job->connected;
   if (++job->come == job->ranks) {
-    for (std::optional<WireRequest>& one : job->joining) {
-      answers.reply(std::move(*one));
-      one.reset();
-    }
+    begin(*job, answers);
+  }
+}
+
+/// All ranks are there.
+void Jobs::begin(Job& job, Answers& answers) {
+  const std::vector<std::uint64_t>& said = job.node_cache_bytes;
+  const auto other = std::ranges::find_if(said, [&](std::uint64_t bytes) { return bytes != said.front(); });
+  if (other != said.end()) {
+    fail(job,
+         "rank 0 says that the cache of a node has " + format_size(said.front()) + ", but " +
+             rank_text(static_cast<std::uint32_t>(other - said.begin())) + " that it has " + format_size(*other) +
+             ": start all alike",
+         answers);
+    return;
+  }
+  for (std::optional<WireRequest>& one : job.joining) {
+    answers.reply(std::move(*one));
+    one.reset();
   }
 }
 

@@ -44,6 +44,7 @@ class Jobs {
     std::string departed;                              ///< Which rank has left, if one has.
     std::string failure;                               ///< Why it failed; "" if it did not.
     std::vector<std::optional<WireRequest>> joining;   ///< By rank.
+    std::vector<std::uint64_t> node_cache_bytes;       ///< As each rank says, who are to agree.
     std::vector<std::optional<WireRequest>> gathered;  ///< The collective that is under way, by rank.
     std::map<std::string, Lock> locks;
     std::map<std::string, std::uint64_t> counters;
@@ -61,6 +62,7 @@ class Jobs {
   class Answers;
 
   void join(WireRequest request, Answers& answers);
+  static void begin(Job& job, Answers& answers);
   void absent(WireRequest request, Answers& answers);
   void member_request(Member& member, WireRequest request, Answers& answers);
   void leave(Member& member, WireRequest request, Answers& answers);
