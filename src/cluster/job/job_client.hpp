@@ -85,6 +85,7 @@ class JobClient {
 
  private:
   std::string absent(std::uint32_t server);
+  void tell_other_servers(std::uint32_t server, const std::string& words);
   std::vector<std::string> texts_of_all(const std::string& own);
   std::string listen_for_ranks();
   std::string own_host() const;

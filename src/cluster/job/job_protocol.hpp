@@ -29,10 +29,11 @@ enum class JobRequest : std::uint16_t {
   changes,  ///< Words: handle, since. Reply's words: sequence number; body: BlockRuns that others changed after it.
   gather,   ///< Words: bytes of this rank in all. Body: its next ones. Answered when all ranks are there; reply's body:
   ///< of each rank, in their order, its bytes in all and how many of them follow, as eight bytes each, and these.
-  tell,  ///< Reply's words: how many have asked before. Answered also when the job has failed.
+  tell,    ///< Reply's words: how many have asked before. Answered also when the job has failed.
+  failed,  ///< Body: why the job has failed, in the words of another of its servers. Who then ends is not the reason.
 };
 inline constexpr std::uint16_t first_job_request = 64;
-inline constexpr std::uint16_t last_job_request = static_cast<std::uint16_t>(JobRequest::tell);
+inline constexpr std::uint16_t last_job_request = static_cast<std::uint16_t>(JobRequest::failed);
 
 /// Of all ranks together in one reply to `gather`; at least one of each.
 inline constexpr std::uint64_t most_gathered_bytes = std::uint64_t{512} << 10U;

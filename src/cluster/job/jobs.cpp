@@ -15,10 +15,14 @@ constexpr std::uint64_t most_ranks = 4096;
 }  // namespace
 
 void Jobs::fail(Job& job, const std::string& why, Answers& answers) {
+  fail_in_words(job, "job " + quote_value(job.name) + ": " + why, answers);
+}
+
+void Jobs::fail_in_words(Job& job, const std::string& words, Answers& answers) {
   if (!job.failure.empty()) {
     return;
   }
-  job.failure = "job " + quote_value(job.name) + ": " + why;
+  job.failure = words;
   const auto refuse_all = [&](std::vector<std::optional<WireRequest>>& requests) {
     for (std::optional<WireRequest>& request : requests) {
       if (request.has_value()) {
@@ -177,6 +181,9 @@ void Jobs::member_request(Member& member, WireRequest request, Answers& answers)
       return meet(job, rank, std::move(request), answers);
     case JobRequest::tell:
       return answers.reply(std::move(request), 0, {job.told++, 0, 0, 0});
+    case JobRequest::failed:
+      fail_in_words(job, request.text(), answers);
+      return answers.reply(std::move(request));
     case JobRequest::lock:
       return lock(job, rank, std::move(request), answers);
     case JobRequest::unlock:

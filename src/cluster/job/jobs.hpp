@@ -75,6 +75,7 @@ class Jobs {
   void open(Job& job, WireRequest request, Answers& answers);
   void destroy(Job& job, WireRequest request, Answers& answers);
   static void fail(Job& job, const std::string& why, Answers& answers);
+  static void fail_in_words(Job& job, const std::string& words, Answers& answers);
   void serve_home(const std::shared_ptr<Home>& home, std::uint32_t rank, WireRequest request);
   static void answer_home(Home& home, std::uint32_t rank, WireRequest& request);
 
