@@ -1,6 +1,6 @@
 // A consistency checker: several ranks run a random program each, of writes, transactions, streams, locks, updates and
-// what all read together, between barriers, and phases in which nobody writes. Every rank can compute what any rank does in any round, so each knows what
-// may be seen when.
+// what all read together, between barriers, and phases in which nobody writes. Every rank can compute what any rank
+// does in any round, so each knows what may be seen when.
 #include <sys/mman.h>
 
 #include <atomic>

@@ -104,7 +104,8 @@ void JobClient::require(std::uint32_t server, const WireReply& reply) {
                                                          : " is gone: " + connection.failure()));
 }
 
-// A server may hear that this rank ended, as it does when it is told so, before it hears of the end that was the reason.
+// A server may hear that this rank ended, as it does when it is told so, before it hears of the end that was the
+// reason.
 void JobClient::tell_other_servers(std::uint32_t server, const std::string& words) {
   constexpr std::chrono::milliseconds most_patience{1000};  // With one that does not answer.
   std::vector<WireCall> telling;

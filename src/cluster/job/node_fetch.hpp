@@ -11,9 +11,9 @@
 
 namespace tiermap {
 
-/// Of one thread, once. Takes what the node's cache has as of what this rank has seen of the home, or later; fetches what
-/// it has not, for the others too; and waits for what others are fetching, but never while they wait for something of
-/// its own, and not for long.
+/// Of one thread, once. Takes what the node's cache has as of what this rank has seen of the home, or later; fetches
+/// what it has not, for the others too; and waits for what others are fetching, but never while they wait for something
+/// of its own, and not for long.
 class NodeFetch {
  public:
   static constexpr std::uint64_t most_bytes = 1 << 20;
