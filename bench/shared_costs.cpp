@@ -90,7 +90,7 @@ std::uint64_t sum_of_all(Job& job, std::uint64_t own) {
 }
 
 /// All ranks read all of it, which none of them has: what it takes until the last has it, and what homes and ranks
-/// sent.
+/// sent, or nodes had (TIERMAP_NODE_CACHE).
 template <typename Read>
 void read_by_all(const char* name, Job& job, SharedVector<std::uint64_t>& vector, Costs& costs, Read&& read) {
   for (const Phase phase : {Phase::read_only, Phase::shared, Phase::read_only}) {
@@ -107,7 +107,9 @@ void read_by_all(const char* name, Job& job, SharedVector<std::uint64_t>& vector
   const SharedStatistics after = vector.statistics();
   const std::uint64_t fetched = sum_of_all(job, after.fetched_bytes - before.fetched_bytes);
   const std::uint64_t pulled = sum_of_all(job, after.pulled_bytes - before.pulled_bytes);
+  const std::uint64_t kept = sum_of_all(job, after.node_bytes - before.node_bytes);
   costs.report()[std::string(name) + "_bytes_from_homes"] = fetched;
+  costs.report()[std::string(name) + "_bytes_from_nodes"] = kept;
   costs.report()[std::string(name) + "_bytes_from_ranks"] = pulled;
   vector.set_phase(Phase::shared);
 }

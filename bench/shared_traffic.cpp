@@ -117,6 +117,7 @@ nlohmann::json report_of(const TrafficArguments& arguments, Job& job, std::uint6
                            {"sent_bytes", all(counted.sent_bytes)},
                            {"fetched_bytes", all(counted.fetched_bytes)},
                            {"news_bytes", all(counted.news_bytes)},
+                           {"node_bytes", all(counted.node_bytes)},
                            {"moved_bytes", moved}};
   if (changed > 0) {
     report["moved_for_changed"] = static_cast<double>(moved) / static_cast<double>(changed);
@@ -129,7 +130,7 @@ SharedStatistics difference(const SharedStatistics& now, const SharedStatistics&
   for (const auto member :
        {&SharedStatistics::fetches, &SharedStatistics::fetched_bytes, &SharedStatistics::sends,
         &SharedStatistics::changed_bytes, &SharedStatistics::sent_bytes, &SharedStatistics::questions,
-        &SharedStatistics::news_bytes, &SharedStatistics::exchanges}) {
+        &SharedStatistics::news_bytes, &SharedStatistics::exchanges, &SharedStatistics::node_bytes}) {
     counted.*member = now.*member - before.*member;
   }
   return counted;

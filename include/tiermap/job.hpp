@@ -45,7 +45,8 @@ struct JobOptions {
   std::chrono::milliseconds timeout{5000};
   /// How long to wait for all ranks to come.
   std::chrono::milliseconds join_patience{60000};
-  /// What follows is for SharedVector::read_together(), which makes ranks send pages to each other.
+  /// What follows is for SharedVector::read_together(), which makes ranks send pages to each other, and for what ranks
+  /// of one node have together.
   ///
   /// A host or address of this node by which the other ranks reach it; they connect to a port that is free. Ranks of
   /// the same host are taken to be on one node. TIERMAP_RANK_HOST. Default: the address from which this rank reaches
@@ -55,6 +56,10 @@ struct JobOptions {
   std::uint32_t tree_degree = 2;
   /// DRAM for pages that others have not asked for yet.
   std::uint64_t relay_bytes = 16ULL << 20;
+  /// DRAM of each node on which there are several ranks, for all of them together: what one of them has fetched of a
+  /// vector that is in Phase::read_only, the others take from there. Comes on top of their budgets, and is taken as it
+  /// fills. The same for all ranks; 0: none, else at least 64 KiB. TIERMAP_NODE_CACHE. Default: 0.
+  std::optional<std::uint64_t> node_cache_bytes = std::nullopt;
 };
 
 /// Held until unlock(), or destroyed. Movable.

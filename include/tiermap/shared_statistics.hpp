@@ -20,6 +20,7 @@ struct SharedStatistics {
   std::uint64_t pulls = 0;           ///< Messages that asked another rank for content, by read_together().
   std::uint64_t pulled_bytes = 0;    ///< Of their replies.
   std::uint64_t handed_bytes = 0;    ///< Content that this rank sent to others who asked it so.
+  std::uint64_t node_bytes = 0;      ///< Content that came from what the ranks of this node keep for each other.
   std::uint64_t twin_bytes = 0;      ///< Copies kept now, to tell changes by, in memory.
   std::uint64_t spilled_bytes = 0;   ///< Of such copies written to the scratch file, as there was no memory for them.
 };

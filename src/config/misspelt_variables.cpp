@@ -17,9 +17,10 @@ namespace tiermap {
 namespace {
 
 /// Those that are no options.
-constexpr std::array<std::string_view, 10> other_variables = {
-    "TIERMAP_CONFIG", "TIERMAP_PARQUET_LIBRARY", "TIERMAP_SERVERS", "TIERMAP_USER",  "TIERMAP_SECRET",
-    "TIERMAP_JOB",    "TIERMAP_SECRET_FILE",     "TIERMAP_RANK",    "TIERMAP_RANKS", "TIERMAP_RANK_HOST",
+constexpr std::array<std::string_view, 11> other_variables = {
+    "TIERMAP_CONFIG",     "TIERMAP_PARQUET_LIBRARY", "TIERMAP_SERVERS", "TIERMAP_USER",  "TIERMAP_SECRET",
+    "TIERMAP_JOB",        "TIERMAP_SECRET_FILE",     "TIERMAP_RANK",    "TIERMAP_RANKS", "TIERMAP_RANK_HOST",
+    "TIERMAP_NODE_CACHE",
 };
 /// Set by `tiermap run` for its library.
 constexpr std::string_view prefix_of_run = "TIERMAP_RUN_";

@@ -51,6 +51,18 @@ void take_servers(std::string text, JobPlace& place) {
   }
 }
 
+std::uint64_t node_cache_bytes(const JobOptions& options) {
+  constexpr std::uint64_t most_bytes = std::uint64_t{1} << 46U;
+  const std::string said = environment("TIERMAP_NODE_CACHE");
+  const std::uint64_t bytes =
+      options.node_cache_bytes.value_or(said.empty() ? 0 : parse_size(said, "TIERMAP_NODE_CACHE"));
+  if (bytes != 0 && (bytes < NodeCache::least_bytes || bytes > most_bytes)) {
+    throw OptionError("the cache of a node cannot have " + format_size(bytes) + " (TIERMAP_NODE_CACHE): choose 0, or " +
+                      format_size(NodeCache::least_bytes) + " to " + format_size(most_bytes));
+  }
+  return bytes;
+}
+
 }  // namespace
 
 JobPlace job_place(const JobOptions& options) {
@@ -71,6 +83,7 @@ JobPlace job_place(const JobOptions& options) {
   place.host = !options.host.empty() ? options.host : environment("TIERMAP_RANK_HOST");
   place.tree_degree = options.tree_degree;
   place.relay_bytes = options.relay_bytes;
+  place.node_cache_bytes = node_cache_bytes(options);
   if (place.tree_degree == 0 || place.tree_degree > 16) {
     throw OptionError("a tree of ranks cannot have degree " + std::to_string(place.tree_degree) + ": choose 1 to 16");
   }

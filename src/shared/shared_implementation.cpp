@@ -171,9 +171,13 @@ void SharedImplementation::set_phase(Phase next) {
   const Phase before = phase();
   write_home();
   job_->client().collective("sets vector " + quote_value(name_) + " to its " + phase_text(next) + " phase");
+  if (next == Phase::read_only) {
+    job_->client().share_node_cache();
+  }
   if (before != Phase::read_only) {
     acquire_news();
   }
+  store_->fetch_by_node(next == Phase::read_only);
   if ((before == Phase::read_only) != (next == Phase::read_only)) {
     // Pages of the read-only phase have no twins, by which what is written to them could be told.
     if (before == Phase::read_only) {
@@ -311,6 +315,7 @@ SharedStatistics SharedImplementation::statistics() const {
           counters.pulls,
           counters.pulled_bytes,
           counters.handed_bytes,
+          counters.node_bytes,
           store_->twins().memory_bytes(),
           store_->twins().spilled_bytes()};
 }

@@ -1,6 +1,6 @@
 // A consistency checker: several ranks run a random program each, of writes, transactions, streams, locks, updates and
-// what all read together, between barriers. Every rank can compute what any rank does in any round, so each knows what
-// may be seen when.
+// what all read together, between barriers, and phases in which nobody writes. Every rank can compute what any rank
+// does in any round, so each knows what may be seen when.
 #include <sys/mman.h>
 
 #include <atomic>
@@ -28,13 +28,14 @@ struct Setting {
   std::size_t servers = 0;
   SharedVectorOptions options;
   std::uint32_t nodes = 1;
-  JobOptions tree;  ///< What of it says how ranks read together.
+  JobOptions tree;  ///< What of it says how ranks read together, and what those of a node keep for each other.
 
   JobOptions job(const Servers& of, std::uint32_t rank) const {
     JobOptions job = of.job(rank, ranks);
     job.host = host_of_node(rank % nodes);
     job.tree_degree = tree.tree_degree;
     job.relay_bytes = tree.relay_bytes;
+    job.node_cache_bytes = tree.node_cache_bytes;
     return job;
   }
 };
@@ -53,6 +54,8 @@ Setting draw_setting(std::uint64_t seed) {
   setting.nodes = static_cast<std::uint32_t>(1 + random() % setting.ranks);
   setting.tree.tree_degree = static_cast<std::uint32_t>(1 + random() % 3);
   setting.tree.relay_bytes = (std::uint64_t{1} << (12 + random() % 8)) - 4096;
+  // Nothing, less than the vector, or room for all of it.
+  setting.tree.node_cache_bytes = random() % 4 == 0 ? 0 : std::uint64_t{64 << 10} << random() % 5;
   return setting;
 }
 
@@ -76,12 +79,7 @@ class Program {
     for (round_ = 1; round_ <= rounds; ++round_) {
       play();
       job_.barrier();
-      if (mix(setting_.seed + round_ * 3) % 3 == 0) {
-        const auto together = vector_.read_together({0, elements});
-        check();
-      } else {
-        check();
-      }
+      check_somehow(mix(setting_.seed + round_ * 3));
       job_.barrier();
     }
     vector_.close();
@@ -234,10 +232,39 @@ class Program {
     }
   }
 
+  /// All ranks alike.
+  void check_somehow(std::uint64_t how) {
+    add_up_sums();
+    const bool read_only = how % 2 == 0;
+    if (read_only) {
+      vector_.set_phase(Phase::read_only);
+    }
+    if (how / 2 % 3 == 0) {
+      const auto together = vector_.read_together({0, elements});
+      check();
+    } else {
+      check();
+    }
+    if (read_only && how / 6 % 2 == 0) {  // All of it anew, of what the node's cache has of it.
+      vector_.set_phase(how / 12 % 2 == 0 ? Phase::local : Phase::shared);
+      vector_.set_phase(Phase::read_only);
+      check();
+    }
+    if (read_only) {
+      vector_.set_phase(Phase::shared);
+    }
+  }
+
   void check() {
     for (std::uint64_t index = 0; index < owned; ++index) {
       ASSERT_EQ(vector_[index], model_[index]) << index << " in round " << round_;
     }
+    for (std::uint64_t index = 0; index < sums_.size(); ++index) {
+      ASSERT_EQ(vector_[owned + index], sums_[index]) << owned + index << " in round " << round_;
+    }
+  }
+
+  void add_up_sums() {
     sums_.resize(counted + updated);
     for (std::uint32_t rank = 0; rank < setting_.ranks; ++rank) {
       for (const Addition& one : additions(rank, 20)) {
@@ -247,9 +274,6 @@ class Program {
         sums_[counted + one.index / 2 * 2] += one.summand;
         sums_[counted + one.index / 2 * 2 + 1] += one.summand;
       }
-    }
-    for (std::uint64_t index = 0; index < sums_.size(); ++index) {
-      ASSERT_EQ(vector_[owned + index], sums_[index]) << owned + index << " in round " << round_;
     }
   }
 

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <fstream>
 
+#include "cluster/job/job_protocol.hpp"
+#include "cluster/wire/wire.hpp"
 #include "shared/rank_processes.hpp"
 #include "store/temporary_directory.hpp"
 #include "tiermap/shared_vector.hpp"
@@ -185,6 +187,12 @@ TEST(JobTest, DisagreementsAboutAVectorAreNamedOnEveryRank) {
   });
 }
 
+void ask_for_ever(Job& job) {
+  for (;;) {
+    job.fetch_add("questions", 1);
+  }
+}
+
 /// A rank dies in some way while others wait in another; every one of them is told which rank it was.
 void expect_told(int signal_number, const std::function<void(Job&, SharedVector<int>&)>& waiting) {
   const TemporaryDirectory directory(".");
@@ -334,6 +342,59 @@ TEST(JobTest, AServerThatDiesIsNamedToThoseWhoOnlyAskAnother) {
     std::this_thread::sleep_for(500ms);  // The end of this rank is not to be what the other is told.
   });
   processes.expect_success();
+}
+
+/// A rank of job "job" whose connections to its servers end when the test says so.
+class BareRank {
+ public:
+  BareRank(const Servers& servers, std::uint32_t rank, std::uint32_t ranks) {
+    for (const auto& process : servers.processes) {
+      connections_.push_back(wire_.connect(parse_host_and_port(process->address, "server"), WireLogin{}));
+    }
+    std::vector<WireCall> joining;
+    for (std::size_t server = 0; server < connections_.size(); ++server) {
+      joining.push_back(start(server, JobRequest::join, {rank, ranks, 0, 0}, "job"));
+    }
+    for (WireCall& call : joining) {
+      EXPECT_EQ(call.wait().status, 0) << call.wait().body.text();
+    }
+  }
+  WireCall start(std::size_t server, JobRequest kind, const WireWords& words, const std::string& text) {
+    return connections_[server]->start(
+        WireMessage(static_cast<std::uint16_t>(kind), words, std::as_bytes(std::span(text))), std::nullopt);
+  }
+  void close(std::size_t server) { connections_[server]->close("as if it died"); }
+
+ private:
+  Wire wire_{WireOptions{}, nullptr};
+  std::vector<std::shared_ptr<WireConnection>> connections_;
+};
+
+/// One server hears of a rank's end before the other does, and tells a second rank, which ends. The other server is not
+/// to take that for the reason.
+TEST(JobTest, ARankThatEndsBecauseAnotherDiedIsNotNamedForIt) {
+  const Servers servers(2);
+  RankProcesses processes(3, [&](std::uint32_t rank) {
+    if (rank == 0) {
+      Job job(servers.job(rank, 3));
+      EXPECT_NE(refusal_of([&] { ask_for_ever(job); }).find("rank 1 at "), std::string::npos);
+      return;
+    }
+    BareRank bare(servers, rank, 3);
+    if (rank == 1) {
+      bare.close(0);
+      std::this_thread::sleep_for(60s);
+    }
+    for (;;) {
+      const WireReply reply = bare.start(1, JobRequest::fetch_add, {1, 0, 0, 0}, "questions").wait();
+      if (reply.status != 0) {
+        EXPECT_NE(reply.body.text().find("rank 1 at "), std::string::npos) << reply.body.text();
+        return;
+      }
+    }
+  });
+  EXPECT_EQ(processes.wait(0), 0);
+  EXPECT_EQ(processes.wait(2), 0);
 }
 
 TEST(JobTest, RanksComeFromTheEnvironmentOfWhatStartedThem) {

@@ -50,14 +50,21 @@ bool CoherentStore::comes_by_tree(ByteRange range) const {
   });
 }
 
+int CoherentStore::fetch(std::span<std::byte> content, std::uint64_t offset) {
+  if (comes_by_tree({offset, content.size()})) {
+    return home_->fetch_by_tree(content, offset);
+  }
+  return by_node_.load(std::memory_order_acquire) ? home_->fetch_by_node(content, offset)
+                                                  : home_->fetch(content, offset);
+}
+
 std::int64_t CoherentStore::read(void* buffer, std::size_t bytes, std::uint64_t offset) {
   if (offset >= size_bytes()) {
     return 0;
   }
   const std::span<std::byte> content(static_cast<std::byte*>(buffer),
                                      std::min<std::uint64_t>(bytes, size_bytes() - offset));
-  const bool by_tree = comes_by_tree({offset, content.size()});
-  if (const int result = by_tree ? home_->fetch_by_tree(content, offset) : home_->fetch(content, offset); result != 0) {
+  if (const int result = fetch(content, offset); result != 0) {
     return result;
   }
   if (keeps_twins_.load(std::memory_order_acquire)) {

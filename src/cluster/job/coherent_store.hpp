@@ -37,17 +37,21 @@ class CoherentStore final : public Store {
   /// What is read of the range comes by the tree of ranks, until as many stop_tree().
   void start_tree(ByteRange range);
   void stop_tree(ByteRange range) noexcept;
+  /// What is read comes by way of what the ranks of this node keep for each other.
+  void fetch_by_node(bool by_node) noexcept { by_node_.store(by_node, std::memory_order_release); }
   Twins& twins() noexcept { return twins_; }
   HomeClient& home() noexcept { return *home_; }
   std::uint64_t unit() const noexcept { return unit_; }
 
  private:
   bool comes_by_tree(ByteRange range) const;
+  int fetch(std::span<std::byte> content, std::uint64_t offset);
 
   const std::shared_ptr<HomeClient> home_;
   const std::uint64_t unit_;
   Twins twins_;
   std::atomic<bool> keeps_twins_{true};
+  std::atomic<bool> by_node_{false};
   mutable std::shared_mutex tree_mutex_;
   std::vector<ByteRange> by_tree_;  ///< Guarded by tree_mutex_.
 };

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "cluster/job/node_fetch.hpp"
 #include "config/size.hpp"
 #include "tiermap/error.hpp"
 
@@ -50,7 +51,7 @@ std::string HomeClient::failure() const {
   return failure_;
 }
 
-void HomeClient::see(std::uint32_t server, std::uint64_t sequence) noexcept {
+void HomeClient::see_of_server(std::uint32_t server, std::uint64_t sequence) noexcept {
   std::atomic<std::uint64_t>& seen = parts_[server].seen;
   std::uint64_t before = seen.load(std::memory_order_acquire);
   while (before < sequence && !seen.compare_exchange_weak(before, sequence, std::memory_order_acq_rel)) {
@@ -75,9 +76,13 @@ void HomeClient::tell_once() {
   }
 }
 
-int HomeClient::fetch(std::span<std::byte> buffer, std::uint64_t offset) {
+std::uint64_t HomeClient::seen(std::uint64_t offset) const noexcept {
+  return parts_[placement_.server(offset, 0)].seen.load(std::memory_order_acquire);
+}
+
+int HomeClient::fetch(std::span<const Wanted> ranges, const Arrived& arrived) {
   struct Asked {
-    std::span<std::byte> bytes;
+    Wanted piece;
     std::uint32_t server;
     WireCall call;
   };
@@ -86,27 +91,33 @@ int HomeClient::fetch(std::span<std::byte> buffer, std::uint64_t offset) {
   const auto finish_first = [&] {
     Asked& first = asked.front();
     const WireReply& reply = first.call.wait();
-    if (reply.status != 0 || reply.body.bytes().size() != first.bytes.size()) {
+    if (reply.status != 0 || reply.body.bytes().size() != first.piece.bytes.size()) {
       result = result == 0 ? failed(first.server, reply) : result;
       tell_once();
     } else {
-      see(first.server, reply.words[0]);
-      std::memcpy(first.bytes.data(), reply.body.bytes().data(), first.bytes.size());
+      see_of_server(first.server, reply.words[0]);
+      std::memcpy(first.piece.bytes.data(), reply.body.bytes().data(), first.piece.bytes.size());
+      if (arrived) {
+        arrived(first.piece, reply.words[0]);
+      }
     }
     asked.pop_front();
   };
-  while (!buffer.empty() && result == 0) {
-    const std::uint64_t run = placement_.run(offset, std::min<std::uint64_t>(buffer.size(), most_fetched_at_once));
-    const std::uint32_t server = placement_.server(offset, 0);
-    asked.push_back(
-        {buffer.first(run), server,
-         job_.start(server, JobRequest::fetch, {parts_[server].handle, placement_.local_offset(offset, 0), run, 0})});
-    counters_->fetches.fetch_add(1, std::memory_order_relaxed);
-    counters_->fetched_bytes.fetch_add(run, std::memory_order_relaxed);
-    buffer = buffer.subspan(run);
-    offset += run;
-    if (asked.size() >= most_fetches_in_flight) {
-      finish_first();
+  for (auto [bytes, offset] : ranges) {
+    while (!bytes.empty() && result == 0) {
+      const std::uint64_t run = placement_.run(offset, std::min<std::uint64_t>(bytes.size(), most_fetched_at_once));
+      const std::uint32_t server = placement_.server(offset, 0);
+      asked.push_back(
+          {{bytes.first(run), offset},
+           server,
+           job_.start(server, JobRequest::fetch, {parts_[server].handle, placement_.local_offset(offset, 0), run, 0})});
+      counters_->fetches.fetch_add(1, std::memory_order_relaxed);
+      counters_->fetched_bytes.fetch_add(run, std::memory_order_relaxed);
+      bytes = bytes.subspan(run);
+      offset += run;
+      if (asked.size() >= most_fetches_in_flight) {
+        finish_first();
+      }
     }
   }
   while (!asked.empty()) {
@@ -137,7 +148,7 @@ int HomeClient::fetch_by_tree(std::span<std::byte> buffer, std::uint64_t offset)
     Pulled& first = pulled.front();
     const WireReply& reply = first.pull->wait();
     if (reply.status == 0) {
-      see(first.server, reply.words[0]);
+      see_of_server(first.server, reply.words[0]);
       std::memcpy(first.bytes.data(), reply.body.bytes().data(), first.bytes.size());
     } else if (result == 0) {
       result = fetch(first.bytes, first.offset);
@@ -163,6 +174,21 @@ int HomeClient::fetch_by_tree(std::span<std::byte> buffer, std::uint64_t offset)
   return result;
 }
 
+int HomeClient::fetch_by_node(std::span<std::byte> buffer, std::uint64_t offset) {
+  NodeCache* const cache = job_.node_cache();
+  if (cache == nullptr || offset % home_block_bytes != 0) {
+    return fetch(buffer, offset);
+  }
+  for (; !buffer.empty(); offset += NodeFetch::most_bytes) {
+    const auto part = buffer.first(std::min<std::uint64_t>(buffer.size(), NodeFetch::most_bytes));
+    if (const int result = NodeFetch(*this, *cache, part, offset).run(); result != 0) {
+      return result;
+    }
+    buffer = buffer.subspan(part.size());
+  }
+  return 0;
+}
+
 std::vector<ByteRange> HomeClient::news() {
   std::vector<WireCall> calls;
   calls.reserve(parts_.size());
@@ -180,7 +206,7 @@ std::vector<ByteRange> HomeClient::news() {
   // Only now: who asks again after a failure is told the same again.
   for (std::uint32_t server = 0; server < parts_.size(); ++server) {
     parts_[server].sequence = calls[server].wait().words[0];
-    see(server, parts_[server].sequence);
+    see_of_server(server, parts_[server].sequence);
   }
   return ranges;
 }
@@ -222,7 +248,7 @@ std::uint64_t HomeClient::fetch_to_exchange(std::span<std::byte> buffer, std::ui
   const WireReply& reply = call.wait();
   job_.require(server, reply);
   std::memcpy(buffer.data(), reply.body.bytes().data(), std::min(buffer.size(), reply.body.bytes().size()));
-  see(server, reply.words[0]);
+  see_of_server(server, reply.words[0]);
   return reply.words[0];
 }
 
@@ -244,11 +270,11 @@ bool HomeClient::exchange(std::span<std::byte> buffer, std::uint64_t offset, con
     counters_->fetched_bytes.fetch_add(buffer.size(), std::memory_order_relaxed);
     std::memcpy(buffer.data(), reply.body.bytes().data(), buffer.size());
     sequence = reply.words[0];
-    see(server, sequence);
+    see_of_server(server, sequence);
     return false;
   }
   job_.require(server, reply);
-  see(server, reply.words[0]);
+  see_of_server(server, reply.words[0]);
   counters_->changed_bytes.fetch_add(list.changed_bytes(), std::memory_order_relaxed);
   return true;
 }
@@ -295,7 +321,7 @@ void ChangeSender::wait_for_first() {
   if (reply.status != 0) {
     result_ = home_.failed(calls_.front().first, reply);
   } else {
-    home_.see(calls_.front().first, reply.words[0]);
+    home_.see_of_server(calls_.front().first, reply.words[0]);
   }
   calls_.pop_front();
 }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -40,13 +41,32 @@ class HomeClient {
   /// Why the last request failed that did; for messages.
   std::string failure() const;
 
-  /// Returns 0 or a negative errno value. The range lies within the data set.
-  int fetch(std::span<std::byte> buffer, std::uint64_t offset);
+  /// A part of the data set, and where it is to be put.
+  struct Wanted {
+    std::span<std::byte> bytes;
+    std::uint64_t offset = 0;
+  };
+  /// Called with each piece that has come, and as of which change of its home. Pieces begin where blocks begin, if what
+  /// was wanted does.
+  using Arrived = std::function<void(const Wanted&, std::uint64_t sequence)>;
+  /// Returns 0 or a negative errno value. The ranges lie within the data set.
+  int fetch(std::span<const Wanted> ranges, const Arrived& arrived);
+  int fetch(std::span<std::byte> buffer, std::uint64_t offset) {
+    const Wanted range{buffer, offset};
+    return fetch({&range, 1}, nullptr);
+  }
   /// The same by the tree of ranks, page by page, from who has them already; by itself where that fails.
   int fetch_by_tree(std::span<std::byte> buffer, std::uint64_t offset);
   /// Before any rank fetches so, and when none does any more.
   void join_tree();
   void leave_tree();
+  /// The same from what the ranks of this node keep for each other, and for them; by itself where they keep nothing.
+  int fetch_by_node(std::span<std::byte> buffer, std::uint64_t offset);
+  /// How far the home of what lies there had come in what this rank has seen of it: nothing older is to come.
+  std::uint64_t seen(std::uint64_t offset) const noexcept;
+  void see(std::uint64_t offset, std::uint64_t sequence) noexcept {
+    see_of_server(placement_.server(offset, 0), sequence);
+  }
   /// Of others, since the last time. Throws StoreError. Not by two threads at once.
   std::vector<ByteRange> news();
   /// How far from `offset` on one exchange reaches.
@@ -69,8 +89,8 @@ class HomeClient {
     std::uint64_t sequence;           ///< Of the news that were asked for last.
     std::atomic<std::uint64_t> seen;  ///< The last that anything here depends on: nothing older is to come.
   };
-  void see(std::uint32_t server, std::uint64_t sequence) noexcept;
   void tell_once();
+  void see_of_server(std::uint32_t server, std::uint64_t sequence) noexcept;
   int failed(std::uint32_t server, const WireReply& reply);
   void add_news(std::uint32_t server, std::span<const std::byte> body, std::vector<ByteRange>& ranges) const;
 

@@ -13,6 +13,7 @@ struct HomeCounters {
   std::atomic<std::uint64_t> pulls{0};
   std::atomic<std::uint64_t> pulled_bytes{0};
   std::atomic<std::uint64_t> handed_bytes{0};
+  std::atomic<std::uint64_t> node_bytes{0};
   std::atomic<std::uint64_t> sends{0};
   std::atomic<std::uint64_t> changed_bytes{0};
   std::atomic<std::uint64_t> sent_bytes{0};

@@ -54,9 +54,9 @@ JobClient::JobClient(const JobPlace& place)
   std::vector<WireCall> joining;
   joining.reserve(connections_.size());
   for (const auto& connection : connections_) {
-    joining.push_back(connection->start(
-        WireMessage(static_cast<std::uint16_t>(JobRequest::join), {place.rank, place.ranks, 0, 0}, name),
-        place.join_patience));
+    joining.push_back(connection->start(WireMessage(static_cast<std::uint16_t>(JobRequest::join),
+                                                    {place.rank, place.ranks, place.node_cache_bytes, 0}, name),
+                                        place.join_patience));
   }
   for (std::uint32_t server = 0; server < servers(); ++server) {
     const WireReply& reply = joining[server].wait();
@@ -78,14 +78,19 @@ std::string JobClient::absent(std::uint32_t server) {
 
 void JobClient::require(std::uint32_t server, const WireReply& reply) {
   const std::string words = reply.status != 0 ? reply.body.text() : "";
+  bool news = false;
+  std::string failure;
   {
     const std::lock_guard guard(mutex_);
-    if (reply.status == -ECONNABORTED && failure_.empty()) {
-      failure_ = words;
-    }
-    if (!failure_.empty()) {
-      throw StoreError(ECONNABORTED, failure_);
-    }
+    news = reply.status == -ECONNABORTED && failure_.empty();
+    failure_ = news ? words : failure_;
+    failure = failure_;
+  }
+  if (news) {
+    tell_other_servers(server, words);
+  }
+  if (!failure.empty()) {
+    throw StoreError(ECONNABORTED, failure);
   }
   if (reply.status == 0) {
     return;
@@ -101,6 +106,23 @@ void JobClient::require(std::uint32_t server, const WireReply& reply) {
                                       (connection.open() ? " answers: " + error_text(-reply.status)
                                                          : " is gone: " + connection.failure() +
                                                                ": see whether it runs, and start the job again"));
+}
+
+// A server may hear that this rank ended, as it does when it is told so, before it hears of the end that was the
+// reason.
+void JobClient::tell_other_servers(std::uint32_t server, const std::string& words) {
+  constexpr std::chrono::milliseconds most_patience{1000};  // With one that does not answer.
+  std::vector<WireCall> telling;
+  for (std::uint32_t other = 0; other < servers(); ++other) {
+    if (other != server && connections_[other]->open()) {
+      telling.push_back(connections_[other]->start(
+          WireMessage(static_cast<std::uint16_t>(JobRequest::failed), {}, std::as_bytes(std::span(words))),
+          std::min(place_.timeout, most_patience)));
+    }
+  }
+  for (WireCall& call : telling) {
+    call.wait();
+  }
 }
 
 WireReply JobClient::ask(std::uint32_t server, JobRequest kind, const WireWords& words, std::string_view body) {

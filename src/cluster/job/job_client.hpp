@@ -6,12 +6,15 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
 #include "cluster/job/job_protocol.hpp"
+#include "cluster/job/node_cache.hpp"
+#include "cluster/job/node_memory.hpp"
 #include "cluster/job/relay.hpp"
 #include "cluster/wire/wire.hpp"
 
@@ -28,6 +31,7 @@ struct JobPlace {
   std::string host;                                ///< Where other ranks reach this one; "": as it reaches the servers.
   std::uint32_t tree_degree = 2;
   std::uint64_t relay_bytes = 16 << 20;
+  std::uint64_t node_cache_bytes = 0;  ///< What ranks of a node keep for each other; the same for all ranks.
 };
 
 /// Thread-safe. Members throw StoreError in the server's words: ECONNABORTED when the job has failed, and which rank it
@@ -60,6 +64,12 @@ class JobClient {
   void plant_tree();
   Relay& relay() noexcept { return relay_; }
 
+  /// By all ranks: from here on those that are on one node have a cache together, if the job is to have any. Nothing if
+  /// they have it already. Throws StoreError on all ranks if one of them cannot share memory.
+  void share_node_cache();
+  /// Null where there is none: before that, without others on the node, or if the job is to have none.
+  NodeCache* node_cache() noexcept { return node_cache_.has_value() ? &*node_cache_ : nullptr; }
+
   /// Of this rank's own doing: what is asked here from now on throws `why`, and the others are told that this rank has
   /// ended. Nothing if the job has failed already.
   void fail(const std::string& why) noexcept;
@@ -75,8 +85,10 @@ class JobClient {
 
  private:
   std::string absent(std::uint32_t server);
+  void tell_other_servers(std::uint32_t server, const std::string& words);
   std::vector<std::string> texts_of_all(const std::string& own);
   std::string listen_for_ranks();
+  std::string own_host() const;
   void ask_home(const Piece& piece, std::function<void(WireReply)> done);
 
   const JobPlace place_;
@@ -87,6 +99,9 @@ class JobClient {
   std::map<std::string, std::thread::id> held_;  ///< Locks, by which thread. Guarded by mutex_, as what follows.
   std::string failure_;                          ///< Of the job; "" if it has not failed.
   std::string listening_;                        ///< Where ranks reach this one; "" before. Of who plants the tree.
+  bool shares_node_cache_ = false;               ///< Of who shares it, as what follows.
+  NodeMemory node_memory_;
+  std::optional<NodeCache> node_cache_;
 };
 
 }  // namespace tiermap

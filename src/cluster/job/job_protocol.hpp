@@ -11,7 +11,8 @@ namespace tiermap {
 /// Requests. All but the first need it to have been answered on the same connection. A refusal has a negative errno
 /// value as status and one line of text as body; -ECONNABORTED says that the job has failed, and the text why.
 enum class JobRequest : std::uint16_t {
-  join = 64,   ///< Words: rank, ranks. Body: the job's name. Answered when all ranks have come.
+  join = 64,   ///< Words: rank, ranks, bytes of the cache of a node. Body: the job's name. Answered when all ranks have
+               ///< come.
   absent,      ///< Body: a job's name. Reply's body: which ranks are missing. Needs no join.
   leave,       ///< The connection may close now without that being a failure.
   collective,  ///< Body: what this rank is at. Answered when all ranks are there: refused if not all are at the same.
@@ -28,10 +29,11 @@ enum class JobRequest : std::uint16_t {
   changes,  ///< Words: handle, since. Reply's words: sequence number; body: BlockRuns that others changed after it.
   gather,   ///< Words: bytes of this rank in all. Body: its next ones. Answered when all ranks are there; reply's body:
   ///< of each rank, in their order, its bytes in all and how many of them follow, as eight bytes each, and these.
-  tell,  ///< Reply's words: how many have asked before. Answered also when the job has failed.
+  tell,    ///< Reply's words: how many have asked before. Answered also when the job has failed.
+  failed,  ///< Body: why the job has failed, in the words of another of its servers. Who then ends is not the reason.
 };
 inline constexpr std::uint16_t first_job_request = 64;
-inline constexpr std::uint16_t last_job_request = static_cast<std::uint16_t>(JobRequest::tell);
+inline constexpr std::uint16_t last_job_request = static_cast<std::uint16_t>(JobRequest::failed);
 
 /// Of all ranks together in one reply to `gather`; at least one of each.
 inline constexpr std::uint64_t most_gathered_bytes = std::uint64_t{512} << 10U;

@@ -15,10 +15,14 @@ constexpr std::uint64_t most_ranks = 4096;
 }  // namespace
 
 void Jobs::fail(Job& job, const std::string& why, Answers& answers) {
+  fail_in_words(job, "job " + quote_value(job.name) + ": " + why, answers);
+}
+
+void Jobs::fail_in_words(Job& job, const std::string& words, Answers& answers) {
   if (!job.failure.empty()) {
     return;
   }
-  job.failure = "job " + quote_value(job.name) + ": " + why;
+  job.failure = words;
   const auto refuse_all = [&](std::vector<std::optional<WireRequest>>& requests) {
     for (std::optional<WireRequest>& request : requests) {
       if (request.has_value()) {
@@ -83,7 +87,7 @@ void Jobs::on_closed(const std::shared_ptr<WireConnection>& connection) {
 }
 
 void Jobs::join(WireRequest request, Answers& answers) {
-  const auto [rank_wanted, ranks_wanted, ignored, unused] = request.words();
+  const auto [rank_wanted, ranks_wanted, node_cache_bytes, ignored] = request.words();
   const std::string name = request.text();
   const std::string who = "job " + quote_value(name);
   if (!is_plain_name(name) || ranks_wanted == 0 || ranks_wanted > most_ranks || rank_wanted >= ranks_wanted) {
@@ -100,6 +104,7 @@ void Jobs::join(WireRequest request, Answers& answers) {
     place->name = name;
     place->number = next_number_++;
     place->ranks = ranks;
+    place->node_cache_bytes.resize(ranks);
     place->connections.resize(ranks);
     place->joining.resize(ranks);
     place->gathered.resize(ranks);
@@ -127,12 +132,28 @@ void Jobs::join(WireRequest request, Answers& answers) {
   members_[request.from().get()] = {job, rank, false};
   job->connections[rank] = request.from();
   job->joining[rank] = std::move(request);
+  job->node_cache_bytes[rank] = node_cache_bytes;
   ++job->connected;
   if (++job->come == job->ranks) {
-    for (std::optional<WireRequest>& one : job->joining) {
-      answers.reply(std::move(*one));
-      one.reset();
-    }
+    begin(*job, answers);
+  }
+}
+
+/// All ranks are there.
+void Jobs::begin(Job& job, Answers& answers) {
+  const std::vector<std::uint64_t>& said = job.node_cache_bytes;
+  const auto other = std::ranges::find_if(said, [&](std::uint64_t bytes) { return bytes != said.front(); });
+  if (other != said.end()) {
+    fail(job,
+         "rank 0 says that the cache of a node has " + format_size(said.front()) + ", but " +
+             rank_text(static_cast<std::uint32_t>(other - said.begin())) + " that it has " + format_size(*other) +
+             ": start all alike",
+         answers);
+    return;
+  }
+  for (std::optional<WireRequest>& one : job.joining) {
+    answers.reply(std::move(*one));
+    one.reset();
   }
 }
 
@@ -160,6 +181,9 @@ void Jobs::member_request(Member& member, WireRequest request, Answers& answers)
       return meet(job, rank, std::move(request), answers);
     case JobRequest::tell:
       return answers.reply(std::move(request), 0, {job.told++, 0, 0, 0});
+    case JobRequest::failed:
+      fail_in_words(job, request.text(), answers);
+      return answers.reply(std::move(request));
     case JobRequest::lock:
       return lock(job, rank, std::move(request), answers);
     case JobRequest::unlock:

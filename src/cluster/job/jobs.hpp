@@ -44,6 +44,7 @@ class Jobs {
     std::string departed;                              ///< Which rank has left, if one has.
     std::string failure;                               ///< Why it failed; "" if it did not.
     std::vector<std::optional<WireRequest>> joining;   ///< By rank.
+    std::vector<std::uint64_t> node_cache_bytes;       ///< As each rank says, who are to agree.
     std::vector<std::optional<WireRequest>> gathered;  ///< The collective that is under way, by rank.
     std::map<std::string, Lock> locks;
     std::map<std::string, std::uint64_t> counters;
@@ -61,6 +62,7 @@ class Jobs {
   class Answers;
 
   void join(WireRequest request, Answers& answers);
+  static void begin(Job& job, Answers& answers);
   void absent(WireRequest request, Answers& answers);
   void member_request(Member& member, WireRequest request, Answers& answers);
   void leave(Member& member, WireRequest request, Answers& answers);
@@ -73,6 +75,7 @@ class Jobs {
   void open(Job& job, WireRequest request, Answers& answers);
   void destroy(Job& job, WireRequest request, Answers& answers);
   static void fail(Job& job, const std::string& why, Answers& answers);
+  static void fail_in_words(Job& job, const std::string& words, Answers& answers);
   void serve_home(const std::shared_ptr<Home>& home, std::uint32_t rank, WireRequest request);
   static void answer_home(Home& home, std::uint32_t rank, WireRequest& request);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cluster/job/job_client.hpp"
+#include "cluster/job/rank_complaint.hpp"
 #include "cluster/job/rank_tree.hpp"
 #include "config/size.hpp"
 #include "tiermap/error.hpp"
@@ -11,19 +12,8 @@
 namespace tiermap {
 namespace {
 
-/// In front of what a rank says, so that a complaint is no address.
-constexpr char complaint_mark = '!';
-
-/// Throws what the first rank that has a complaint says.
-void require_no_complaint(const std::string& job, const std::vector<std::string>& texts) {
-  const auto found =
-      std::ranges::find_if(texts, [](const std::string& text) { return text.starts_with(complaint_mark); });
-  if (found != texts.end()) {
-    throw StoreError(EHOSTUNREACH, "job " + quote_value(job) + ": rank " + std::to_string(found - texts.begin()) +
-                                       found->substr(1) +
-                                       ": have ranks reach each other, by the hosts that TIERMAP_RANK_HOST names");
-  }
-}
+constexpr RankRemedy reach_each_other{EHOSTUNREACH,
+                                      "have ranks reach each other, by the hosts that TIERMAP_RANK_HOST names"};
 
 }  // namespace
 
@@ -35,13 +25,17 @@ std::vector<std::string> JobClient::texts_of_all(const std::string& own) {
   return texts;
 }
 
+std::string JobClient::own_host() const {
+  return place_.host.empty() ? own_host_towards(place_.servers.front()) : place_.host;
+}
+
 /// Where, or a complaint.
 std::string JobClient::listen_for_ranks() {
   if (!listening_.empty()) {
     return listening_;
   }
   try {
-    const std::string host = place_.host.empty() ? own_host_towards(place_.servers.front()) : place_.host;
+    const std::string host = own_host();
     listening_ = HostAndPort{host, wire_.listen({host, 0})}.text();
     return listening_;
   } catch (const Error& error) {
@@ -55,7 +49,7 @@ void JobClient::plant_tree() {
   }
   collective("joins a tree of degree " + std::to_string(place_.tree_degree));
   const std::vector<std::string> addresses = texts_of_all(listen_for_ranks());
-  require_no_complaint(place_.name, addresses);
+  require_no_complaint(place_.name, addresses, reach_each_other);
   std::vector<std::string> hosts;
   hosts.reserve(addresses.size());
   for (const std::string& address : addresses) {
@@ -80,7 +74,7 @@ void JobClient::plant_tree() {
     complaint = complaint_mark + std::string(" does not reach rank ") + std::to_string(parent) + ": " + error.what();
   }
   try {
-    require_no_complaint(place_.name, texts_of_all(complaint));
+    require_no_complaint(place_.name, texts_of_all(complaint), reach_each_other);
   } catch (...) {
     relay_.end();
     throw;
