@@ -46,8 +46,8 @@ class CheckedStore final : public ForwardingStore {
   bool reads_in_signal_handler() const override { return false; }
 
   /// Puts back what a copy has of one damaged block, as long as the block is or as long as all of it: only what has the
-  /// checksum that is remembered is taken, so that nothing else than what was written can come of it. Returns 0, also if
-  /// the block is not damaged; -EAGAIN for other bytes than those; or a negative errno value.
+  /// checksum that is remembered is taken, so that nothing else than what was written can come of it. Returns 0, also
+  /// if the block is not damaged; -EAGAIN for other bytes than those; or a negative errno value.
   int mend(std::uint64_t offset, std::span<const std::byte> content);
 
   /// The block that was found damaged last.
