@@ -79,7 +79,7 @@ def start_ray(ray, folder):
             return
         except Exception as error:
             ray.shutdown()
-            if "timed out during startup" not in str(error) or tries_left == 0:
+            if "timed out" not in str(error).lower() or tries_left == 0:
                 raise
 
 
