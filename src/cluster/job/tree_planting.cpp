@@ -77,6 +77,7 @@ void JobClient::plant_tree() {
     require_no_complaint(place_.name, texts_of_all(complaint), reach_each_other);
   } catch (...) {
     relay_.end();
+    collective("cannot join a tree");  // Where a rank has died meanwhile, that is what all are told.
     throw;
   }
 }
