@@ -196,6 +196,8 @@ class Pager {
   std::uint64_t shortage_bytes(bool at_work) const noexcept;
   /// What is at hand when the evictors rest: more if pages are kept unmapped.
   std::uint64_t bytes_at_rest(bool keeping) const noexcept;
+  /// Of the budget, not to be reckoned with for pages that are to stay.
+  std::uint64_t spare_bytes() const noexcept;
   /// Whether all regions have room at once: then nothing has to be at hand for what is not in memory yet.
   bool all_fits() const noexcept;
   /// Whether pages can come for a while without others having to go: more is free than the evictors rest at.

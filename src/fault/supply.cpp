@@ -263,16 +263,18 @@ std::uint64_t Pager::bytes_at_rest(bool keeping) const noexcept {
   return std::max(least, large / 100 * unmapped_share_percent_.load(std::memory_order_relaxed));
 }
 
+// For what is on its way, and the second frames of pages that are copied.
+std::uint64_t Pager::spare_bytes() const noexcept {
+  constexpr std::uint64_t part = 32;
+  return frames_.budget_bytes() / part;
+}
+
 bool Pager::all_fits() const noexcept {
-  const std::uint64_t budget = frames_.budget_bytes();
-  constexpr std::uint64_t part = 32;  // For the second frames of pages that are copied.
-  return whole_bytes.load(std::memory_order_relaxed) <= budget - budget / part;
+  return whole_bytes.load(std::memory_order_relaxed) <= frames_.budget_bytes() - spare_bytes();
 }
 
 bool Pager::has_room() const noexcept {
-  const std::uint64_t budget = frames_.budget_bytes();
-  constexpr std::uint64_t part = 32;
-  return all_fits() || frames_.available_bytes() > bytes_at_rest(false) + budget / part;
+  return all_fits() || frames_.available_bytes() > bytes_at_rest(false) + spare_bytes();
 }
 
 std::uint64_t Pager::shortage_bytes(bool at_work) const noexcept {

@@ -75,7 +75,7 @@ PagedRegionImplementation::PagedRegionImplementation(std::shared_ptr<Userfaultfd
     if (region_.reads_may_block()) {
       engine_->pager_.blocking_regions.fetch_add(1);
     }
-    reckon_whole_bytes(options.length);
+    reckon_whole_bytes(region_.page_count());
     enter_index();
   } catch (...) {
     engine_->detach(*this);
@@ -449,9 +449,8 @@ void PagedRegionImplementation::leave_engine() noexcept {
   engine_->detach(*this);
 }
 
-/// Tells the pager what the frames of a region of this length would come to.
-void PagedRegionImplementation::reckon_whole_bytes(std::uint64_t length) noexcept {
-  const std::uint64_t pages = (length + region_.page_bytes - 1) >> region_.page_shift;
+/// Tells the pager what the frames of so many pages would come to.
+void PagedRegionImplementation::reckon_whole_bytes(std::uint64_t pages) noexcept {
   const std::uint64_t bytes = pages * FramePool::cost(region_.page_bytes);
   engine_->pager_.whole_bytes.fetch_add(bytes - std::exchange(whole_bytes_, bytes), std::memory_order_relaxed);
 }

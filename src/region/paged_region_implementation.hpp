@@ -78,7 +78,7 @@ class PagedRegionImplementation final : public RegionImplementation {
   void enter_index();
   void leave_index() noexcept;
   void leave_engine() noexcept;
-  void reckon_whole_bytes(std::uint64_t length) noexcept;
+  void reckon_whole_bytes(std::uint64_t pages) noexcept;
   /// Whether what is dirty at the end of the region is written: a private copy's changes go with it.
   bool writes_at_end() const noexcept { return region_.writable && !region_.manual_flush && !private_copy_; }
   void grow(std::uint64_t length);

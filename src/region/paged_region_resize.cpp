@@ -123,7 +123,7 @@ void PagedRegionImplementation::grow(std::uint64_t length) {
   try {
     open_range(before, length);
     region_.length.store(length, std::memory_order_release);
-    reckon_whole_bytes(length);
+    reckon_whole_bytes(region_.page_count());
   } catch (...) {
     if (last_is_short) {
       engine_->pager_.let_go(region_, last);
@@ -164,7 +164,7 @@ void PagedRegionImplementation::shrink(std::uint64_t length) {
     engine_->pager_.free_held(region_, cut);
   }
   region_.length.store(length, std::memory_order_release);
-  reckon_whole_bytes(length);
+  reckon_whole_bytes(region_.page_count());
   if (inside) {
     let_go(cut);
   }

@@ -132,6 +132,15 @@ class RecordPages final : public Transaction {
   VectorStorage& index_;
 };
 
+/// Those of a class that says which one each access is to.
+template <typename Accesses>
+void append_elements(const Accesses& accesses, std::uint64_t position, std::uint64_t count,
+                     std::vector<std::uint64_t>& elements) {
+  for (const std::uint64_t end = position + std::min(count, accesses.length() - position); position < end; ++position) {
+    elements.push_back(accesses.element(position));
+  }
+}
+
 TransactionOptions with_window(TransactionOptions options, std::uint64_t bytes) {
   options.window_bytes = bytes;
   return options;
@@ -189,9 +198,7 @@ StridedElements::StridedElements(const SerializedStorage& vector, Intent intent,
 
 void StridedElements::elements(std::uint64_t position, std::uint64_t count,
                                std::vector<std::uint64_t>& elements) const {
-  for (const std::uint64_t end = position + std::min(count, length() - position); position < end; ++position) {
-    elements.push_back(element(position));
-  }
+  append_elements(*this, position, count, elements);
 }
 
 RandomElements::RandomElements(const SerializedStorage& vector, Intent intent, Random pattern,
@@ -199,9 +206,7 @@ RandomElements::RandomElements(const SerializedStorage& vector, Intent intent, R
     : SerializedTransaction(vector, intent, accesses_of(vector.index, pattern), options), pattern_(pattern) {}
 
 void RandomElements::elements(std::uint64_t position, std::uint64_t count, std::vector<std::uint64_t>& elements) const {
-  for (const std::uint64_t end = position + std::min(count, length() - position); position < end; ++position) {
-    elements.push_back(element(position));
-  }
+  append_elements(*this, position, count, elements);
 }
 
 }  // namespace tiermap

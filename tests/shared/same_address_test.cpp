@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "shared/rank_processes.hpp"
+#include "shared/small_pages.hpp"
 #include "tiermap/cache.hpp"
 #include "tiermap/shared_vector.hpp"
 #include "tiermap/store.hpp"
@@ -16,9 +17,7 @@ namespace tiermap {
 namespace {
 
 SharedVectorOptions at_same_address() {
-  SharedVectorOptions options;
-  options.page_size_bytes = 4096;
-  options.budget_bytes = 4 << 20;
+  SharedVectorOptions options = small_pages();
   options.same_address = true;
   return options;
 }

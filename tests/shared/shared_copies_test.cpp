@@ -2,23 +2,17 @@
 #include <numeric>
 
 #include "shared/rank_processes.hpp"
+#include "shared/small_pages.hpp"
 #include "tiermap/shared_vector.hpp"
 
 namespace tiermap {
 namespace {
 
-SharedVectorOptions in_small_pages() {
-  SharedVectorOptions options;
-  options.page_size_bytes = 4096;
-  options.budget_bytes = 4 << 20;
-  return options;
-}
-
 TEST(SharedCopiesTest, CopiesGoHomeAndComeFromThereInAnyPhase) {
   const Servers servers(2);
   run_job(servers, 2, [](Job& job) {
     constexpr std::uint64_t count = 700'001;
-    auto vector = SharedVector<std::uint32_t>::create(job, "v", count, in_small_pages());
+    auto vector = SharedVector<std::uint32_t>::create(job, "v", count, small_pages());
     vector.set_phase(Phase::local);
     const std::uint64_t questions = vector.statistics().questions;
     const std::uint64_t half = count / 2;
@@ -44,7 +38,7 @@ TEST(SharedCopiesTest, CopiesGoHomeAndComeFromThereInAnyPhase) {
 TEST(SharedCopiesTest, ACopyHasWhatThisRankWroteAndReplacesWhatItHasInMemory) {
   const Servers servers;
   run_job(servers, 1, [](Job& job) {
-    auto vector = SharedVector<std::uint64_t>::create(job, "v", 5000, in_small_pages());
+    auto vector = SharedVector<std::uint64_t>::create(job, "v", 5000, small_pages());
     vector[1000] = 7;
     std::vector<std::uint64_t> words(3);
     vector.copy_to(words, 999);

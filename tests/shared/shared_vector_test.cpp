@@ -6,19 +6,13 @@
 #include <random>
 
 #include "shared/rank_processes.hpp"
+#include "shared/small_pages.hpp"
 #include "store/temporary_directory.hpp"
 #include "tiermap/shared_vector.hpp"
 #include "tiermap/store.hpp"
 
 namespace tiermap {
 namespace {
-
-SharedVectorOptions small_pages() {
-  SharedVectorOptions options;
-  options.page_size_bytes = 4096;
-  options.budget_bytes = 4 << 20;
-  return options;
-}
 
 TEST(CoherenceTest, WhatWasWrittenBeforeABarrierIsSeenAfterIt) {
   const Servers servers;

@@ -8,23 +8,20 @@
 
 #include "store/temporary_directory.hpp"
 #include "tiermap/serialized_vector.hpp"
+#include "vector/text_serializer.hpp"
 
 namespace tiermap {
 namespace {
 
-struct TextSerializer {
+struct RefusingSerializer : TextSerializer {
   void write(const std::string& text, std::vector<std::byte>& bytes) const {
-    const auto* const first = reinterpret_cast<const std::byte*>(text.data());
-    bytes.insert(bytes.end(), first, first + text.size());
+    TextSerializer::write(text, bytes);
     if (text == "refused") {
       throw std::invalid_argument("refused");
     }
   }
-  std::string read(std::span<const std::byte> bytes) const {
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-  }
 };
-using Texts = SerializedVector<std::string, TextSerializer>;
+using Texts = SerializedVector<std::string, RefusingSerializer>;
 
 constexpr std::uint64_t count = 20'000;
 constexpr std::uint64_t page_bytes = 4096;

@@ -11,19 +11,11 @@
 #include <thread>
 
 #include "store/temporary_directory.hpp"
+#include "vector/text_serializer.hpp"
 
 namespace tiermap {
 namespace {
 
-struct TextSerializer {
-  void write(const std::string& text, std::vector<std::byte>& bytes) const {
-    const auto* const first = reinterpret_cast<const std::byte*>(text.data());
-    bytes.insert(bytes.end(), first, first + text.size());
-  }
-  std::string read(std::span<const std::byte> bytes) const {
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-  }
-};
 using Texts = SerializedVector<std::string, TextSerializer>;
 
 class SerializedVectorTest : public testing::Test {

@@ -19,6 +19,7 @@
 #include "cluster/wire/wire.hpp"
 
 namespace tiermap {
+struct RankRemedy;
 
 struct JobPlace {
   std::string name;
@@ -87,6 +88,8 @@ class JobClient {
   std::string absent(std::uint32_t server);
   void tell_other_servers(std::uint32_t server, const std::string& words);
   std::vector<std::string> texts_of_all(const std::string& own);
+  /// The same, where a rank's text may be a complaint, which is thrown on all; or who has died, if somebody has.
+  std::vector<std::string> texts_without_complaint(const std::string& own, const RankRemedy& remedy);
   std::string listen_for_ranks();
   std::string own_host() const;
   void ask_home(const Piece& piece, std::function<void(WireReply)> done);

@@ -31,9 +31,7 @@ void JobClient::share_node_cache() {
     return;
   }
   const auto say = [this](const std::function<std::string()>& make) {
-    std::vector<std::string> texts = texts_of_all(text_or_complaint(make));
-    require_no_complaint(place_.name, texts, share_nothing);
-    return texts;
+    return texts_without_complaint(text_or_complaint(make), share_nothing);
   };
   const std::vector<std::string> nodes = say([this] { return node_identity(own_host()); });
   const std::string& own = nodes[place_.rank];

@@ -25,6 +25,18 @@ std::vector<std::string> JobClient::texts_of_all(const std::string& own) {
   return texts;
 }
 
+// A rank that dies is complained of by others before they hear of it: all meet once more, where that is said.
+std::vector<std::string> JobClient::texts_without_complaint(const std::string& own, const RankRemedy& remedy) {
+  std::vector<std::string> texts = texts_of_all(own);
+  try {
+    require_no_complaint(place_.name, texts, remedy);
+  } catch (const StoreError&) {
+    collective("has heard a complaint");
+    throw;
+  }
+  return texts;
+}
+
 std::string JobClient::own_host() const {
   return place_.host.empty() ? own_host_towards(place_.servers.front()) : place_.host;
 }
@@ -48,8 +60,7 @@ void JobClient::plant_tree() {
     return;
   }
   collective("joins a tree of degree " + std::to_string(place_.tree_degree));
-  const std::vector<std::string> addresses = texts_of_all(listen_for_ranks());
-  require_no_complaint(place_.name, addresses, reach_each_other);
+  const std::vector<std::string> addresses = texts_without_complaint(listen_for_ranks(), reach_each_other);
   std::vector<std::string> hosts;
   hosts.reserve(addresses.size());
   for (const std::string& address : addresses) {
@@ -74,10 +85,9 @@ void JobClient::plant_tree() {
     complaint = complaint_mark + std::string(" does not reach rank ") + std::to_string(parent) + ": " + error.what();
   }
   try {
-    require_no_complaint(place_.name, texts_of_all(complaint), reach_each_other);
+    texts_without_complaint(complaint, reach_each_other);
   } catch (...) {
     relay_.end();
-    collective("cannot join a tree");  // Where a rank has died meanwhile, that is what all are told.
     throw;
   }
 }

@@ -125,6 +125,17 @@ int CheckedStore::read_whole(std::uint64_t offset, std::span<std::byte> buffer, 
   return 0;
 }
 
+int CheckedStore::write_whole(std::uint64_t offset, std::span<const std::byte> content, std::size_t& put) {
+  for (put = 0; put < content.size();) {
+    const std::int64_t one = base_->write(content.data() + put, content.size() - put, offset + put);
+    if (one <= 0) {
+      return one < 0 ? static_cast<int>(one) : -EIO;
+    }
+    put += static_cast<std::size_t>(one);
+  }
+  return 0;
+}
+
 /// With the blocks' turns taken.
 int CheckedStore::read_verified_locked(std::uint64_t offset, std::span<std::byte> buffer, std::size_t& got) {
   if (const int error = read_whole(offset, buffer, got); error != 0) {
@@ -241,12 +252,7 @@ int CheckedStore::write_locked(std::span<const std::byte> content, std::uint64_t
     }
     checksums[block - first] = checksum(whole.data());
   }
-  int result = 0;
-  for (put = 0; put < content.size() && result == 0;) {
-    const std::int64_t one = base_->write(content.data() + put, content.size() - put, offset + put);
-    result = one < 0 ? static_cast<int>(one) : (one == 0 ? -EIO : 0);
-    put += static_cast<std::size_t>(std::max<std::int64_t>(one, 0));
-  }
+  const int result = write_whole(offset, content, put);
   const std::uint64_t sure = result == 0 ? last + 1 : block_of(offset + put);
   for (std::uint64_t block = first; block < sure; ++block) {
     remember(block, checksums[block - first]);
@@ -369,12 +375,8 @@ int CheckedStore::mend(std::uint64_t offset, std::span<const std::byte> content)
     return -EAGAIN;
   }
   std::size_t put = 0;
-  while (put < content.size()) {
-    const std::int64_t one = base_->write(content.data() + put, content.size() - put, offset + put);
-    if (one <= 0) {
-      return one < 0 ? static_cast<int>(one) : -EIO;
-    }
-    put += static_cast<std::size_t>(one);
+  if (const int error = write_whole(offset, content, put); error != 0) {
+    return error;
   }
   mended_.fetch_add(1, std::memory_order_relaxed);
   return 0;

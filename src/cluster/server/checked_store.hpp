@@ -71,6 +71,7 @@ class CheckedStore final : public ForwardingStore {
   bool matches(std::uint64_t block, std::span<const std::byte> content) const noexcept;
   bool all_match(std::uint64_t first, std::span<const std::byte> content) const noexcept;
   int read_whole(std::uint64_t offset, std::span<std::byte> buffer, std::size_t& got);
+  int write_whole(std::uint64_t offset, std::span<const std::byte> content, std::size_t& put);
   int read_verified_locked(std::uint64_t offset, std::span<std::byte> buffer, std::size_t& got);
   int read_blocks(std::uint64_t offset, std::span<std::byte> buffer, std::size_t& got);
   int read_part(std::uint64_t offset, std::span<std::byte> buffer, std::size_t& got);
