@@ -1,6 +1,5 @@
 #include "config/misspelt_variables.hpp"
 
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -95,9 +94,7 @@ void tell_of_misspelt_variables() noexcept {
   }
   try {
     for (const std::string& line : find_misspelt_variables("TIERMAP_", known_variables())) {
-      std::string text = "tiermap: " + line + "\n";
-      const iovec piece{text.data(), text.size()};
-      write_unless_closed(STDERR_FILENO, {&piece, 1});
+      tell_unless_closed("tiermap: " + line + "\n");
     }
   } catch (const std::exception&) {  // Out of memory: who needs the cache will be told.
   }

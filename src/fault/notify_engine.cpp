@@ -50,8 +50,7 @@ namespace {
   constexpr std::string_view text =
       "tiermap: the program has closed a descriptor of Tiermap's, and pages read as zeros from now on: it is ended; "
       "close only what was opened\n";
-  const iovec piece{const_cast<char*>(text.data()), text.size()};
-  write_unless_closed(STDERR_FILENO, {&piece, 1});
+  tell_unless_closed(text);
   ::raise(SIGABRT);
   ::syscall(SYS_exit_group, exit_code);
   __builtin_unreachable();

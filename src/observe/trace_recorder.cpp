@@ -230,10 +230,8 @@ void TraceRecorder::fail(const std::string& path, int error) {
     const std::uint64_t whole = written_bytes_ / sizeof(std::uint64_t) * sizeof(std::uint64_t);
     static_cast<void>(::ftruncate(file_, static_cast<off_t>(whole)) == 0);
   }
-  const std::string message =
-      "tiermap: trace file " + path + " cannot be written: " + std::strerror(error) + "; nothing more is recorded\n";
-  const iovec line{const_cast<char*>(message.data()), message.size()};
-  write_unless_closed(STDERR_FILENO, {&line, 1});
+  tell_unless_closed("tiermap: trace file " + path + " cannot be written: " + std::strerror(error) +
+                     "; nothing more is recorded\n");
 }
 
 }  // namespace tiermap

@@ -4,9 +4,11 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <span>
+#include <string_view>
 
 namespace tiermap {
 
@@ -31,6 +33,12 @@ inline void write_unless_closed(int descriptor, std::span<const iovec> pieces) n
     sigtimedwait(&pipe, nullptr, &at_once);
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+/// The same of one text, to standard error.
+inline void tell_unless_closed(std::string_view text) noexcept {
+  const iovec piece{const_cast<char*>(text.data()), text.size()};
+  write_unless_closed(STDERR_FILENO, {&piece, 1});
 }
 
 }  // namespace tiermap

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <utility>
 
 #include "cluster/job/node_fetch.hpp"
 #include "config/size.hpp"
+#include "platform/write_unless_closed.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -72,7 +72,7 @@ int HomeClient::failed(std::uint32_t server, const WireReply& reply) {
 void HomeClient::tell_once() {
   const std::lock_guard lock(mutex_);
   if (!std::exchange(told_, true)) {
-    std::fputs(("tiermap: shared data '" + name_ + "': " + failure_ + "\n").c_str(), stderr);
+    tell_unless_closed("tiermap: shared data '" + name_ + "': " + failure_ + "\n");
   }
 }
 

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <utility>
 
 #include "cluster/server/checked_store.hpp"
 #include "config/size.hpp"
+#include "platform/write_unless_closed.hpp"
 #include "store/file_open.hpp"
 
 namespace tiermap {
@@ -144,9 +144,8 @@ void RemoteStore::tell_lost(const Piece& piece) {
   for (std::uint32_t copy = 0; copy < placement_.copies(); ++copy) {
     const RemoteDataSet* const part = parts_[placement_.server(piece.offset, copy)].get();
     if (part != nullptr && !part->usable() && !told_lost_.exchange(true)) {
-      const std::string line = "tiermap: store '" + name_ + "': server " + quote_value(part->server()) + " " +
-                               part->failure() + ": see whether it runs, and open the store again\n";
-      std::fputs(line.c_str(), stderr);
+      tell_unless_closed("tiermap: store '" + name_ + "': server " + quote_value(part->server()) + " " +
+                         part->failure() + ": see whether it runs, and open the store again\n");
     }
   }
 }
@@ -155,9 +154,8 @@ void RemoteStore::tell_lost(const Piece& piece) {
 void RemoteStore::tell_damage(std::uint32_t server, const WireReply& reply) {
   constexpr std::uint32_t most_lines = 16;
   if (told_.fetch_add(1) < most_lines) {
-    const std::string line = "tiermap: store '" + name_ + "': server " + quote_value(parts_[server]->server()) + ": " +
-                             reply.body.text() + "\n";
-    std::fputs(line.c_str(), stderr);
+    tell_unless_closed("tiermap: store '" + name_ + "': server " + quote_value(parts_[server]->server()) + ": " +
+                       reply.body.text() + "\n");
   }
 }
 
