@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Sums up JUnit reports, CTest's and pytest's: report_tests.py NAME=FILE...
 
-Prints a line for each report, every skipped test with its reason, and the total as "N passed, N failed, N skipped".
+Prints a line for each report, every skipped test with its reason, every test that passed only when it was tried again, and
+the total as "N passed, N failed, N skipped". What was tried again is in FILE with -again before its .xml.
 """
+import pathlib
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -19,11 +21,28 @@ def skip_reason(output):
     return "no reason given"
 
 
+def has_failed(case):
+    return case.find("failure") is not None or case.find("error") is not None
+
+
+def name_of(case):
+    return (case.get("classname"), case.get("name"))
+
+
 def read_report(path):
-    """Counts of (passed, failed) and the list of (name, reason) that were skipped."""
-    passed, failed, skipped = 0, 0, []
+    """Counts of (passed, failed), the list of (name, reason) that were skipped, and the names that passed at a second try."""
+    path = pathlib.Path(path)
+    again_path = path.with_name(f"{path.stem}-again.xml")
+    again = {}
+    if again_path.exists():
+        again = {name_of(case): case for case in ElementTree.parse(again_path).getroot().iter("testcase")}
+    passed, failed, skipped, second_try = 0, 0, [], []
     for case in ElementTree.parse(path).getroot().iter("testcase"):
-        if case.find("failure") is not None or case.find("error") is not None:
+        if has_failed(case) and name_of(case) in again:
+            case = again[name_of(case)]
+            if not has_failed(case):
+                second_try.append(case.get("name"))
+        if has_failed(case):
             failed += 1
         elif case.find("skipped") is not None:
             # pytest says the reason here, CTest a word that tells nothing.
@@ -31,17 +50,19 @@ def read_report(path):
             skipped.append((case.get("name"), said or skip_reason(case.findtext("system-out") or "")))
         else:
             passed += 1
-    return passed, failed, skipped
+    return passed, failed, skipped, second_try
 
 
 def main(arguments):
     total_passed, total_failed, total_skipped = 0, 0, 0
     for argument in arguments:
         name, _, path = argument.partition("=")
-        passed, failed, skipped = read_report(path)
+        passed, failed, skipped, second_try = read_report(path)
         print(f"{name}: {passed} passed, {failed} failed, {len(skipped)} skipped")
         for test, reason in skipped:
             print(f"  skipped: {test}: {reason}")
+        for test in second_try:
+            print(f"  failed beside others, passed alone: {test}")
         total_passed += passed
         total_failed += failed
         total_skipped += len(skipped)

@@ -21,21 +21,40 @@ run_tests() {
   local preset=$1
   shift
   local report=$PWD/build/$preset/report.xml
-  rm -f "$report"
+  rm -f "$report" "${report%.xml}-again.xml"
   local -a without_randomisation=()
   # GCC's ThreadSanitizer cannot live with the wide address randomisation of newer kernels.
   if [[ $preset == tsan ]] && setarch "$(uname -m)" -R true 2>/dev/null; then
     without_randomisation=(setarch "$(uname -m)" -R)
   fi
-  local -a tests=("${without_randomisation[@]}" ctest --test-dir "build/$preset" -j "$tests_at_once" --output-on-failure
-    --progress --no-tests=error --timeout 300 --output-junit "$report" "$@")
-  if [[ -t 1 ]]; then
-    "${tests[@]}" </dev/null
-  else
-    # In a pipe, what failed or was skipped: what passed is counted at the end.
-    "${tests[@]}" </dev/null | { grep --line-buffered -vE '^ *Start +[0-9]+: |^ *[0-9]+/[0-9]+ Test .* Passed ' || true; }
-  fi
+  local -a tests=("${without_randomisation[@]}" ctest --test-dir "build/$preset" --output-on-failure --progress
+    --no-tests=error --timeout 300)
   reports+=("$preset=$report")
+  if ! show_failures "${tests[@]}" -j "$tests_at_once" --output-junit "$report" "$@"; then
+    may_try_again "$report"
+    echo "=== $preset: once more, alone, what has failed"
+    show_failures "${tests[@]}" -j 1 --rerun-failed --output-junit "${report%.xml}-again.xml"
+  fi
+}
+
+# show_failures COMMAND...: in a pipe, what failed or was skipped; what passed is counted at the end.
+show_failures() {
+  if [[ -t 1 ]]; then
+    "$@" </dev/null
+  else
+    "$@" </dev/null | { grep --line-buffered -vE '^ *Start +[0-9]+: |^ *[0-9]+/[0-9]+ Test .* Passed ' || true; }
+  fi
+}
+
+# may_try_again REPORT: whether the failures in it can be the machine's: a few tests that did not get their turn in time beside
+# others. What passes alone is named at the end. What a sanitizer has found is found, however seldom it shows.
+may_try_again() {
+  local failed
+  failed=$(grep -oE '<(failure|error)[ >]' "$1" | wc -l)
+  if ((failed == 0 || failed > 5)) ||
+    grep -qE '(ERROR: (Address|Leak)|WARNING: Thread)Sanitizer|: runtime error: ' "$1"; then
+    return 1
+  fi
 }
 
 step_format() {
@@ -61,6 +80,7 @@ step_python() {
   grep -vE '^(\.|s)+ *\[ *[0-9]+%\]$' build/python.log || true
   local report
   for report in build/python/report*.xml; do
+    [[ $report != *-again.xml ]] || continue
     local name=${report##*/report}
     reports+=("python${name%.xml}=$PWD/$report")
   done
