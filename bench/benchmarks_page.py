@@ -78,7 +78,7 @@ def machines_of(results):
 
 def anchor(key):
     """What GitHub makes of a heading."""
-    return key.replace(".", "")
+    return key.replace(".", "").lower()
 
 
 def aim_lines(page):

@@ -25,6 +25,11 @@ def overhead(data_bytes):
     return 14 * MIB + data_bytes // 128
 
 
+def memory_for(data_bytes, percent):
+    """Memory for so much of the data. Where it is to be all, there is as much more as Tiermap's evictors keep free."""
+    return int(data_bytes * (percent / 100 if percent < 100 else 1.25)) + overhead(data_bytes)
+
+
 @dataclasses.dataclass
 class Case:
     """One setting of one system at one place of a plot."""

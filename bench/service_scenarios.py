@@ -11,8 +11,11 @@ BOTH_MODES = (*SELF_SERVING, ("tiermap notify", ("--fault-mode", "notify")))
 WORKLOADS = "ABCDEF"
 # What tiermap-median keeps of the vectors under way, beside the budget.
 IN_FLIGHT_BYTES = 40 * MIB
-# What tiermap-ycsb keeps beside the pool: executors, what was acknowledged to them, and pages of the log on their way.
-EXECUTORS_BYTES = 24 * MIB
+
+
+def executors_bytes(threads):
+    """What tiermap-ycsb keeps beside the pool: executors, what was acknowledged to them, and pages of the log on their way."""
+    return 16 * MIB + threads * MIB // 2
 
 
 def ycsb(bench, workload, threads, **more):
@@ -22,7 +25,7 @@ def ycsb(bench, workload, threads, **more):
     index = "ordered" if workload == "E" else "hash"
     return bench.compare(YCSB, "--workload", workload.lower(), "--bytes", option_bytes(size), "--operations",
                          bench.choose(20000, 200000, 1000000), "--index", index, "--durability", "none", "--threads",
-                         threads, limit=max(size // 4, 48 * MIB), beside=EXECUTORS_BYTES, data_bytes=size,
+                         threads, limit=max(size // 4, 48 * MIB), beside=executors_bytes(threads), data_bytes=size,
                          metric="transactions_per_second",
                          **{"x": threads, "tiermap": BOTH_MODES[:1 if bench.brief else 2], **more})
 

@@ -1,5 +1,5 @@
 """Scenarios of a simulation that writes checkpoints: tiermap-gray-scott."""
-from cases import Case, Scenario, overhead
+from cases import Case, Scenario, memory_for
 from measurement import MIB, option_bytes
 
 GRAY_SCOTT = "tiermap-gray-scott"
@@ -26,9 +26,7 @@ def memory(bench):
     data = grid_bytes(size)
     cases = []
     for percent in bench.points((50, 100), (25, 50, 100), (12.5, 25, 37.5, 50, 75, 100)):
-        # Where there is memory for all there is as much more as Tiermap's evictors keep free.
-        share = percent / 100 if percent < 100 else 1.25
-        cases += bench.compare(GRAY_SCOTT, *computing(bench, size, 64), limit=int(data * share) + overhead(data),
+        cases += bench.compare(GRAY_SCOTT, *computing(bench, size, 64), limit=memory_for(data, percent),
                                beside=tables_bytes(bench, size), data_bytes=data, x=percent, mmap=bench.mmap_with_hints)
     return cases
 

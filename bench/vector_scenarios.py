@@ -2,7 +2,7 @@
 tiermap-dbscan and tiermap-random-forest."""
 import pathlib
 
-from cases import Case, Scenario, overhead
+from cases import Case, Scenario, memory_for, overhead
 from measurement import GIB, MIB, option_bytes
 from simulation_scenarios import GRAY_SCOTT
 
@@ -38,7 +38,7 @@ def kmeans_memory(bench):
     cases = []
     for percent in bench.points((25, 100), (12.5, 25, 50, 100), (12.5, 25, 37.5, 50, 75, 100)):
         cases += bench.compare(KMEANS, points, "--threads", bench.cores, "--clusters", 8, "--iterations", 4,
-                               "--tolerance", 0, limit=int(size * percent / 100) + overhead(size), data_bytes=size,
+                               "--tolerance", 0, limit=memory_for(size, percent), data_bytes=size,
                                x=percent, drop=(points,), mmap=bench.mmap_with_hints)
     return cases
 
@@ -52,7 +52,7 @@ def dbscan_memory(bench):
     cases = []
     for percent in bench.points((40, 100), (20, 40, 100), (20, 40, 60, 80, 100)):
         cases += bench.compare(DBSCAN, points, "--threads", bench.cores, "--neighbours", 100, "--no-verify",
-                               limit=int(size * percent / 100) + overhead(size), data_bytes=size, x=percent,
+                               limit=memory_for(size, percent), data_bytes=size, x=percent,
                                drop=(points,), mmap=bench.mmap_with_hints)
     return cases
 
@@ -64,10 +64,8 @@ def forest_memory(bench):
     size += size * 4 // 5
     cases = []
     for percent in bench.points((40, 100), (20, 40, 100), (20, 40, 60, 80, 100)):
-        # Where there is memory for all there is as much more as Tiermap's evictors keep free.
-        share = percent / 100 if percent < 100 else 1.25
         cases += bench.compare(FOREST, table, "--threads", bench.cores, "--trees", 1, "--depth", 10, "--no-verify",
-                               limit=int(size * share) + overhead(size), data_bytes=size, x=percent, drop=(table,),
+                               limit=memory_for(size, percent), data_bytes=size, x=percent, drop=(table,),
                                mmap=bench.mmap_with_hints)
     return cases
 
