@@ -17,6 +17,7 @@ WireOptions wire_options(const JobPlace& place) {
   WireOptions options;
   options.timeout = place.timeout;
   options.secret_required = !place.login.secret.empty();  // Of ranks that connect to this one.
+  options.family = common_family(place.servers);
   return options;
 }
 

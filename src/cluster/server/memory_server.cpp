@@ -46,7 +46,9 @@ MemoryServer::MemoryServer(ServerOptions options)
   wire.timeout = options_.timeout;
   wire.one_sided = options_.one_sided;
   wire.secret_required = !options_.users.empty();
-  wire.loopback = resolve(options_.listen).loopback();
+  const SocketAddress address = resolve(options_.listen);
+  wire.loopback = address.loopback();
+  wire.family = address.family();
   WireService* const service = this;
   wire_ = std::make_unique<Wire>(wire, service);
   port_ = wire_->listen(options_.listen);
