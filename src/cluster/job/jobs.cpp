@@ -6,6 +6,7 @@
 
 #include "cluster/job/job_answers.hpp"
 #include "config/size.hpp"
+#include "platform/clock.hpp"
 
 namespace tiermap {
 namespace {
@@ -23,6 +24,7 @@ void Jobs::fail_in_words(Job& job, const std::string& words, Answers& answers) {
     return;
   }
   job.failure = words;
+  job.start.failed_at = now_nanoseconds();
   const auto refuse_all = [&](std::vector<std::optional<WireRequest>>& requests) {
     for (std::optional<WireRequest>& request : requests) {
       if (request.has_value()) {
@@ -78,7 +80,11 @@ void Jobs::on_closed(const std::shared_ptr<WireConnection>& connection) {
   }
   job.connections[member.rank] = nullptr;
   if (--job.connected == 0) {
-    jobs_.erase({connection->user(), job.name});
+    const FailedStarts::Key key{connection->user(), job.name};
+    if (!job.failure.empty() && job.start.come.size() < job.ranks) {
+      failed_starts_.remember(key, job.start, job.failure);
+    }
+    jobs_.erase(key);
     // Stores may take long to let go of.
     answers.then([this, ended = member.job]() mutable {
       threads_.give([ended = std::move(ended)]() mutable { ended.reset(); });
@@ -86,8 +92,20 @@ void Jobs::on_closed(const std::shared_ptr<WireConnection>& connection) {
   }
 }
 
+std::shared_ptr<Jobs::Job> Jobs::make_job(const std::string& name, std::uint32_t ranks) {
+  auto job = std::make_shared<Job>();
+  job->name = name;
+  job->number = next_number_++;
+  job->ranks = ranks;
+  job->node_cache_bytes.resize(ranks);
+  job->connections.resize(ranks);
+  job->joining.resize(ranks);
+  job->gathered.resize(ranks);
+  return job;
+}
+
 void Jobs::join(WireRequest request, Answers& answers) {
-  const auto [rank_wanted, ranks_wanted, node_cache_bytes, ignored] = request.words();
+  const auto [rank_wanted, ranks_wanted, node_cache_bytes, milliseconds_on_its_way] = request.words();
   const std::string name = request.text();
   const std::string who = "job " + quote_value(name);
   if (!is_plain_name(name) || ranks_wanted == 0 || ranks_wanted > most_ranks || rank_wanted >= ranks_wanted) {
@@ -98,19 +116,24 @@ void Jobs::join(WireRequest request, Answers& answers) {
   }
   const auto rank = static_cast<std::uint32_t>(rank_wanted);
   const auto ranks = static_cast<std::uint32_t>(ranks_wanted);
-  std::shared_ptr<Job>& place = jobs_[{request.from()->user(), name}];
-  if (place == nullptr) {
-    place = std::make_shared<Job>();
-    place->name = name;
-    place->number = next_number_++;
-    place->ranks = ranks;
-    place->node_cache_bytes.resize(ranks);
-    place->connections.resize(ranks);
-    place->joining.resize(ranks);
-    place->gathered.resize(ranks);
+  const FailedStarts::Key key{request.from()->user(), name};
+  const std::uint64_t reach = std::min<std::uint64_t>(milliseconds_on_its_way, 3'600'000) * 1'000'000U;
+  const std::uint64_t now = now_nanoseconds();
+  std::shared_ptr<Job> job = jobs_.contains(key) ? jobs_.at(key) : nullptr;
+  if (job == nullptr) {
+    if (const std::optional<std::string> why = failed_starts_.why(key, rank, reach, now); why.has_value()) {
+      answers.refuse(std::move(request), -ECONNABORTED, *why);
+      return;
+    }
+    job = make_job(name, ranks);
+    jobs_.emplace(key, job);
   }
-  const std::shared_ptr<Job> job = place;
-  if (!job->failure.empty() || job->come == job->ranks) {
+  const bool began = job->start.come.size() == job->ranks;
+  if (!job->failure.empty() && !began && job->start.claims(rank, reach, now)) {
+    answers.refuse(std::move(request), -ECONNABORTED, job->failure);
+    return;
+  }
+  if (!job->failure.empty() || began) {
     answers.refuse(
         std::move(request), -EBUSY,
         (job->failure.empty() ? who + " has all its ranks already" : job->failure + ", and others are left") +
@@ -126,6 +149,7 @@ void Jobs::join(WireRequest request, Answers& answers) {
     const std::string why = rank_text(rank) + " says that there are " + std::to_string(ranks) +
                             " ranks, others that there are " + std::to_string(job->ranks) + ": start all alike";
     fail(*job, why, answers);
+    job->start.come.insert(rank);
     answers.refuse(std::move(request), -EINVAL, job->failure);
     return;
   }
@@ -134,7 +158,8 @@ void Jobs::join(WireRequest request, Answers& answers) {
   job->joining[rank] = std::move(request);
   job->node_cache_bytes[rank] = node_cache_bytes;
   ++job->connected;
-  if (++job->come == job->ranks) {
+  job->start.come.insert(rank);
+  if (job->start.come.size() == job->ranks) {
     begin(*job, answers);
   }
 }
