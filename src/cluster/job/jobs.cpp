@@ -87,7 +87,7 @@ void Jobs::on_closed(const std::shared_ptr<WireConnection>& connection) {
     jobs_.erase(key);
     // Stores may take long to let go of.
     answers.then([this, ended = member.job]() mutable {
-      threads_.give([ended = std::move(ended)]() mutable { ended.reset(); });
+      workers_.give(TaskSize::large, [ended = std::move(ended)]() mutable { ended.reset(); });
     });
   }
 }
@@ -322,14 +322,25 @@ void Jobs::destroy(Job& job, WireRequest request, Answers& answers) {
   answers.reply(std::move(request));
 }
 
-/// What lies in DRAM is copied by the wire's own thread, in the order in which it was asked for.
+/// A home lets one rank change something at a time: no worker is to wait for that.
 void Jobs::serve_home(const std::shared_ptr<Home>& home, std::uint32_t rank, WireRequest request) {
-  if (home->in_memory()) {
+  if (home->in_memory()) {  // Copied by the wire's own thread, in the order in which it was asked for.
     answer_home(*home, rank, request);
     return;
   }
-  threads_.give(
-      [home, rank, shared = std::make_shared<WireRequest>(std::move(request))] { answer_home(*home, rank, *shared); });
+  const auto kind = static_cast<JobRequest>(request.kind());
+  const WireWords words = request.words();
+  const std::uint64_t bytes = kind == JobRequest::change ? request.body().size() : words[2];
+  auto work = [home, rank, shared = std::make_shared<WireRequest>(std::move(request))] {
+    answer_home(*home, rank, *shared);
+  };
+  if (kind == JobRequest::changes) {
+    workers_.give(TaskSize::small, std::move(work));
+  } else if (kind == JobRequest::fetch) {
+    workers_.give(TaskRange::reading(home.get(), words[1], bytes), task_size(bytes), std::move(work));
+  } else {
+    workers_.give(TaskRange::writing_all(home.get()), task_size(bytes), std::move(work));
+  }
 }
 
 void Jobs::answer_home(Home& home, std::uint32_t rank, WireRequest& request) {

@@ -14,7 +14,7 @@
 #include "cluster/job/home.hpp"
 #include "cluster/job/job_protocol.hpp"
 #include "cluster/server/catalog.hpp"
-#include "cluster/server/worker_threads.hpp"
+#include "cluster/server/task_workers.hpp"
 #include "cluster/wire/wire.hpp"
 
 namespace tiermap {
@@ -24,10 +24,10 @@ namespace tiermap {
 /// failed before all had come is kept, for those who come late.
 class Jobs {
  public:
-  Jobs(Catalog& catalog, WorkerThreads& threads) noexcept : catalog_(catalog), threads_(threads) {}
+  Jobs(Catalog& catalog, TaskWorkers& workers) noexcept : catalog_(catalog), workers_(workers) {}
 
   static bool serves(std::uint16_t kind) noexcept { return kind >= first_job_request && kind <= last_job_request; }
-  /// By the wire's handlers. Quick: what takes disks is given to the threads.
+  /// By the wire's handlers. Quick: what takes disks is given to the workers.
   void on_request(WireRequest request);
   void on_closed(const std::shared_ptr<WireConnection>& connection);
 
@@ -83,7 +83,7 @@ class Jobs {
   static void answer_home(Home& home, std::uint32_t rank, WireRequest& request);
 
   Catalog& catalog_;
-  WorkerThreads& threads_;
+  TaskWorkers& workers_;
   std::mutex mutex_;  ///< Guards what follows, and is not held while anything is answered.
   std::map<std::pair<std::string, std::string>, std::shared_ptr<Job>> jobs_;  ///< By user and name.
   std::map<const WireConnection*, Member> members_;
