@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "cluster/job/job_protocol.hpp"
+#include "cluster/job/process_age.hpp"
 #include "cluster/wire/wire.hpp"
 #include "shared/rank_processes.hpp"
 
@@ -61,6 +62,37 @@ TEST(FailedStartTest, ARankThatComesWhenTheJobHasFailedIsToldWhyAtOnce) {
   for (const auto& gate : gates) {
     ::close(gate[0]);
     ::close(gate[1]);
+  }
+}
+
+/// One that is of another job altogether, by its number of ranks, does not stand for one that is still to come.
+TEST(FailedStartTest, WhoComesAfterADisagreementIsToldOfIt) {
+  const Servers servers;
+  int old_enough[2];
+  int gate[2];
+  ASSERT_EQ(::pipe(old_enough), 0);
+  ASSERT_EQ(::pipe(gate), 0);
+  RankProcesses processes(3, [&](std::uint32_t rank) {
+    char byte = 0;
+    if (rank == 2) {
+      while (process_age() == 0ms) {  // So that it knows later that it was running when the job failed.
+        std::this_thread::sleep_for(1ms);
+      }
+      EXPECT_EQ(::write(old_enough[1], "01", 2), 2);
+      EXPECT_EQ(::read(gate[0], &byte, 1), 1);
+    } else {
+      EXPECT_EQ(::read(old_enough[0], &byte, 1), 1);
+    }
+    const std::string told = refusal_of([&] { Job job(rank == 1 ? servers.job(5, 6) : servers.job(rank / 2, 2)); });
+    EXPECT_NE(told.find(" ranks, others that there are "), std::string::npos) << told;
+  });
+  EXPECT_EQ(processes.wait(0), 0);
+  EXPECT_EQ(processes.wait(1), 0);
+  wait_for_the_end_of(servers);
+  EXPECT_EQ(::write(gate[1], "2", 1), 1);
+  EXPECT_EQ(processes.wait(2), 0);
+  for (const int descriptor : {old_enough[0], old_enough[1], gate[0], gate[1]}) {
+    ::close(descriptor);
   }
 }
 

@@ -81,7 +81,7 @@ void Jobs::on_closed(const std::shared_ptr<WireConnection>& connection) {
   job.connections[member.rank] = nullptr;
   if (--job.connected == 0) {
     const FailedStarts::Key key{connection->user(), job.name};
-    if (!job.failure.empty() && job.start.come.size() < job.ranks) {
+    if (!job.failure.empty() && !job.began) {
       failed_starts_.remember(key, job.start, job.failure);
     }
     jobs_.erase(key);
@@ -128,12 +128,11 @@ void Jobs::join(WireRequest request, Answers& answers) {
     job = make_job(name, ranks);
     jobs_.emplace(key, job);
   }
-  const bool began = job->start.come.size() == job->ranks;
-  if (!job->failure.empty() && !began && job->start.claims(rank, reach, now)) {
+  if (!job->failure.empty() && !job->began && job->start.claims(rank, reach, now)) {
     answers.refuse(std::move(request), -ECONNABORTED, job->failure);
     return;
   }
-  if (!job->failure.empty() || began) {
+  if (!job->failure.empty() || job->began) {
     answers.refuse(
         std::move(request), -EBUSY,
         (job->failure.empty() ? who + " has all its ranks already" : job->failure + ", and others are left") +
@@ -160,6 +159,7 @@ void Jobs::join(WireRequest request, Answers& answers) {
   ++job->connected;
   job->start.come.insert(rank);
   if (job->start.come.size() == job->ranks) {
+    job->began = true;
     begin(*job, answers);
   }
 }

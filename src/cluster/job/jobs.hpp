@@ -42,6 +42,7 @@ class Jobs {
     std::uint32_t ranks = 0;
     std::vector<std::shared_ptr<WireConnection>> connections;  ///< By rank; null: not come yet, or gone.
     JobStart start;
+    bool began = false;  ///< All ranks have come.
     std::uint32_t connected = 0;
     std::string departed;                              ///< Which rank has left, if one has.
     std::string failure;                               ///< Why it failed; "" if it did not.
