@@ -46,7 +46,7 @@ class Offsets {
 
 std::uint64_t read_by_calls(const RemoteArguments& arguments, std::uint64_t block, double until) {
   const RemoteTarget target = parse_remote_url(parse_store_url(arguments.url));
-  Wire wire{WireOptions{}};
+  Wire wire{WireOptions{.family = common_family(target.servers)}};
   RemoteDataSet set(std::make_shared<MemoryClient>(wire, target.servers[0], target.login), target.name, false);
   Offsets offsets(set.facts().bytes, block, arguments.sequential);
   std::vector<std::byte> page(block);

@@ -21,7 +21,9 @@ up() {
   ip netns add "$second"
   ip -n "$first" link add veth0 type veth peer name veth0 netns "$second"
   ip -n "$first" address add 10.77.0.1/24 dev veth0
+  ip -n "$first" address add fd77::1/64 dev veth0 nodad 2>/dev/null || true  # Where there is no IPv6, without it.
   ip -n "$second" address add 10.77.0.2/24 dev veth0
+  ip -n "$second" address add fd77::2/64 dev veth0 nodad 2>/dev/null || true  # Where there is no IPv6, without it.
   for node in "$first" "$second"; do
     ip -n "$node" link set lo up
     ip -n "$node" link set veth0 up

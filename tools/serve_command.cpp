@@ -110,8 +110,9 @@ std::string attached_by(const DataSetLine& line) {
 }
 
 void list(const ServeOptions& options) {
-  Wire wire{WireOptions{}};
-  MemoryClient client(wire, parse_host_and_port(options.server, "server"), login_from_environment(""));
+  const HostAndPort server = parse_host_and_port(options.server, "server");
+  Wire wire{WireOptions{.family = resolve(server).family()}};
+  MemoryClient client(wire, server, login_from_environment(""));
   const std::vector<DataSetLine> lines = client.list("");
   if (options.json) {
     nlohmann::json all = nlohmann::json::array();

@@ -24,6 +24,8 @@ memory: 3GiB
 directory: /scratch
 directory_size: 1TiB
 one_sided: true
+least_workers: 2
+most_workers: 12
 users:
   - {name: ann, secret: 12345678, administrator: true}
   - {name: bob, secret: 87654321}
@@ -43,6 +45,10 @@ data_sets:
   EXPECT_EQ(options.directory, "/scratch");
   EXPECT_EQ(options.directory_bytes, 1ULL << 40);
   EXPECT_TRUE(options.one_sided);
+  EXPECT_EQ(options.workers.least, 2U);
+  EXPECT_EQ(options.workers.most, 12U);
+  EXPECT_EQ(parse_server_options("least_workers: 9\n", "node.yaml").workers.most, 9U);
+  EXPECT_EQ(parse_server_options("{}\n", "node.yaml").workers.most, 8U);
   ASSERT_EQ(options.users.size(), 2U);
   EXPECT_TRUE(options.users.at("ann").administrator);
   EXPECT_EQ(options.users.at("bob").secret, "87654321");
@@ -64,13 +70,18 @@ TEST(ServerOptionsTest, WhatCannotBeIsSaidWithItsLine) {
   const Wrong wrong[] = {
       {"listen: 127.0.0.1:7070\nport: 5\n", "node.yaml:2: the file has the unknown key 'port': choose among"},
       {"memroy: 1GiB\n",
-       "choose among data_sets, directory, directory_size, listen, memory, one_sided, tiers, timeout_seconds, users"},
+       "choose among data_sets, directory, directory_size, least_workers, listen, memory, most_workers, one_sided, "
+       "tiers, timeout_seconds, users"},
       {"listen: 127.0.0.1\n", "names no port"},
       {"users: ann\n", "users of the file is no list"},
       {"data_sets: {name: set, store: memory:1MiB}\n", "data_sets of the file is no list"},
       {"listen: 0.0.0.0:7070\nmemory: 1GiB\n", "has no users"},
       {"timeout_seconds: 0\n", "choose 0.01 to 3600"},
       {"memory: much\n", "memory"},
+      {"least_workers: 0\n", "least_workers of the file cannot be 0: choose a whole number from 1 to 256"},
+      {"least_workers: 1.5\n", "cannot be 1.5"},
+      {"most_workers: 257\n", "most_workers of the file cannot be 257: choose a whole number from 1 to 256"},
+      {"least_workers: 4\nmost_workers: 3\n", "cannot be 3: choose a whole number from 4 to 256"},
       {"directory: /tmp\n", "give directory and directory_size"},
       {"directory_size: 1GiB\n", "give directory and directory_size"},
       {"one_sided: maybe\n", "neither"},

@@ -78,6 +78,42 @@ TEST(TwoNodesTest, ADataSetGoesOverTheCable) {
   EXPECT_EQ(server.wait(), 0) << server.errors();
 }
 
+/// Each client's address is longer than an IPv4 one: UCX was given room for such a one, and wrote behind it.
+TEST(TwoNodesTest, OneClientAfterTheOtherComesByIpv6) {
+  const TwoNodes nodes;
+  if (!nodes.made) {
+    GTEST_SKIP() << "network namespaces cannot be made here: root and iproute2 are needed";
+  }
+  ChildProcess address(nodes.in(1, {"ip", "-6", "address", "show", "dev", "veth0"}));
+  if (address.output().find("fd77::1") == std::string::npos) {
+    GTEST_SKIP() << "network namespaces have no IPv6 here: the kernel's is needed";
+  }
+  constexpr std::uint64_t bytes = 1 << 20;
+  const TemporaryDirectory directory(".");
+  const auto content = test_body(bytes, 4);
+  std::ofstream(directory / "source").write(reinterpret_cast<const char*>(content.data()), bytes);
+  std::ofstream(directory / "node.yaml")
+      << "listen: '[fd77::1]:7070'\nmemory: 64MiB\nusers: [{name: ann, secret: correct horse}]\n";
+  const std::string program = std::string(TIERMAP_BINARY_FOLDER) + "/tiermap";
+  ChildProcess server(nodes.in(1, {program, "serve", "--config", directory / "node.yaml"}));
+  EXPECT_EQ(server.line(), "listening on [fd77::1]:7070, 0 data sets");
+  const std::string url = "remote://[fd77::1]:7070/set";
+  const std::uint64_t before = nodes.received(1);
+  ChildProcess load(nodes.in(2, {program, "serve", "load", directory / "source", url}));
+  EXPECT_EQ(load.wait(), 0) << load.errors();
+  EXPECT_GE(nodes.received(1) - before, bytes);
+  for (int client = 0; client < 10; ++client) {
+    const std::string back = directory / ("back" + std::to_string(client));
+    ChildProcess save(nodes.in(client % 2 + 1, {program, "serve", "save", url, back}));
+    EXPECT_EQ(save.wait(), 0) << save.errors();
+    std::vector<std::byte> got(bytes);
+    std::ifstream(back).read(reinterpret_cast<char*>(got.data()), bytes);
+    EXPECT_TRUE(same_bytes(got, content));
+  }
+  server.signal(SIGTERM);
+  EXPECT_EQ(server.wait(), 0) << server.errors();
+}
+
 TEST(TwoNodesTest, ACutCableIsNoticed) {
   const TwoNodes nodes;
   if (!nodes.made) {

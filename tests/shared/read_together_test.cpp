@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "shared/rank_processes.hpp"
+#include "shared/small_pages.hpp"
 #include "store/temporary_directory.hpp"
 #include "tiermap/shared_vector.hpp"
 
@@ -239,6 +240,27 @@ TEST(ReadTogetherTest, WhatIsLoadedIsSeen) {
     vector.set_phase(Phase::shared);
     vector.load(path);
     expect_filled(vector.read_together(vector.all()), 2);
+    vector.close();
+  });
+}
+
+TEST(ReadTogetherTest, RanksOfAServerOnIpv6ReachEachOtherThere) {
+  Servers servers(0);
+  ChildProcess server({"tiermap", "serve", "--listen", "[::1]:0", "--memory", "64MiB"});
+  const std::string said = server.line();
+  if (!said.starts_with("listening on ")) {
+    GTEST_SKIP() << "this machine has no IPv6 loopback address";
+  }
+  servers.addresses = said.substr(13, said.find(',') - 13);
+  run_job(servers, 3, [](Job& job) {
+    auto vector = SharedVector<std::uint64_t>::create(job, "v", 5000, small_pages());
+    vector[job.rank()] = job.rank() + 1;
+    {
+      auto together = vector.read_together({0, 5000});
+      std::uint64_t sum = 0;
+      together.for_each([&](std::uint64_t value) { sum += value; });
+      EXPECT_EQ(sum, 6U);
+    }
     vector.close();
   });
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "cluster/job/process_age.hpp"
 #include "config/size.hpp"
 #include "store/file_open.hpp"
 #include "tiermap/error.hpp"
@@ -17,6 +18,7 @@ WireOptions wire_options(const JobPlace& place) {
   WireOptions options;
   options.timeout = place.timeout;
   options.secret_required = !place.login.secret.empty();  // Of ranks that connect to this one.
+  options.family = common_family(place.servers);
   return options;
 }
 
@@ -51,12 +53,15 @@ JobClient::JobClient(const JobPlace& place)
   for (const HostAndPort& server : place.servers) {
     connections_.push_back(wire_.connect(server, place.login));
   }
+  // Who waited longer for this rank than it would wait itself has not waited for it.
+  const auto on_its_way = static_cast<std::uint64_t>(std::min(process_age(), place.join_patience).count());
   std::vector<WireCall> joining;
   joining.reserve(connections_.size());
   for (const auto& connection : connections_) {
-    joining.push_back(connection->start(WireMessage(static_cast<std::uint16_t>(JobRequest::join),
-                                                    {place.rank, place.ranks, place.node_cache_bytes, 0}, name),
-                                        place.join_patience));
+    joining.push_back(
+        connection->start(WireMessage(static_cast<std::uint16_t>(JobRequest::join),
+                                      {place.rank, place.ranks, place.node_cache_bytes, on_its_way}, name),
+                          place.join_patience));
   }
   for (std::uint32_t server = 0; server < servers(); ++server) {
     const WireReply& reply = joining[server].wait();

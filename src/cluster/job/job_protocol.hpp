@@ -11,8 +11,9 @@ namespace tiermap {
 /// Requests. All but the first need it to have been answered on the same connection. A refusal has a negative errno
 /// value as status and one line of text as body; -ECONNABORTED says that the job has failed, and the text why.
 enum class JobRequest : std::uint16_t {
-  join = 64,   ///< Words: rank, ranks, bytes of the cache of a node. Body: the job's name. Answered when all ranks have
-               ///< come.
+  join = 64,   ///< Words: rank, ranks, bytes of the cache of a node, milliseconds that the rank has been on its way:
+               ///< what failed meanwhile, and waited for it, was its job. Body: the job's name. Answered when all ranks
+               ///< have come.
   absent,      ///< Body: a job's name. Reply's body: which ranks are missing. Needs no join.
   leave,       ///< The connection may close now without that being a failure.
   collective,  ///< Body: what this rank is at. Answered when all ranks are there: refused if not all are at the same.

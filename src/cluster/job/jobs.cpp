@@ -6,6 +6,7 @@
 
 #include "cluster/job/job_answers.hpp"
 #include "config/size.hpp"
+#include "platform/clock.hpp"
 
 namespace tiermap {
 namespace {
@@ -23,6 +24,7 @@ void Jobs::fail_in_words(Job& job, const std::string& words, Answers& answers) {
     return;
   }
   job.failure = words;
+  job.start.failed_at = now_nanoseconds();
   const auto refuse_all = [&](std::vector<std::optional<WireRequest>>& requests) {
     for (std::optional<WireRequest>& request : requests) {
       if (request.has_value()) {
@@ -78,16 +80,32 @@ void Jobs::on_closed(const std::shared_ptr<WireConnection>& connection) {
   }
   job.connections[member.rank] = nullptr;
   if (--job.connected == 0) {
-    jobs_.erase({connection->user(), job.name});
+    const FailedStarts::Key key{connection->user(), job.name};
+    if (!job.failure.empty() && !job.began) {
+      failed_starts_.remember(key, job.start, job.failure);
+    }
+    jobs_.erase(key);
     // Stores may take long to let go of.
     answers.then([this, ended = member.job]() mutable {
-      threads_.give([ended = std::move(ended)]() mutable { ended.reset(); });
+      workers_.give(TaskSize::large, [ended = std::move(ended)]() mutable { ended.reset(); });
     });
   }
 }
 
+std::shared_ptr<Jobs::Job> Jobs::make_job(const std::string& name, std::uint32_t ranks) {
+  auto job = std::make_shared<Job>();
+  job->name = name;
+  job->number = next_number_++;
+  job->ranks = ranks;
+  job->node_cache_bytes.resize(ranks);
+  job->connections.resize(ranks);
+  job->joining.resize(ranks);
+  job->gathered.resize(ranks);
+  return job;
+}
+
 void Jobs::join(WireRequest request, Answers& answers) {
-  const auto [rank_wanted, ranks_wanted, node_cache_bytes, ignored] = request.words();
+  const auto [rank_wanted, ranks_wanted, node_cache_bytes, milliseconds_on_its_way] = request.words();
   const std::string name = request.text();
   const std::string who = "job " + quote_value(name);
   if (!is_plain_name(name) || ranks_wanted == 0 || ranks_wanted > most_ranks || rank_wanted >= ranks_wanted) {
@@ -98,19 +116,23 @@ void Jobs::join(WireRequest request, Answers& answers) {
   }
   const auto rank = static_cast<std::uint32_t>(rank_wanted);
   const auto ranks = static_cast<std::uint32_t>(ranks_wanted);
-  std::shared_ptr<Job>& place = jobs_[{request.from()->user(), name}];
-  if (place == nullptr) {
-    place = std::make_shared<Job>();
-    place->name = name;
-    place->number = next_number_++;
-    place->ranks = ranks;
-    place->node_cache_bytes.resize(ranks);
-    place->connections.resize(ranks);
-    place->joining.resize(ranks);
-    place->gathered.resize(ranks);
+  const FailedStarts::Key key{request.from()->user(), name};
+  const std::uint64_t reach = std::min<std::uint64_t>(milliseconds_on_its_way, 3'600'000) * 1'000'000U;
+  const std::uint64_t now = now_nanoseconds();
+  std::shared_ptr<Job> job = jobs_.contains(key) ? jobs_.at(key) : nullptr;
+  if (job == nullptr) {
+    if (const std::optional<std::string> why = failed_starts_.why(key, rank, reach, now); why.has_value()) {
+      answers.refuse(std::move(request), -ECONNABORTED, *why);
+      return;
+    }
+    job = make_job(name, ranks);
+    jobs_.emplace(key, job);
   }
-  const std::shared_ptr<Job> job = place;
-  if (!job->failure.empty() || job->come == job->ranks) {
+  if (!job->failure.empty() && !job->began && job->start.claims(rank, reach, now)) {
+    answers.refuse(std::move(request), -ECONNABORTED, job->failure);
+    return;
+  }
+  if (!job->failure.empty() || job->began) {
     answers.refuse(
         std::move(request), -EBUSY,
         (job->failure.empty() ? who + " has all its ranks already" : job->failure + ", and others are left") +
@@ -126,6 +148,7 @@ void Jobs::join(WireRequest request, Answers& answers) {
     const std::string why = rank_text(rank) + " says that there are " + std::to_string(ranks) +
                             " ranks, others that there are " + std::to_string(job->ranks) + ": start all alike";
     fail(*job, why, answers);
+    job->start.come.insert(rank);
     answers.refuse(std::move(request), -EINVAL, job->failure);
     return;
   }
@@ -134,7 +157,9 @@ void Jobs::join(WireRequest request, Answers& answers) {
   job->joining[rank] = std::move(request);
   job->node_cache_bytes[rank] = node_cache_bytes;
   ++job->connected;
-  if (++job->come == job->ranks) {
+  job->start.come.insert(rank);
+  if (job->start.come.size() == job->ranks) {
+    job->began = true;
     begin(*job, answers);
   }
 }
@@ -297,14 +322,25 @@ void Jobs::destroy(Job& job, WireRequest request, Answers& answers) {
   answers.reply(std::move(request));
 }
 
-/// What lies in DRAM is copied by the wire's own thread, in the order in which it was asked for.
+/// A home lets one rank change something at a time: no worker is to wait for that.
 void Jobs::serve_home(const std::shared_ptr<Home>& home, std::uint32_t rank, WireRequest request) {
-  if (home->in_memory()) {
+  if (home->in_memory()) {  // Copied by the wire's own thread, in the order in which it was asked for.
     answer_home(*home, rank, request);
     return;
   }
-  threads_.give(
-      [home, rank, shared = std::make_shared<WireRequest>(std::move(request))] { answer_home(*home, rank, *shared); });
+  const auto kind = static_cast<JobRequest>(request.kind());
+  const WireWords words = request.words();
+  const std::uint64_t bytes = kind == JobRequest::change ? request.body().size() : words[2];
+  auto work = [home, rank, shared = std::make_shared<WireRequest>(std::move(request))] {
+    answer_home(*home, rank, *shared);
+  };
+  if (kind == JobRequest::changes) {
+    workers_.give(TaskSize::small, std::move(work));
+  } else if (kind == JobRequest::fetch) {
+    workers_.give(TaskRange::reading(home.get(), words[1], bytes), task_size(bytes), std::move(work));
+  } else {
+    workers_.give(TaskRange::writing_all(home.get()), task_size(bytes), std::move(work));
+  }
 }
 
 void Jobs::answer_home(Home& home, std::uint32_t rank, WireRequest& request) {

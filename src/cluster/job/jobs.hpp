@@ -10,22 +10,24 @@
 #include <string>
 #include <vector>
 
+#include "cluster/job/failed_starts.hpp"
 #include "cluster/job/home.hpp"
 #include "cluster/job/job_protocol.hpp"
 #include "cluster/server/catalog.hpp"
-#include "cluster/server/worker_threads.hpp"
+#include "cluster/server/task_workers.hpp"
 #include "cluster/wire/wire.hpp"
 
 namespace tiermap {
 
 /// A rank whose connection ends before it has left fails its job: all who wait in it, and all who ask anything later,
-/// are told so. A job is forgotten when its last connection has ended; what it made is dropped then.
+/// are told so. A job is forgotten when its last connection has ended; what it made is dropped then. Only that it
+/// failed before all had come is kept, for those who come late.
 class Jobs {
  public:
-  Jobs(Catalog& catalog, WorkerThreads& threads) noexcept : catalog_(catalog), threads_(threads) {}
+  Jobs(Catalog& catalog, TaskWorkers& workers) noexcept : catalog_(catalog), workers_(workers) {}
 
   static bool serves(std::uint16_t kind) noexcept { return kind >= first_job_request && kind <= last_job_request; }
-  /// By the wire's handlers. Quick: what takes disks is given to the threads.
+  /// By the wire's handlers. Quick: what takes disks is given to the workers.
   void on_request(WireRequest request);
   void on_closed(const std::shared_ptr<WireConnection>& connection);
 
@@ -39,7 +41,8 @@ class Jobs {
     std::uint64_t number = 0;  ///< No other job of this server has it.
     std::uint32_t ranks = 0;
     std::vector<std::shared_ptr<WireConnection>> connections;  ///< By rank; null: not come yet, or gone.
-    std::uint32_t come = 0;
+    JobStart start;
+    bool began = false;  ///< All ranks have come.
     std::uint32_t connected = 0;
     std::string departed;                              ///< Which rank has left, if one has.
     std::string failure;                               ///< Why it failed; "" if it did not.
@@ -61,6 +64,7 @@ class Jobs {
   /// Requests that are answered when the lock is no longer held.
   class Answers;
 
+  std::shared_ptr<Job> make_job(const std::string& name, std::uint32_t ranks);
   void join(WireRequest request, Answers& answers);
   static void begin(Job& job, Answers& answers);
   void absent(WireRequest request, Answers& answers);
@@ -80,10 +84,11 @@ class Jobs {
   static void answer_home(Home& home, std::uint32_t rank, WireRequest& request);
 
   Catalog& catalog_;
-  WorkerThreads& threads_;
+  TaskWorkers& workers_;
   std::mutex mutex_;  ///< Guards what follows, and is not held while anything is answered.
   std::map<std::pair<std::string, std::string>, std::shared_ptr<Job>> jobs_;  ///< By user and name.
   std::map<const WireConnection*, Member> members_;
+  FailedStarts failed_starts_;
   std::uint64_t next_number_ = 1;
 };
 

@@ -16,6 +16,7 @@ namespace {
 std::unique_ptr<Wire> make_wire(const RemoteTarget& target) {
   WireOptions options;
   options.timeout = target.timeout;
+  options.family = common_family(target.servers);
   return std::make_unique<Wire>(options);
 }
 

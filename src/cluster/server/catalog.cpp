@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "cluster/server/opened_files.hpp"
 #include "cluster/wire/proof.hpp"
 #include "config/size.hpp"
 #include "store/file_open.hpp"
@@ -26,6 +27,13 @@ std::uint64_t draw_identity() {
 
 bool among(const std::vector<std::string>& names, const std::string& user) {
   return std::ranges::any_of(names, [&](const std::string& name) { return name == "*" || name == user; });
+}
+
+/// Each would take what the other writes for damage, and what a tier of one has is not seen by the other.
+[[noreturn]] void refuse_one_file(const ServedDataSet& one, const ServedDataSet& other) {
+  throw OptionError("data sets " + quote_value(one.name) + " (" + one.store + ") and " + quote_value(other.name) +
+                    " (" + other.store +
+                    ") are on one file: leave one of them out, give it another file, or make both read_only");
 }
 
 [[noreturn]] void refuse(int error_number, const std::string& name, const std::string& why) {
@@ -51,11 +59,19 @@ Catalog::Catalog(const ServerOptions& options) : options_(options) {
     throw OptionError("directory " + quote_value(folder) +
                       " cannot have data sets: name a folder that is there, and may be written");
   }
+  std::map<FileIdentity, const ServedDataSet*> files;
   for (const ServedDataSet& served : options.data_sets) {
     if (sets_.contains(served.name)) {
       throw OptionError("data set " + quote_value(served.name) + " is named twice: choose another name for one");
     }
+    const OpenedFiles opened;
     open(served);
+    for (const FileIdentity& file : opened.since()) {
+      const ServedDataSet& other = *files.try_emplace(file, &served).first->second;
+      if (&other != &served && !(served.read_only && other.read_only)) {
+        refuse_one_file(other, served);
+      }
+    }
   }
 }
 

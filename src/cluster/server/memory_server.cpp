@@ -30,6 +30,33 @@ bool names_attachment(MemoryRequest kind) noexcept {
   return kind >= MemoryRequest::detach && kind <= MemoryRequest::mend;
 }
 
+/// What a request is about, and how many bytes it takes.
+struct MemoryTask {
+  TaskRange range;
+  std::uint64_t bytes = 0;
+};
+
+MemoryTask task_of(const WireRequest& request, const void* set) noexcept {
+  const WireWords& words = request.words();
+  const std::uint64_t body = request.body().size();
+  switch (static_cast<MemoryRequest>(request.kind())) {
+    case MemoryRequest::read:
+      return {TaskRange::reading(set, words[1], words[2]), words[2]};
+    case MemoryRequest::write:
+    case MemoryRequest::mend:
+      return {TaskRange::writing(set, words[1], body), body};
+    case MemoryRequest::punch:
+      return {TaskRange::writing(set, words[1], words[2]), words[2]};
+    case MemoryRequest::resize:
+      return {TaskRange::writing_all(set), UINT64_MAX};
+    case MemoryRequest::list:
+    case MemoryRequest::renew:
+      return {TaskRange(), 0};
+    default:  // They take a while, and what is written meanwhile is no business of theirs.
+      return {TaskRange(), UINT64_MAX};
+  }
+}
+
 bool changes(MemoryRequest kind) noexcept {
   return kind == MemoryRequest::write || kind == MemoryRequest::resize || kind == MemoryRequest::punch ||
          kind == MemoryRequest::renew;
@@ -40,13 +67,15 @@ bool changes(MemoryRequest kind) noexcept {
 MemoryServer::MemoryServer(ServerOptions options)
     : options_(std::move(options)),
       catalog_(options_),
-      threads_(std::make_unique<WorkerThreads>(options_.threads)),
-      jobs_(std::make_unique<Jobs>(catalog_, *threads_)) {
+      workers_(std::make_unique<TaskWorkers>(options_.workers)),
+      jobs_(std::make_unique<Jobs>(catalog_, *workers_)) {
   WireOptions wire;
   wire.timeout = options_.timeout;
   wire.one_sided = options_.one_sided;
   wire.secret_required = !options_.users.empty();
-  wire.loopback = resolve(options_.listen).loopback();
+  const SocketAddress address = resolve(options_.listen);
+  wire.loopback = address.loopback();
+  wire.family = address.family();
   WireService* const service = this;
   wire_ = std::make_unique<Wire>(wire, service);
   port_ = wire_->listen(options_.listen);
@@ -54,13 +83,13 @@ MemoryServer::MemoryServer(ServerOptions options)
 
 MemoryServer::~MemoryServer() {
   wire_.reset();
-  threads_.reset();  // Which may still have something to answer for a job.
+  workers_.reset();  // Which may still have something to answer for a job.
   jobs_.reset();
 }
 
 std::vector<std::string> MemoryServer::end() {
   wire_.reset();
-  threads_.reset();
+  workers_.reset();
   jobs_.reset();
   return catalog_.settle();
 }
@@ -73,7 +102,7 @@ std::optional<std::string> MemoryServer::secret_of(std::string_view user) {
 void MemoryServer::on_closed(const std::shared_ptr<WireConnection>& connection) {
   jobs_->on_closed(connection);
   // Stores may take long to let go of.
-  threads_->give([state = std::exchange(connection->state, nullptr)]() mutable { state.reset(); });
+  workers_->give(TaskSize::large, [state = std::exchange(connection->state, nullptr)]() mutable { state.reset(); });
 }
 
 void MemoryServer::on_request(WireRequest request) {
@@ -96,10 +125,11 @@ void MemoryServer::on_request(WireRequest request) {
       return;
     }
   }
+  const MemoryTask task = task_of(request, attachment == nullptr ? nullptr : &attachment->set());
+  // What lies in DRAM is copied at once, unless something larger comes before it.
   const bool quick = attachment != nullptr && attachment->set().in_memory &&
-                     (kind == MemoryRequest::read    ? request.words()[2] <= quick_bytes
-                      : kind == MemoryRequest::write ? request.body().size() <= quick_bytes
-                                                     : false);
+                     (kind == MemoryRequest::read || kind == MemoryRequest::write) && task.bytes <= quick_bytes &&
+                     !workers_->conflicts(task.range);
   if (kind == MemoryRequest::attach) {
     attach(request);
   } else if (kind == MemoryRequest::detach) {
@@ -108,18 +138,19 @@ void MemoryServer::on_request(WireRequest request) {
       request.reply(0);
       return;
     }
-    threads_->give(
-        [shared = std::make_shared<WireRequest>(std::move(request)), held = std::move(attachment)]() mutable {
-          held.reset();  // Which drops it: the reply says that there is room again.
-          shared->reply(0);
-        });
+    workers_->give(TaskSize::large, [shared = std::make_shared<WireRequest>(std::move(request)),
+                                     held = std::move(attachment)]() mutable {
+      held.reset();  // Which drops it: the reply says that there is room again.
+      shared->reply(0);
+    });
   } else if (quick) {
     answer(request, attachment, {});
   } else {
     const std::weak_ptr<const void> maker = request.from()->state;
-    threads_->give([this, shared = std::make_shared<WireRequest>(std::move(request)), attachment, maker] {
-      answer(*shared, attachment, maker);
-    });
+    workers_->give(task.range, task_size(task.bytes),
+                   [this, shared = std::make_shared<WireRequest>(std::move(request)), attachment, maker] {
+                     answer(*shared, attachment, maker);
+                   });
   }
 }
 

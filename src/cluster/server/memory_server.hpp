@@ -10,7 +10,7 @@
 #include "cluster/job/jobs.hpp"
 #include "cluster/server/catalog.hpp"
 #include "cluster/server/server_options.hpp"
-#include "cluster/server/worker_threads.hpp"
+#include "cluster/server/task_workers.hpp"
 #include "cluster/wire/wire.hpp"
 
 namespace tiermap {
@@ -45,7 +45,7 @@ class MemoryServer final : private WireService {
 
   const ServerOptions options_;
   Catalog catalog_;
-  std::unique_ptr<WorkerThreads> threads_;
+  std::unique_ptr<TaskWorkers> workers_;
   std::unique_ptr<Jobs> jobs_;
   std::unique_ptr<Wire> wire_;  ///< After what its handlers use.
   std::uint16_t port_ = 0;

@@ -4,8 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <system_error>
 
 #include "cluster/memory_protocol.hpp"
@@ -53,6 +55,22 @@ void read_users(YamlKeys& all, const std::string& path, ServerOptions& options) 
       keys.refuse("name", quote_value(name) + " is another user's already: choose one for each");
     }
   }
+}
+
+WorkerBounds read_workers(YamlKeys& keys) {
+  constexpr std::uint32_t most = 256;
+  const auto count = [&](const char* key, std::uint32_t missing, std::uint32_t least) {
+    const double said = keys.number(key, missing);
+    if (keys.has(key) && (said < least || said > most || said != std::floor(said))) {
+      keys.refuse(key, "cannot be " + keys.text(key, "") + ": choose a whole number from " + std::to_string(least) +
+                           " to " + std::to_string(most));
+    }
+    return static_cast<std::uint32_t>(said);
+  };
+  WorkerBounds bounds;
+  bounds.least = count("least_workers", bounds.least, 1);
+  bounds.most = count("most_workers", std::max(bounds.most, bounds.least), bounds.least);
+  return bounds;
 }
 
 std::optional<TieringOptions> read_tiers(YamlKeys& keys) {
@@ -138,7 +156,7 @@ ServerOptions parse_server_options(const std::string& yaml, const std::string& p
   }
   YamlKeys keys(root, path, "the file",
                 {"listen", "timeout_seconds", "one_sided", "memory", "directory", "directory_size", "tiers", "users",
-                 "data_sets"});
+                 "data_sets", "least_workers", "most_workers"});
   ServerOptions options;
   options.listen = parse_host_and_port(keys.text("listen", options.listen.text()), path + ": listen", true);
   const double timeout = keys.number("timeout_seconds", 5);
@@ -155,6 +173,7 @@ ServerOptions parse_server_options(const std::string& yaml, const std::string& p
                 "stands alone: give directory and directory_size");
   }
   options.tiers = read_tiers(keys);
+  options.workers = read_workers(keys);
   read_users(keys, path, options);
   for (const YAML::Node& node : keys.list("data_sets", "data_sets: [{name: points, store: URL}]")) {
     options.data_sets.push_back(read_data_set(node, path, options.data_sets.size() + 1));

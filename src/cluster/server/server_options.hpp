@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cluster/server/task_workers.hpp"
 #include "cluster/wire/address.hpp"
 #include "tiermap/tiers.hpp"
 
@@ -46,7 +47,8 @@ struct ServerOptions {
   std::optional<TieringOptions> tiers;      ///< In front of each data set in the directory.
   std::map<std::string, ServerUser> users;  ///< None: whoever is on this machine may do everything.
   std::vector<ServedDataSet> data_sets;
-  std::uint32_t threads = 4;  ///< That read and write what is not in DRAM.
+  /// Threads that read and write what is not in DRAM: so many for small requests, and so many for large ones.
+  WorkerBounds workers;
 };
 
 /// Throws OptionError, one line with path, line and remedy.

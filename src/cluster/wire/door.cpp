@@ -29,9 +29,11 @@ constexpr int backlog = 1024;
 FileDescriptor listen_at(const SocketAddress& address, const std::string& text) {
   FileDescriptor listener(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   constexpr int on = 1;
-  // A server that is started again gets its port.
+  // A server that is started again gets its port. At [::] nobody comes by IPv4, of which its wire is not.
   const bool listening =
       listener.valid() && ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+      (address.storage.ss_family == AF_INET ||
+       ::setsockopt(listener.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) == 0) &&
       ::bind(listener.get(), address.get(), address.bytes) == 0 && ::listen(listener.get(), backlog) == 0;
   if (!listening && errno == EADDRINUSE) {
     throw StoreError(EADDRINUSE, "address " + quote_value(text) + " is in use: choose another port, or end who has it");

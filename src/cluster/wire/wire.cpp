@@ -85,7 +85,7 @@ Wire::~Wire() {
 }
 
 std::uint16_t Wire::listen(const HostAndPort& address) {
-  const SocketAddress resolved = resolve(address);
+  const SocketAddress resolved = resolve(address, worker_->options().family);
   if (!worker_->options().secret_required && !resolved.loopback()) {
     throw OptionError("address " + quote_value(address.text()) +
                       " is open to other machines: require a secret, or listen on 127.0.0.1");
@@ -94,7 +94,8 @@ std::uint16_t Wire::listen(const HostAndPort& address) {
 }
 
 std::shared_ptr<WireConnection> Wire::connect(const HostAndPort& address, const WireLogin& login) {
-  const std::shared_ptr<UcxConnection> connection = worker_->connect(resolve(address), address.text(), login);
+  const std::shared_ptr<UcxConnection> connection =
+      worker_->connect(resolve(address, worker_->options().family), address.text(), login);
   const std::shared_ptr<PendingCall> opened = connection->opened();
   worker_->wait_for(*opened);
   if (opened->reply.status != 0) {

@@ -87,6 +87,8 @@ struct WireOptions {
   /// Who listens does so on a loopback address. UCX then has no other address of this machine either, unless
   /// UCX_NET_DEVICES says which.
   bool loopback = false;
+  /// Of all addresses at which this wire listens or connects; others are refused.
+  AddressFamily family = AddressFamily::ipv4;
 };
 
 /// As whom to connect. No secret: only where none is asked for.

@@ -81,6 +81,8 @@ void WireWorker::open_context() {
       libraries_.ucp_config_modify(config, setting.name, setting.value);
     }
   }
+  // Whatever UCX_TCP_AF_PRIO says: with an address of the other family UCX writes behind the room for it.
+  libraries_.ucp_config_modify(config, "AF_PRIO", options_.family == AddressFamily::ipv4 ? "inet" : "inet6");
   if (options_.loopback && std::getenv("UCX_NET_DEVICES") == nullptr) {  // NOLINT(concurrency-mt-unsafe)
     libraries_.ucp_config_modify(config, "NET_DEVICES", "lo");
   }
@@ -184,7 +186,7 @@ std::shared_ptr<UcxConnection> WireWorker::connect(const SocketAddress& address,
   const Introduced introduced = introduce_to(address, text, login, terms_, now_nanoseconds() + timeout_nanoseconds());
   const auto connection =
       std::make_shared<UcxConnection>(shared_from_this(), text, UcxConnection::Side::client, introduced);
-  const SocketAddress there = address.with_port(introduced.port);
+  const SocketAddress there = address.by_ucx(introduced.port);
   ucp_ep_params_t parameters{};
   parameters.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR;
   parameters.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
@@ -214,7 +216,11 @@ std::uint16_t WireWorker::let_in(const Introduced& introduced, const SocketAddre
                 " connections: end some, or let it have more open files (ulimit -Hn)";
       return;
     }
-    const SocketAddress any = here.with_port(0);
+    if (here.family() != options_.family) {  // Of [::], by [::1].
+      why_not = "is not reached by its loopback address: connect to another one of its addresses";
+      return;
+    }
+    const SocketAddress any = here.by_ucx(0);
     ucp_listener_params_t parameters{};
     parameters.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
     parameters.sockaddr = {any.get(), any.bytes};

@@ -1,0 +1,68 @@
+// What a server's configuration may not have together.
+#include "cluster/server/catalog.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "store/temporary_directory.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+class CatalogTest : public testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return std::filesystem::absolute(directory / name).string(); }
+  /// What is said of two data sets on these stores; "" if they are taken.
+  static std::string refusal_of(const std::string& first, const std::string& second, bool read_only = false) {
+    ServerOptions options;
+    for (const auto& [name, store] : {std::pair{"first", first}, std::pair{"second", second}}) {
+      ServedDataSet set;
+      set.name = name;
+      set.store = store;
+      set.bytes = read_only ? 0 : 1 << 20;
+      set.read_only = read_only;
+      options.data_sets.push_back(set);
+    }
+    try {
+      const Catalog catalog(options);
+      return "";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  }
+  const TemporaryDirectory directory{"."};
+};
+
+TEST_F(CatalogTest, TwoDataSetsOnOneFileAreRefusedByTheirNames) {
+  const std::string file = path("file");
+  std::filesystem::create_symlink("file", path("other"));
+  for (const std::string& second : {file, "file://" + file, path("other"), "concat:" + file}) {
+    EXPECT_EQ(refusal_of(file, second), "data sets 'first' (" + file + ") and 'second' (" + second +
+                                            ") are on one file: leave one of them out, give it another file, or make "
+                                            "both read_only");
+  }
+}
+
+TEST_F(CatalogTest, AFileBehindTiersOrAHeaderIsThatFile) {
+  const std::string file = path("file");
+  std::ofstream(directory / "tiers.yaml") << "block: 64KiB\ntiers:\n  - {name: near, capacity: 1MiB}\n";
+  EXPECT_NE(refusal_of("tiered:" + path("tiers.yaml") + "?store=" + file, file).find("are on one file"),
+            std::string::npos);
+  const std::string array = path("array.npy");
+  std::string header = "{'descr': '<f8', 'fortran_order': False, 'shape': (131072,), }";
+  header.resize(117, ' ');
+  std::ofstream(array) << std::string("\x93NUMPY\x01\x00\x76\x00", 10) << header << '\n' << std::string(1 << 20, '\0');
+  EXPECT_NE(refusal_of("npy:" + array, array).find("are on one file"), std::string::npos);
+}
+
+TEST_F(CatalogTest, OthersAreTaken) {
+  EXPECT_EQ(refusal_of(path("one"), path("other")), "");
+  EXPECT_EQ(refusal_of(path("one"), path("one"), true), "");  // Nobody writes it.
+  EXPECT_EQ(refusal_of("memory:1MiB", "memory:1MiB"), "");
+}
+
+}  // namespace
+}  // namespace tiermap
