@@ -69,8 +69,8 @@ std::unique_ptr<ObjectNames> read_names(Store& store, const HeapLayout& layout, 
     throw StoreError(EINVAL, "heap " + path + " is damaged: its names, at byte " + std::to_string(layout.names_offset) +
                                  " of its data, are not what their checksum says: restore it from a snapshot");
   }
-  auto names = std::make_unique<ObjectNames>(path, layout.names_capacity_bytes);
-  names->load(bytes, layout.end - layout.data_offset);
+  auto names = std::make_unique<ObjectNames>(path, layout.names_capacity_bytes, layout.end - layout.data_offset);
+  names->load(bytes);
   return names;
 }
 
