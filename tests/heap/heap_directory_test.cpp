@@ -6,6 +6,9 @@
 
 #include <cerrno>
 #include <chrono>
+#include <functional>
+#include <initializer_list>
+#include <map>
 #include <thread>
 
 #include "heap/directory_lock.hpp"
@@ -154,6 +157,27 @@ TEST_F(HeapDirectory, a_fifo_is_no_journal) {
   write_file(path_ + "/data", "");
   EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::open_or_create(path_, small()); }), "not a regular file"));
   EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::check(path_); }), "not a regular file"));
+}
+
+/// Whoever opened one to look at it would wait for a writer that never comes.
+TEST_F(HeapDirectory, what_is_no_file_in_a_sparse_heap_is_refused_and_not_waited_for) {
+  HeapOptions options = small();
+  options.backing = HeapBacking::sparse;
+  Heap::create(path_, options).close();
+  for (const char* const entry : {"/data/lock", "/data/segment-0000000000", "/data/metadata"}) {
+    const std::string elsewhere = directory_ / "elsewhere";
+    std::filesystem::rename(path_ + entry, elsewhere);
+    ASSERT_EQ(::mkfifo((path_ + entry).c_str(), 0600), 0);
+    for (const auto& call : std::initializer_list<std::function<void()>>{
+             [&] { Heap::open(path_, options); }, [&] { Heap::open_read_only(path_, options); },
+             [&] { static_cast<void>(Heap::consistent(path_)); }, [&] { Heap::check(path_); },
+             [&] { Heap::open_or_create(path_, options); }}) {
+      EXPECT_TRUE(says(refusal<StoreError>(call), path_ + entry));
+    }
+    std::filesystem::remove(path_ + entry);
+    std::filesystem::rename(elsewhere, path_ + entry);
+  }
+  EXPECT_TRUE(Heap::consistent(path_));
 }
 
 TEST_F(HeapDirectory, segments_grow_with_the_heap_so_that_all_can_be_open) {
