@@ -93,14 +93,14 @@ void copy(const HeapCommandOptions& options) {
   if (heap_presence(options.to) != HeapPresence::nothing) {
     throw OptionError(options.to + " is there already: choose another path for the copy");
   }
-  catch_signals();
   ShownProgress progress("copying");
   try {
+    // Until then a signal ends this at once, as there is nothing to be taken away.
     if (!options.salvage) {
-      copy_heap(options.path, options.to, progress.callback());
+      copy_heap(options.path, options.to, progress.callback(), catch_signals);
       return;
     }
-    const HeapSalvage salvage = salvage_heap(options.path, options.to, progress.callback());
+    const HeapSalvage salvage = salvage_heap(options.path, options.to, progress.callback(), catch_signals);
     progress.finish();
     print_salvage(options.to, salvage);
   } catch (const ExitCode&) {

@@ -130,12 +130,13 @@ class Heap {
   void* allocate(std::size_t bytes, std::size_t alignment = alignof(std::max_align_t));
   /// The same, by the name that Boost.Interprocess and Metall have for it.
   void* allocate_aligned(std::size_t bytes, std::size_t alignment) { return allocate(bytes, alignment); }
-  /// Null does nothing. Throws OptionError, and changes nothing, for a block that was freed before or is not of this
-  /// heap. The block of a named or unique object must not come here: its name would stay. destroy() frees it.
+  /// Null does nothing. Throws OptionError, and changes nothing, for a block that was freed before, is not of this
+  /// heap, or is that of a named or unique object, whose name would stay: destroy() frees it.
   void deallocate(void* block);
 
   /// Makes an object: `construct<T>(name)(arguments...)`, several side by side: `construct<T>(name)[n](arguments...)`.
-  /// Returns T*. A T that takes an allocator is given this heap's as its last argument. `name` is any text but "", or
+  /// Returns T*. One object's arguments are forwarded, those of several are the same for each. A T that takes an
+  /// allocator is given this heap's as its last argument. `name` is any text but "", or
   /// unique_object: one object for each type. Throws OptionError (EEXIST) if there is one; HeapFullError.
   template <typename T>
   HeapObjectMaker<T> construct(std::string_view name) {
@@ -227,6 +228,8 @@ class Heap {
  private:
   template <typename T>
   friend class HeapObjectMaker;
+  template <typename T, typename Make>
+  friend T* make_or_find_in_heap(Heap& heap, const HeapObjectKey& key, bool or_find, std::size_t count, Make&& make);
   explicit Heap(std::unique_ptr<class HeapImplementation> implementation) noexcept;
 
   void* begin_object(const HeapObjectKey& key, const HeapType& type, std::size_t count, bool or_find, bool& found);
@@ -303,23 +306,37 @@ bool Heap::destroy_key(const HeapObjectKey& key) {
   return taken.first != nullptr;
 }
 
-template <typename T>
-template <typename... Arguments>
-T* HeapObjectMaker<T>::operator()(const Arguments&... arguments) const {
+template <typename T, typename Make>
+T* make_or_find_in_heap(Heap& heap, const HeapObjectKey& key, bool or_find, std::size_t count, Make&& make) {
   const HeapType type = heap_type_of<T>();
   bool found = false;
-  T* const first = static_cast<T*>(heap_.begin_object(key_, type, count_, or_find_, found));
+  T* const first = static_cast<T*>(heap.begin_object(key, type, count, or_find, found));
   if (found) {
     return first;
   }
   try {
-    construct_several_in_heap<T>(heap_, first, count_, arguments...);
+    make(first);
   } catch (...) {
-    heap_.end_object(key_, type, false);
+    heap.end_object(key, type, false);
     throw;
   }
-  heap_.end_object(key_, type, true);
+  heap.end_object(key, type, true);
   return first;
+}
+
+template <typename T>
+template <typename... Arguments>
+T* HeapArrayMaker<T>::operator()(const Arguments&... arguments) const {
+  return make_or_find_in_heap<T>(heap_, key_, or_find_, count_,
+                                 [&](T* first) { construct_several_in_heap<T>(heap_, first, count_, arguments...); });
+}
+
+template <typename T>
+template <typename... Arguments>
+T* HeapObjectMaker<T>::operator()(Arguments&&... arguments) const {
+  return make_or_find_in_heap<T>(heap_, key_, or_find_, 1, [&](T* place) {
+    construct_in_heap<T>(heap_, place, std::forward<Arguments>(arguments)...);
+  });
 }
 
 }  // namespace tiermap

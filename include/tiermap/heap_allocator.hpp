@@ -5,8 +5,10 @@
 #include <boost/interprocess/offset_ptr.hpp>
 #include <cstddef>
 #include <limits>
+#include <memory>
 #include <new>
 #include <type_traits>
+#include <utility>
 
 namespace tiermap {
 
@@ -24,6 +26,21 @@ const void* base_of(const Heap& heap) noexcept;
 template <typename T>
 concept KeepsPlainPointer =
     std::is_pointer_v<T> || requires(T& node) { requires std::is_pointer_v<decltype(node._M_next)>; };
+
+/// Whether a T is a container that has its memory from the process, by an allocator with plain pointers: the next
+/// process would follow them into nothing. It does not compile as an object of a heap, nor as an element of a container
+/// in one, by itself or in a std::pair. What is inside other types is not looked at; for a type that is taken for such
+/// a container and is none, or the other way round, specialise this.
+template <typename T>
+    struct KeepsMemoryOutsideHeap : std::bool_constant < requires(typename T::allocator_type& allocator) {
+  requires std::is_pointer_v<typename std::allocator_traits<typename T::allocator_type>::pointer>;
+  allocator.allocate(std::size_t{1});  // Boost's static_vector names an allocator that has no such thing.
+}>{};
+template <typename T>
+struct KeepsMemoryOutsideHeap<const T> : KeepsMemoryOutsideHeap<T> {};
+template <typename First, typename Second>
+struct KeepsMemoryOutsideHeap<std::pair<First, Second>>
+    : std::disjunction<KeepsMemoryOutsideHeap<First>, KeepsMemoryOutsideHeap<Second>> {};
 
 /// The words that libstdc++'s vector<bool> allocates; it keeps plain pointers to them.
 #ifdef __GLIBCXX__
@@ -52,6 +69,8 @@ class HeapAllocator {
   template <typename Other>
   struct rebind {
     static_assert(!BitsByPlainPointer<T, Other>, "a std::vector<bool> cannot be in a heap: use HeapVector<bool>");
+    // Nodes, which a container allocates by what it rebinds to, do not tell.
+    static_assert(!KeepsMemoryOutsideHeap<T>::value, "an element keeps its memory outside the heap");
     using other = HeapAllocator<Other>;
   };
 
@@ -64,6 +83,7 @@ class HeapAllocator {
   pointer allocate(size_type count) {
     static_assert(!KeepsPlainPointer<T>,
                   "a plain pointer leads nowhere in another process: use offset_ptr, and containers of Boost");
+    static_assert(!KeepsMemoryOutsideHeap<T>::value, "an element keeps its memory outside the heap");
     if (count > max_size()) {
       throw std::bad_array_new_length();
     }

@@ -31,6 +31,8 @@ class HeapFallbackAllocator {
   template <typename Other>
   struct rebind {
     static_assert(!BitsByPlainPointer<T, Other>, "a std::vector<bool> cannot be in a heap: use HeapVector<bool>");
+    // Nodes, which a container allocates by what it rebinds to, do not tell.
+    static_assert(!KeepsMemoryOutsideHeap<T>::value, "an element keeps its memory outside the heap");
     using other = HeapFallbackAllocator<Other>;
   };
 
@@ -47,6 +49,7 @@ class HeapFallbackAllocator {
   pointer allocate(size_type count) {
     static_assert(!KeepsPlainPointer<T>,
                   "a plain pointer leads nowhere in another process: use offset_ptr, and containers of Boost");
+    static_assert(!KeepsMemoryOutsideHeap<T>::value, "an element keeps its memory outside the heap");
     if (count > max_size()) {
       throw std::bad_array_new_length();
     }

@@ -55,18 +55,14 @@ inline constexpr char heap_compiler[] = "gcc " TIERMAP_TEXT_OF_VALUE(__GNUC__);
 #undef TIERMAP_TEXT_OF_VALUE
 #undef TIERMAP_TEXT_OF
 
-/// A container that has its memory from the process: the next one would follow a pointer into nothing.
-template <typename T>
-concept KeepsMemoryOutsideHeap =
-    requires { requires std::is_same_v<typename T::allocator_type, std::allocator<typename T::value_type>>; };
-
 template <typename T>
 HeapType heap_type_of() noexcept {
   static_assert(std::is_object_v<T> && !std::is_array_v<T> && !std::is_const_v<T>, "a heap holds objects");
   static_assert(!std::is_pointer_v<T>, "a pointer means nothing in another process: use an offset_ptr");
   static_assert(!std::is_polymorphic_v<T>, "an object with virtual functions points into the process that made it");
-  static_assert(!KeepsMemoryOutsideHeap<T>,
-                "a container of the standard allocator keeps its memory outside the heap: give it a HeapAllocator");
+  static_assert(!KeepsMemoryOutsideHeap<T>::value,
+                "a container whose allocator has plain pointers keeps its memory outside the heap: give it a "
+                "HeapAllocator");
   static_assert(alignof(T) <= 4096, "objects in a heap are aligned to 4096 bytes at most");
   return {typeid(T).name(), sizeof(T), alignof(T), heap_compiler};
 }
@@ -96,18 +92,18 @@ void construct_several_in_heap(const Heap& heap, T* first, std::size_t count, co
   }
 }
 
-/// What Heap::construct() returns: call it with the constructor's arguments.
+/// `make(first)` makes the objects of that key, from `first` on, unless they are found. Returns the first.
+template <typename T, typename Make>
+T* make_or_find_in_heap(Heap& heap, const HeapObjectKey& key, bool or_find, std::size_t count, Make&& make);
+
+/// What Heap::construct()[n] returns: call it with the arguments for each constructor.
 template <typename T>
-class HeapObjectMaker {
+class HeapArrayMaker {
  public:
-  HeapObjectMaker(Heap& heap, HeapObjectKey key, bool or_find) : heap_(heap), key_(std::move(key)), or_find_(or_find) {}
-  /// So many side by side, each made with the same arguments.
-  HeapObjectMaker operator[](std::size_t count) const {
-    HeapObjectMaker several = *this;
-    several.count_ = count;
-    return several;
-  }
-  /// Makes them, and returns the first. What a constructor throws is passed on; then there is nothing.
+  HeapArrayMaker(Heap& heap, HeapObjectKey key, bool or_find, std::size_t count)
+      : heap_(heap), key_(std::move(key)), or_find_(or_find), count_(count) {}
+  /// Makes them, each with the same arguments, which are not moved from, and returns the first. What a constructor
+  /// throws is passed on; then there is nothing.
   template <typename... Arguments>
   T* operator()(const Arguments&... arguments) const;
 
@@ -115,7 +111,25 @@ class HeapObjectMaker {
   Heap& heap_;
   HeapObjectKey key_;
   bool or_find_;
-  std::size_t count_ = 1;
+  std::size_t count_;
+};
+
+/// What Heap::construct() returns: call it with the constructor's arguments.
+template <typename T>
+class HeapObjectMaker {
+ public:
+  HeapObjectMaker(Heap& heap, HeapObjectKey key, bool or_find) : heap_(heap), key_(std::move(key)), or_find_(or_find) {}
+  /// So many side by side.
+  HeapArrayMaker<T> operator[](std::size_t count) const { return {heap_, key_, or_find_, count}; }
+  /// Makes it, and returns it. The constructor gets the arguments as they are given here, and may move from them; where
+  /// the object is found instead, they stay as they are. What it throws is passed on; then there is nothing.
+  template <typename... Arguments>
+  T* operator()(Arguments&&... arguments) const;
+
+ private:
+  Heap& heap_;
+  HeapObjectKey key_;
+  bool or_find_;
 };
 
 }  // namespace tiermap

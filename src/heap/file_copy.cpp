@@ -86,16 +86,18 @@ int copy_data(int from, int to, off_t size, const Copied& told) {
 
 }  // namespace
 
-void copy_sparse_file(const std::string& from, const std::string& to, const Copied& copied) {
-  const FileDescriptor source(::open(from.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+void copy_sparse_file(const CopySource& from, const std::string& to, const Copied& copied) {
+  const FileDescriptor source(::open(from.path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status = {};
   if (!source.valid() || ::fstat(source.get(), &status) != 0) {
-    throw_file_error(errno, from, "cannot be opened to be copied");
+    throw_file_error(errno, from.called, "cannot be opened to be copied");
   }
   if (!S_ISREG(status.st_mode)) {
-    throw StoreError(EINVAL, from + " is not a regular file, and is not copied: take it away");
+    throw StoreError(EINVAL, from.called + " is not a regular file, and is not copied: take it away");
   }
-  const FileDescriptor target(::open(to.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  // For nobody who may not read what is copied.
+  const mode_t mode = (status.st_mode & (S_IRWXU | S_IRWXG | S_IRWXO)) | S_IRUSR | S_IWUSR;
+  const FileDescriptor target(::open(to.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   if (!target.valid()) {
     throw_file_error(errno, to, "cannot be made");
   }
@@ -108,7 +110,7 @@ void copy_sparse_file(const std::string& from, const std::string& to, const Copi
     result = -errno;
   }
   if (result != 0) {
-    throw_file_error(-result, to, "cannot be written as a copy of " + from);
+    throw_file_error(-result, to, "cannot be written as a copy of " + from.called);
   }
 }
 

@@ -98,14 +98,18 @@ void Heap::require_block(const void* block) const {
 void* Heap::begin_object(const HeapObjectKey& key, const HeapType& type, std::size_t count, bool or_find, bool& found) {
   ObjectNames& names = implementation_->writable_names();
   std::byte* const data = implementation_->data();
-  std::uint64_t offset = 0;
-  const ObjectNames::Found there = names.begin(key, type, count, or_find, [&] {
-    void* const block = allocate(count * type.size_bytes, type.alignment);
-    offset = static_cast<std::uint64_t>(static_cast<std::byte*>(block) - data);
-    return offset;
-  });
-  found = there.count != 0;
-  return data + (found ? there.offset : offset);
+  void* block = nullptr;
+  try {
+    const ObjectNames::Found there = names.begin(key, type, count, or_find, [&] {
+      block = allocate(count * type.size_bytes, type.alignment);
+      return static_cast<std::uint64_t>(static_cast<std::byte*>(block) - data);
+    });
+    found = there.count != 0;
+    return found ? data + there.offset : block;
+  } catch (...) {
+    deallocate(block);  // No memory for the name.
+    throw;
+  }
 }
 
 void Heap::end_object(const HeapObjectKey& key, const HeapType& type, bool made) noexcept {

@@ -31,15 +31,23 @@ void apply_journal(const HeapRemains& remains, Store& data) {
   }
 }
 
+struct CopyCallbacks {
+  const HeapProgress& progress;
+  const std::function<void()>& verified;
+};
+
 /// `change` sees the data of the copy before it becomes a heap, and closes it.
 void copy_and_change(const std::string& from, const std::string& to, const HeapRemains& remains,
-                     const HeapProgress& progress, const std::function<void(Store&)>& change) {
+                     const CopyCallbacks& callbacks, const std::function<void(Store&)>& change) {
+  if (callbacks.verified) {
+    callbacks.verified();
+  }
   std::uint64_t done = 0;
   const std::uint64_t total = bytes_on_disk(from);
   HeapCopyFiles copy(from, to, [&](std::uint64_t bytes) {
     done += bytes;
-    if (progress) {
-      progress(done, std::max(done, total));
+    if (callbacks.progress) {
+      callbacks.progress(done, std::max(done, total));
     }
   });
   {
@@ -78,7 +86,8 @@ void write_closed(Store& data, HeapSuperblock superblock, HeapStateBlock state) 
   }
 }
 
-void copy_heap(const std::string& from, const std::string& to, const HeapProgress& progress) {
+void copy_heap(const std::string& from, const std::string& to, const HeapProgress& progress,
+               const std::function<void()>& verified) {
   require_nothing_at(to);
   HeapCheck check;
   HeapRemains remains(from, check);
@@ -89,11 +98,12 @@ void copy_heap(const std::string& from, const std::string& to, const HeapProgres
                                   ": " + first.what + "), and is not copied: 'tiermap heap check' says what can be " +
                                   "saved, and 'tiermap heap copy --salvage' saves it");
   }
-  copy_and_change(from, to, remains, progress,
+  copy_and_change(from, to, remains, {progress, verified},
                   [&](Store& data) { write_closed(data, *remains.superblock(), *remains.state()); });
 }
 
-HeapSalvage salvage_heap(const std::string& from, const std::string& to, const HeapProgress& progress) {
+HeapSalvage salvage_heap(const std::string& from, const std::string& to, const HeapProgress& progress,
+                         const std::function<void()>& verified) {
   require_nothing_at(to);
   HeapCheck check;
   HeapRemains remains(from, check);
@@ -101,11 +111,17 @@ HeapSalvage salvage_heap(const std::string& from, const std::string& to, const H
   blocks.run();
   HeapSalvage salvage;
   salvage.was_sound = check.sound();
-  copy_and_change(from, to, remains, progress, [&](Store& data) {
+  copy_and_change(from, to, remains, {progress, verified}, [&](Store& data) {
     const HeapStateBlock state = write_salvaged(data, remains, blocks, salvage);
     write_closed(data, *remains.superblock(), state);
   });
-  const HeapCheck after = check_heap(to, {});
+  HeapCheck after;
+  try {
+    after = check_heap(to, progress);
+  } catch (...) {
+    remove_heap_files(to);
+    throw;
+  }
   if (!after.sound()) {
     remove_heap_files(to);
     throw StoreError(EUCLEAN, "heap " + from + " cannot be salvaged: the copy is not sound either (" +

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,10 @@ namespace tiermap {
 void write_closed(Store& data, HeapSuperblock superblock, HeapStateBlock state);
 
 /// Copies a sound heap, in the state in which it would be opened. Throws StoreError, for one that is not sound too;
-/// nothing stays at `to` then, nor after what `progress` throws.
-void copy_heap(const std::string& from, const std::string& to, const HeapProgress& progress = {});
+/// nothing stays at `to` then, nor after what `progress` throws. `verified` is called once, before there is anything at
+/// `to`: a process that is ended until then leaves nothing.
+void copy_heap(const std::string& from, const std::string& to, const HeapProgress& progress = {},
+               const std::function<void()>& verified = {});
 
 /// What became of a heap that was not sound.
 struct HeapSalvage {
@@ -32,6 +35,7 @@ struct HeapSalvage {
 
 /// Makes a heap at `to` that can be opened of what there is at `from`: what intact metadata says stays, and no memory
 /// that may be in use is free in it. Blocks are copied as they are, and may not go together. Throws as copy_heap().
-HeapSalvage salvage_heap(const std::string& from, const std::string& to, const HeapProgress& progress = {});
+HeapSalvage salvage_heap(const std::string& from, const std::string& to, const HeapProgress& progress = {},
+                         const std::function<void()>& verified = {});
 
 }  // namespace tiermap

@@ -207,7 +207,7 @@ HeapFiles HeapInTheMaking::create_files(HeapBacking backing, const HeapLayout& l
   files.directory = open_directory(path_);
   files.data = create_heap_data(path_, backing, layout.end);
   make_durable(path_);
-  make_durable(parent_of(path_));
+  make_durable(path_ + "/..");
   return files;
 }
 

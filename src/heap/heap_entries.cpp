@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <filesystem>
 
 #include "store/file_descriptor.hpp"
 #include "store/file_open.hpp"
@@ -37,15 +36,6 @@ void make_durable(const std::string& path) {
   if (entry.valid() && ::fsync(entry.get()) != 0 && errno == EIO) {
     throw_file_error(EIO, path, "cannot be made durable");
   }
-}
-
-std::string parent_of(const std::string& path) {
-  std::filesystem::path normal = std::filesystem::path(path).lexically_normal();
-  if (!normal.has_filename()) {  // A slash at the end.
-    normal = normal.parent_path();
-  }
-  const std::string parent = normal.parent_path().string();
-  return parent.empty() ? "." : parent;
 }
 
 }  // namespace tiermap

@@ -18,7 +18,5 @@ bool is_directory(const std::string& path);
 
 /// Of a directory: which entries it has. What a file system cannot do in this is left. Throws StoreError.
 void make_durable(const std::string& path);
-/// The directory that an entry is in.
-std::string parent_of(const std::string& path);
 
 }  // namespace tiermap

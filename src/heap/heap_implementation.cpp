@@ -249,12 +249,18 @@ void HeapImplementation::with_offset(const void* block, Call&& call) const {
 
 void HeapImplementation::deallocate(void* block) {
   if (block != nullptr) {
-    with_offset(block, [this](std::uint64_t offset) { allocator_->deallocate(offset); });
+    with_offset(block, [this](std::uint64_t offset) {
+      names_->require_nameless(offset);
+      allocator_->deallocate(offset);
+    });
   }
 }
 
 void HeapImplementation::require_block(const void* block) const {
-  with_offset(block, [this](std::uint64_t offset) { (void)allocator_->block_bytes(offset); });
+  with_offset(block, [this](std::uint64_t offset) {
+    names_->require_nameless(offset);
+    (void)allocator_->block_bytes(offset);
+  });
 }
 
 ObjectNames& HeapImplementation::names() const {

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "heap/journal.hpp"
 #include "heap/journal_check.hpp"
 #include "heap/metadata_records.hpp"
 #include "heap/saved_heap.hpp"
@@ -112,9 +113,20 @@ std::optional<HeapSuperblock> HeapRemains::guess_superblock() {
   return guessed;
 }
 
+/// By the data alone: there is nothing else.
+bool HeapRemains::lost_its_journal() const {
+  HeapBlock block;
+  read_bytes(*files_.data, HeapLayout::state_offset, block);
+  try {
+    return Journal::has_no_header(*files_.journal) && decode_state(block, layout(), path_).needs_journal();
+  } catch (const StoreError&) {
+    return false;
+  }
+}
+
 void HeapRemains::read_journal() {
-  if (files_.journal->size_bytes() == 0) {
-    return;
+  if (files_.journal->size_bytes() == 0 || lost_its_journal()) {
+    return;  // For read_state() to say.
   }
   try {
     check_commit_records(*files_.journal, superblock_->identity, check_);
@@ -139,8 +151,8 @@ void HeapRemains::read_state() {
     return;
   }
   check_.checkpoints = state_->generation;
-  if (state_->needs_journal() && files_.journal->size_bytes() == 0) {
-    find(heap_journal_file, 0, "it is empty, and was not when the heap was written",
+  if (lost_its_journal()) {
+    find(heap_journal_file, 0, "it " + what_is_lost(*files_.journal) + ", and was not when the heap was written",
          "the heap cannot be opened: blocks may be of two checkpoints");
   }
   switch (state_->state) {

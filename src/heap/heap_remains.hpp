@@ -49,6 +49,7 @@ class HeapRemains {
   void find(const std::string& file, std::uint64_t byte, std::string what, std::string meaning);
   void read_superblock();
   std::optional<HeapSuperblock> guess_superblock();
+  bool lost_its_journal() const;
   void read_journal();
   void read_state();
   void read_names();

@@ -234,7 +234,7 @@ void HeapImplementation::call_back(const std::function<void()>& checkpointed) {
 void HeapImplementation::snapshot(const std::string& path, const std::function<void()>& checkpointed) {
   save_and_copy(
       [&](const std::function<void()>& copied) {
-        HeapCopyFiles copy(files_.lasting_path(), path);
+        HeapCopyFiles copy({files_.lasting_path(), path_}, path);
         write_closed(*copy.open_data(), superblock_, state_);
         copied();
         copy.finish();

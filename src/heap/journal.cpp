@@ -63,6 +63,14 @@ int read_all(Store& store, std::byte* buffer, std::size_t bytes, std::uint64_t o
 
 }  // namespace
 
+bool Journal::has_no_header(Store& file) {
+  alignas(journal_block_bytes) JournalBlock header;
+  if (const int result = read_all(file, header.data(), header.size(), 0); result != 0) {
+    throw_file_error(-result, file.name(), "cannot be read");
+  }
+  return is_blank(header);
+}
+
 Journal::Journal(std::shared_ptr<Store> file, std::uint64_t identity, std::uint64_t size_bytes, bool writable)
     : file_(std::move(file)), identity_(identity) {
   alignas(journal_block_bytes) JournalBlock header;
@@ -81,6 +89,10 @@ Journal::Journal(std::shared_ptr<Store> file, std::uint64_t identity, std::uint6
       if (!is_blank(block) && (!decode_commit_record(block, identity_, record) || record.generation != 0)) {
         refuse("its header (bytes 0 to 63) is gone");
       }
+    }
+    // Nor was any slot written.
+    if (file_->size_bytes() > offset_of(journal_header_blocks)) {
+      refuse("its header (bytes 0 to 63) is gone");
     }
     record_ = {identity_, 0, CommitState::applied, no_slot, 0, 0, size_bytes, 0};
     if (writable) {

@@ -20,9 +20,13 @@ namespace tiermap {
 /// caller's business. Functions return 0 or a negative errno value unless they throw.
 class Journal {
  public:
+  /// Whether the file is empty, or has zeros for a header, as one has that was never finished.
+  static bool has_no_header(Store& file);
+
   /// `file` may be empty or what a creation cut short left: then it becomes the journal of a heap of `size_bytes` bytes
-  /// if `writable`, and is taken for one otherwise. Throws StoreError for a journal of another version or heap, or
-  /// one whose commit records are both damaged.
+  /// if `writable`, and is taken for one otherwise. Whether it can be that is for the caller to know, of a heap that
+  /// never had a journal. Throws StoreError for a journal of another version or heap, or one whose commit records are
+  /// both damaged, or that has slots and no header.
   Journal(std::shared_ptr<Store> file, std::uint64_t identity, std::uint64_t size_bytes, bool writable);
 
   /// The last commit that is known to be durable.

@@ -15,6 +15,10 @@ std::string in_words(const std::string& mangled, std::uint64_t size_bytes, std::
          std::to_string(alignment);
 }
 
+std::string object_in_words(bool unique, const std::string& name) {
+  return unique ? "the unique object of type " + name_in_source(name) : "object " + quote_value(name);
+}
+
 }  // namespace
 
 ObjectNames::Key ObjectNames::key_of(const HeapObjectKey& key, const HeapType& type) const {
@@ -30,8 +34,7 @@ std::uint64_t ObjectNames::saved_bytes(const Key& key, const Entry& entry) noexc
 }
 
 std::string ObjectNames::display(const Key& key) const {
-  return "heap " + heap_ + ": " +
-         (key.first ? "the unique object of type " + name_in_source(key.second) : "object " + quote_value(key.second));
+  return "heap " + heap_ + ": " + object_in_words(key.first, key.second);
 }
 
 void ObjectNames::check_room(std::uint64_t more_bytes, std::uint64_t in_place_of) const {
@@ -110,6 +113,7 @@ ObjectNames::Found ObjectNames::begin(const HeapObjectKey& key, const HeapType& 
   const auto made = entries_.emplace(wanted, std::move(entry)).first;
   try {
     made->second.offset = place();
+    blocks_.add(made->second.offset);
   } catch (...) {
     entries_.erase(made);
     throw;
@@ -126,8 +130,7 @@ std::uint64_t ObjectNames::end(const HeapObjectKey& key, const HeapType& type, b
     there->second.maker = {};
     ++changes_;
   } else {
-    bytes_ -= saved_bytes(there->first, there->second);
-    entries_.erase(there);
+    forget(there);
   }
   made_.notify_all();
   return offset;
@@ -142,10 +145,23 @@ ObjectNames::Found ObjectNames::take(const HeapObjectKey& key, const HeapType& t
   }
   check_type(wanted, there->second, type);
   const Found found{there->second.offset, there->second.count};
-  bytes_ -= saved_bytes(wanted, there->second);
-  entries_.erase(there);
+  forget(there);
   ++changes_;
   return found;
+}
+
+void ObjectNames::forget(Entries::iterator place) noexcept {
+  bytes_ -= saved_bytes(place->first, place->second);
+  blocks_.remove(place->second.offset);
+  entries_.erase(place);
+}
+
+void ObjectNames::refuse_named(std::uint64_t offset) const {
+  const std::lock_guard lock(mutex_);
+  const auto there = std::ranges::find(entries_, offset, [](const auto& named) { return named.second.offset; });
+  throw OptionError("the block at offset " + std::to_string(offset) + " is that of " +
+                    (there != entries_.end() ? object_in_words(there->first.first, there->first.second) : "an object") +
+                    ", whose name would stay: free it by destroy()");
 }
 
 HeapObject ObjectNames::object_of(const Key& key, const Entry& entry) {
@@ -225,11 +241,11 @@ std::vector<std::byte> ObjectNames::save() const {
   return bytes;
 }
 
-void ObjectNames::load(std::span<const std::byte> bytes, std::uint64_t capacity_bytes) {
+void ObjectNames::load(std::span<const std::byte> bytes) {
   const std::lock_guard lock(mutex_);
   while (!bytes.empty()) {
     NameRecord record;
-    const bool possible = take_name_record(bytes, capacity_bytes, record);
+    const bool possible = take_name_record(bytes, capacity_bytes_, record);
     Key key{record.unique, record.unique ? record.type : record.name};
     if (!possible || entries_.contains(key)) {
       throw StoreError(EINVAL, "heap " + heap_ + " is damaged: a record of its names area cannot be: restore it from " +
@@ -243,6 +259,7 @@ void ObjectNames::load(std::span<const std::byte> bytes, std::uint64_t capacity_
                 std::move(record.compiler),
                 std::move(record.description)};
     bytes_ += saved_bytes(key, entry);
+    blocks_.add(entry.offset);
     entries_.emplace(std::move(key), std::move(entry));
   }
 }

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "heap/named_blocks.hpp"
 #include "tiermap/heap.hpp"
 
 namespace tiermap {
@@ -22,11 +23,12 @@ namespace tiermap {
 /// Thread-safe.
 class ObjectNames {
  public:
-  /// `heap` is its path, for messages; the saved table may have so many bytes.
-  ObjectNames(std::string heap, std::uint64_t most_bytes) : heap_(std::move(heap)), most_bytes_(most_bytes) {}
+  /// `heap` is its path, for messages; the saved table may have so many bytes, and the data area so many.
+  ObjectNames(std::string heap, std::uint64_t most_bytes, std::uint64_t capacity_bytes)
+      : heap_(std::move(heap)), most_bytes_(most_bytes), capacity_bytes_(capacity_bytes), blocks_(capacity_bytes) {}
 
-  /// Once, before anything else. Throws StoreError if that is no table of a heap of so many bytes.
-  void load(std::span<const std::byte> bytes, std::uint64_t capacity_bytes);
+  /// Once, before anything else. Throws StoreError if that is no table of such a heap.
+  void load(std::span<const std::byte> bytes);
   /// The table as it is saved (heap/heap_layout.hpp); objects that are still being made are not in it.
   std::vector<std::byte> save() const;
   /// Whether it changed since the last call of mark_saved(), by number of the change.
@@ -48,6 +50,13 @@ class ObjectNames {
 
   /// Finds and forgets.
   Found take(const HeapObjectKey& key, const HeapType& type);
+
+  /// Throws OptionError for the block of an object that is here, or is being made: its name would stay.
+  void require_nameless(std::uint64_t offset) const {
+    if (blocks_.contains(offset)) {
+      refuse_named(offset);
+    }
+  }
 
   std::vector<HeapObject> list() const;
   std::optional<HeapObject> attributes(const HeapObjectKey& key, const HeapType& type) const;
@@ -79,9 +88,13 @@ class ObjectNames {
   std::string display(const Key& key) const;
   void check_type(const Key& key, const Entry& entry, const HeapType& type);
   void check_room(std::uint64_t more_bytes, std::uint64_t in_place_of = 0) const;
+  void forget(Entries::iterator place) noexcept;
+  [[noreturn]] void refuse_named(std::uint64_t offset) const;
 
   const std::string heap_;
   const std::uint64_t most_bytes_;
+  const std::uint64_t capacity_bytes_;
+  NamedBlocks blocks_;        ///< Of all entries.
   mutable std::mutex mutex_;  ///< Guards all that follows.
   std::condition_variable made_;
   Entries entries_;

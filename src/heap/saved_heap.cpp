@@ -6,6 +6,7 @@
 
 #include "heap/allocator.hpp"
 #include "heap/data_ranges.hpp"
+#include "heap/journal.hpp"
 #include "heap/store_bytes.hpp"
 #include "tiermap/error.hpp"
 
@@ -15,6 +16,10 @@ namespace {
 constexpr std::uint64_t names_read_at_once = 1 << 20;
 
 }  // namespace
+
+std::string what_is_lost(const Store& journal) {
+  return journal.size_bytes() == 0 ? "is empty" : "is zeros where its header (bytes 0 to 63) was";
+}
 
 HeapSuperblock read_superblock(Store& data, const std::string& path) {
   HeapBlock block;
@@ -69,19 +74,18 @@ std::unique_ptr<ObjectNames> read_names(Store& store, const HeapLayout& layout, 
     throw StoreError(EINVAL, "heap " + path + " is damaged: its names, at byte " + std::to_string(layout.names_offset) +
                                  " of its data, are not what their checksum says: restore it from a snapshot");
   }
-  auto names = std::make_unique<ObjectNames>(path, layout.names_capacity_bytes);
-  names->load(bytes, layout.end - layout.data_offset);
+  auto names = std::make_unique<ObjectNames>(path, layout.names_capacity_bytes, layout.end - layout.data_offset);
+  names->load(bytes);
   return names;
 }
 
 void require_journal(const HeapFiles& files, const HeapSuperblock& superblock, const std::string& path) {
   const HeapLayout layout(superblock.capacity_bytes);
-  if (files.journal->size_bytes() == 0 && read_state(*files.data, layout, path).needs_journal()) {
+  if (Journal::has_no_header(*files.journal) && read_state(*files.data, layout, path).needs_journal()) {
     throw StoreError(EUCLEAN,
-                     "heap " + path +
-                         " may be a mixture of two states: its journal is empty, and was not when it was "
-                         "written: put the journal back, restore it from a snapshot, or see with 'tiermap heap check' "
-                         "what can be saved");
+                     "heap " + path + " may be a mixture of two states: its journal " + what_is_lost(*files.journal) +
+                         ", and was not when it was written: put the journal back, restore it from a snapshot, or see "
+                         "with 'tiermap heap check' what can be saved");
   }
 }
 

@@ -26,7 +26,10 @@ std::vector<std::byte> read_names_area(Store& store, const HeapLayout& layout, s
 std::unique_ptr<ObjectNames> read_names(Store& store, const HeapLayout& layout, const HeapStateBlock& state,
                                         const std::string& path);
 
-/// EUCLEAN for a heap whose journal somebody emptied: what it was to bring to the data may be there in part.
+/// Of a journal without a header, for messages.
+std::string what_is_lost(const Store& journal);
+/// EUCLEAN for a heap whose journal somebody emptied, or filled with zeros: what it was to bring to the data may be
+/// there in part.
 void require_journal(const HeapFiles& files, const HeapSuperblock& superblock, const std::string& path);
 
 /// A heap's data as it would be opened, for reading.

@@ -29,6 +29,22 @@ void format_segment_name(NameBuffer& name, std::uint64_t index) {
   std::snprintf(name, sizeof(name), "segment-%010llu", static_cast<unsigned long long>(index));
 }
 
+/// Opens a regular file. Anything else, such as a FIFO, which would be waited for, gives -EINVAL. Returns a descriptor
+/// or a negative errno value.
+int open_regular(int directory, const char* name, int flags) noexcept {
+  FileDescriptor file(::openat(directory, name, flags | O_NONBLOCK | O_CLOEXEC, 0666));
+  struct stat status = {};
+  if (!file.valid() || ::fstat(file.get(), &status) != 0) {
+    return errno == ENXIO ? -EINVAL : -errno;  // A socket, or a FIFO that nobody reads.
+  }
+  if (!S_ISREG(status.st_mode)) {
+    return -EINVAL;
+  }
+  // io_uring would take the flag to mean "never wait".
+  ::fcntl(file.get(), F_SETFL, ::fcntl(file.get(), F_GETFL) & ~O_NONBLOCK);
+  return file.release();
+}
+
 bool is_temporary(std::string_view name) {
   return name.find(temporary_mark) != std::string_view::npos;
 }
@@ -75,14 +91,17 @@ bool SparseDirectory::is_empty() const {
 
 void SparseDirectory::lock(bool exclusive) {
   for (;;) {
-    FileDescriptor lock(
-        ::openat(directory_.get(), lock_name, (exclusive ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC, 0666));
-    if (!lock.valid()) {
-      if (!exclusive && errno == ENOENT) {
-        return;  // A copy without its lock file: nobody writes to it, or the file would be there.
-      }
-      throw_file_error(errno, path_ + "/" + lock_name, "cannot be opened");
+    const int opened = open_regular(directory_.get(), lock_name, exclusive ? O_RDWR | O_CREAT : O_RDONLY);
+    if (opened == -ENOENT && !exclusive) {
+      return;  // A copy without its lock file: nobody writes to it, or the file would be there.
     }
+    if (opened == -EINVAL) {
+      throw StoreError(EINVAL, path_ + "/" + lock_name + " is no regular file: remove it, if no program uses it");
+    }
+    if (opened < 0) {
+      throw_file_error(-opened, path_ + "/" + lock_name, "cannot be opened");
+    }
+    FileDescriptor lock(opened);
     if (::flock(lock.get(), (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK) {
         throw_file_error(errno, path_ + "/" + lock_name, "cannot be locked");
@@ -148,15 +167,14 @@ std::vector<FoundSegment> SparseDirectory::find_segments(std::uint64_t segment_b
 int SparseDirectory::open_segment(std::uint64_t index, bool writable, bool direct) const noexcept {
   NameBuffer name;
   format_segment_name(name, index);
-  const int flags = (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW;
+  const int flags = (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW;
   if (direct) {
-    FileDescriptor descriptor(::openat(directory_.get(), name, flags | O_DIRECT));
+    FileDescriptor descriptor(open_regular(directory_.get(), name, flags | O_DIRECT));
     if (descriptor.valid() && probe_direct_alignment(descriptor.get()) != 0) {
       return descriptor.release();
     }
   }
-  const int descriptor = ::openat(directory_.get(), name, flags);
-  return descriptor < 0 ? -errno : descriptor;
+  return open_regular(directory_.get(), name, flags);
 }
 
 int SparseDirectory::make_segment(std::uint64_t index, std::uint64_t bytes) const noexcept {

@@ -1,5 +1,6 @@
 // Allocators of heaps in the standard library's scoped_allocator_adaptor, and those that fall back to the program's own
 // memory.
+#include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <memory>
 #include <scoped_allocator>
@@ -25,6 +26,14 @@ using Either = boost::container::vector<T, HeapFallbackAllocator<T>>;
 template <typename T>
 using ScopedEither = boost::container::vector<T, boost::container::scoped_allocator_adaptor<HeapFallbackAllocator<T>>>;
 using EitherText = boost::container::basic_string<char, std::char_traits<char>, HeapFallbackAllocator<char>>;
+
+template <typename T>
+using Small = boost::container::small_vector<T, 4, HeapAllocator<T>>;
+static_assert(!KeepsMemoryOutsideHeap<Small<int>>::value);
+static_assert(!KeepsMemoryOutsideHeap<HeapString>::value);
+static_assert(!KeepsMemoryOutsideHeap<EitherText>::value);
+static_assert(!KeepsMemoryOutsideHeap<std::pair<const int, Small<HeapString>>>::value);
+static_assert(KeepsMemoryOutsideHeap<const std::pair<const int, std::string>>::value);
 
 class HeapAllocators : public HeapTest {
  protected:

@@ -3,6 +3,9 @@
 #include "heap/damaged_heap.hpp"
 
 #include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <initializer_list>
 #include <random>
 
 #include "heap/heap_contents.hpp"
@@ -207,6 +210,50 @@ TEST_F(HeapCheckTest, a_journal_that_was_emptied_is_missed_by_everybody) {
   EXPECT_EQ(check.findings.front().file, "journal");
   salvage_heap(path_, copy_);
   EXPECT_NO_THROW(Heap::open(copy_, small()));
+}
+
+TEST_F(HeapCheckTest, a_journal_that_was_filled_with_zeros_is_missed_by_everybody) {
+  for (const bool killed : {true, false}) {
+    killed ? make_killed() : make_closed();
+    const auto bytes = std::filesystem::file_size(path_ + "/journal");
+    for (const auto end : {bytes, std::uintmax_t{5000}, std::uintmax_t{12288}}) {
+      write_file(path_ + "/journal", std::string(end, '\0'));
+      for (const auto& call : std::initializer_list<std::function<void()>>{
+               [&] { Heap::open(path_, small()); }, [&] { Heap::open_or_create(path_, small()); },
+               [&] { Heap::open_read_only(path_, small()); }, [&] { static_cast<void>(Heap::consistent(path_)); },
+               [&] { static_cast<void>(SavedHeap(path_)); }}) {
+        EXPECT_TRUE(says(refusal<StoreError>(call), "its journal is zeros where its header"));
+      }
+      const HeapCheck check = Heap::check(path_);
+      ASSERT_EQ(check.findings.size(), 1U);
+      EXPECT_EQ(check.findings.front().file, "journal");
+      EXPECT_EQ(check.findings.front().byte, 0U);
+      EXPECT_TRUE(says(check.findings.front().what, "zeros"));
+    }
+    salvage_heap(path_, copy_);
+    EXPECT_NO_THROW(Heap::open(copy_, small()));
+    Heap::remove(path_);
+    Heap::remove(copy_);
+  }
+}
+
+/// A process that was killed, or a power failure, while it gave a heap that had none its journal.
+TEST_F(HeapCheckTest, a_journal_that_was_never_finished_is_none) {
+  HeapOptions directly = small();
+  directly.checkpoints = false;
+  Heap::create(path_, directly).construct<int>("answer")(42);
+  for (const std::size_t bytes : {4096U, 12288U}) {
+    write_file(path_ + "/journal", std::string(bytes, '\0'));
+    EXPECT_TRUE(Heap::consistent(path_));
+    EXPECT_TRUE(Heap::check(path_).sound());
+    EXPECT_EQ(*Heap::open_read_only(path_, small()).find<int>("answer"), 42);
+  }
+  // Slots come after the header.
+  write_file(path_ + "/journal", std::string(20'480, '\0'));
+  EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::open(path_, small()); }), "header (bytes 0 to 63) is gone"));
+  EXPECT_FALSE(Heap::check(path_).sound());
+  write_file(path_ + "/journal", std::string(12'288, '\0'));
+  EXPECT_EQ(*Heap::open(path_, small()).find<int>("answer"), 42);
 }
 
 /// A kill while it was closed may have left a state block that says so, and blocks that are not there yet.

@@ -6,6 +6,9 @@
 
 #include <cerrno>
 #include <chrono>
+#include <functional>
+#include <initializer_list>
+#include <map>
 #include <thread>
 
 #include "heap/directory_lock.hpp"
@@ -37,6 +40,12 @@ class HeapDirectory : public HeapTest {
       return error.code().value();
     }
     return 0;
+  }
+
+  static unsigned mode_of(const std::string& path) {
+    struct stat status = {};
+    EXPECT_EQ(::stat(path.c_str(), &status), 0) << path;
+    return status.st_mode & 07777U;
   }
 };
 
@@ -156,6 +165,27 @@ TEST_F(HeapDirectory, a_fifo_is_no_journal) {
   EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::check(path_); }), "not a regular file"));
 }
 
+/// Whoever opened one to look at it would wait for a writer that never comes.
+TEST_F(HeapDirectory, what_is_no_file_in_a_sparse_heap_is_refused_and_not_waited_for) {
+  HeapOptions options = small();
+  options.backing = HeapBacking::sparse;
+  Heap::create(path_, options).close();
+  for (const char* const entry : {"/data/lock", "/data/segment-0000000000", "/data/metadata"}) {
+    const std::string elsewhere = directory_ / "elsewhere";
+    std::filesystem::rename(path_ + entry, elsewhere);
+    ASSERT_EQ(::mkfifo((path_ + entry).c_str(), 0600), 0);
+    for (const auto& call : std::initializer_list<std::function<void()>>{
+             [&] { Heap::open(path_, options); }, [&] { Heap::open_read_only(path_, options); },
+             [&] { static_cast<void>(Heap::consistent(path_)); }, [&] { Heap::check(path_); },
+             [&] { Heap::open_or_create(path_, options); }}) {
+      EXPECT_TRUE(says(refusal<StoreError>(call), path_ + entry));
+    }
+    std::filesystem::remove(path_ + entry);
+    std::filesystem::rename(elsewhere, path_ + entry);
+  }
+  EXPECT_TRUE(Heap::consistent(path_));
+}
+
 TEST_F(HeapDirectory, segments_grow_with_the_heap_so_that_all_can_be_open) {
   for (const std::uint64_t capacity : {1ULL << 30, 1ULL << 40, 32ULL << 40}) {
     const std::string path = directory_ / std::to_string(capacity);
@@ -171,6 +201,62 @@ TEST_F(HeapDirectory, segments_grow_with_the_heap_so_that_all_can_be_open) {
     }
     EXPECT_TRUE(says(refusal<StoreError>([&] { open_heap_data(path, "/data", true); }), "truncated"));
   }
+}
+
+TEST_F(HeapDirectory, a_snapshot_into_the_heap_itself_is_refused_however_it_is_reached) {
+  HeapOptions options = small();
+  options.backing = HeapBacking::sparse;
+  Heap heap = Heap::create(path_, options);
+  std::filesystem::create_directory(directory_ / "beside");
+  std::filesystem::create_directory_symlink(path_, directory_ / "link");
+  std::filesystem::create_directory_symlink(path_ + "/data", directory_ / "beside/deep");
+  for (const char* const place : {"heap/copy", "link/copy", "beside/deep/copy", "beside/deep/copy/",
+                                  "beside/deep/../copy", "beside/../link/copy"}) {
+    EXPECT_TRUE(says(refusal<StoreError>([&] { heap.snapshot(directory_ / place); }), "within the heap")) << place;
+  }
+  EXPECT_EQ(error_of([&] { heap.snapshot(directory_ / "none/copy"); }), ENOENT);
+  heap.close();
+  EXPECT_TRUE(Heap::check(path_).sound());
+  heap = Heap::open(path_, options);
+  std::filesystem::create_directory_symlink(directory_ / "beside", directory_ / "aside");
+  heap.snapshot(directory_ / "aside/copy");
+  EXPECT_TRUE(Heap::consistent(directory_ / "beside/copy"));
+}
+
+TEST_F(HeapDirectory, copies_may_be_read_by_those_who_may_read_what_was_copied) {
+  for (const HeapBacking backing : {HeapBacking::file, HeapBacking::sparse}) {
+    HeapOptions options = small();
+    options.backing = backing;
+    Heap heap = Heap::create(path_, options);
+    const auto modes = [](const std::string& heap_path) {
+      std::map<std::string, unsigned> found{{"", mode_of(heap_path)}};
+      for (const auto& entry : std::filesystem::recursive_directory_iterator(heap_path)) {
+        if (entry.path().filename() != "lock") {  // A copy gets one when it is opened.
+          found[entry.path().string().substr(heap_path.size())] = mode_of(entry.path());
+        }
+      }
+      return found;
+    };
+    ASSERT_EQ(::chmod(path_.c_str(), 0750), 0);
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(path_)) {
+      ASSERT_EQ(::chmod(entry.path().c_str(), entry.is_directory() ? 0710 : 0640), 0);
+    }
+    ASSERT_EQ(::chmod((path_ + "/journal").c_str(), 0600), 0);
+    heap.snapshot(directory_ / "copy");
+    EXPECT_EQ(modes(directory_ / "copy"), modes(path_));
+    EXPECT_TRUE(Heap::consistent(directory_ / "copy"));
+    heap.close();
+    Heap::remove(path_);
+    Heap::remove(directory_ / "copy");
+  }
+}
+
+TEST_F(HeapDirectory, a_snapshot_that_fails_names_the_heap) {
+  HeapOptions options = small();
+  options.backing = HeapBacking::sparse;
+  Heap heap = Heap::create(path_, options);
+  ASSERT_EQ(::mkfifo((path_ + "/data/stray").c_str(), 0600), 0);
+  EXPECT_TRUE(says(refusal<StoreError>([&] { heap.snapshot(directory_ / "copy"); }), path_ + "/data/stray"));
 }
 
 TEST_F(HeapDirectory, a_snapshot_without_a_path_is_refused) {

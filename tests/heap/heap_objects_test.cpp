@@ -6,7 +6,10 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "heap/heap_fixture.hpp"
 
@@ -208,6 +211,26 @@ struct Throwing {
   }
 };
 
+/// One that is not to be copied, and one that is changed.
+struct Taking {
+  Taking(std::unique_ptr<int> moved, int& changed) : value(*moved) { changed = 7; }
+  int value;
+};
+
+TEST_F(HeapObjects, the_constructor_of_one_gets_its_arguments_as_they_are) {
+  int changed = 0;
+  EXPECT_EQ(heap_.construct<Taking>("taking")(std::make_unique<int>(5), changed)->value, 5);
+  EXPECT_EQ(changed, 7);
+  auto left = std::make_unique<int>(6);
+  EXPECT_EQ(heap_.find_or_construct<Taking>("taking")(std::move(left), changed)->value, 5);
+  EXPECT_NE(left, nullptr) << "what was found takes nothing";
+  EXPECT_EQ(heap_.find_or_construct<Taking>(unique_object)(std::move(left), changed)->value, 6);
+  HeapString text("a text that is longer than what a string has within itself", heap_);
+  const std::uint64_t blocks = heap_.statistics().live_blocks;
+  EXPECT_EQ(heap_.construct<HeapString>("text")(std::move(text))->size(), 58U);
+  EXPECT_EQ(heap_.statistics().live_blocks, blocks + 1) << "the object's own; its text was moved";
+}
+
 TEST_F(HeapObjects, a_constructor_that_throws_leaves_nothing) {
   EXPECT_THROW(heap_.construct<Throwing>("it")(true), std::runtime_error);
   EXPECT_THROW(heap_.construct_anonymous<Throwing>(true), std::runtime_error);
@@ -250,6 +273,43 @@ TEST_F(HeapObjects, what_may_not_be_freed_is_not_destroyed_before_that_is_said) 
   auto* const found = heap_.find<HeapString>("text");
   EXPECT_NE(refusal<OptionError>([&] { heap_.destroy_anonymous(found); }), "");
   EXPECT_EQ(*found, long_text);
+}
+
+/// The name would stay, and lead to memory of others.
+TEST_F(HeapObjects, the_block_of_one_with_a_name_is_freed_by_destroying_it_alone) {
+  constexpr char long_text[] = "a text that is longer than what a string has within itself";
+  heap_.construct<HeapString>("text")(long_text);
+  heap_.construct<std::uint64_t>("row")[3](5U);
+  heap_.construct<std::uint64_t>(unique_object)(6U);
+  heap_.construct<std::array<char, 1 << 20>>("large")();
+  std::vector<void*> others;
+  for (int block = 0; block < 100; ++block) {
+    others.push_back(heap_.allocate(24));
+  }
+  for (int life = 0; life < 2; ++life) {
+    auto* const text = heap_.find<HeapString>("text");
+    auto* const row = heap_.find<std::uint64_t>("row");
+    EXPECT_TRUE(says(refusal<OptionError>([&] { heap_.deallocate(text); }), "object 'text'"));
+    EXPECT_TRUE(says(refusal<OptionError>([&] { heap_.destroy_anonymous(text); }), "destroy()"));
+    EXPECT_TRUE(says(refusal<OptionError>([&] { heap_.destroy_anonymous(std::span(row, 3)); }), "object 'row'"));
+    EXPECT_TRUE(says(refusal<OptionError>([&] { deallocate_in_heap(heap_.data(), row); }), "object 'row'"));
+    EXPECT_TRUE(says(refusal<OptionError>([&] { heap_.deallocate(heap_.find<std::uint64_t>(unique_object)); }),
+                     "unique object"));
+    EXPECT_NE(refusal<OptionError>([&] { heap_.deallocate(heap_.find<std::array<char, 1 << 20>>("large")); }), "");
+    EXPECT_EQ(*text, long_text);
+    for (void* const block : std::exchange(others, {})) {
+      EXPECT_NO_THROW(heap_.deallocate(block));
+    }
+    heap_.close();
+    heap_ = Heap::open(path_, small());
+  }
+  std::uint64_t* const row = heap_.find<std::uint64_t>("row");
+  EXPECT_TRUE(heap_.destroy<std::uint64_t>("row"));
+  EXPECT_TRUE(says(refusal<OptionError>([&] { heap_.deallocate(row); }), "freed before"));
+  EXPECT_TRUE(heap_.destroy<HeapString>("text"));
+  EXPECT_TRUE(heap_.destroy<std::uint64_t>(unique_object));
+  EXPECT_TRUE((heap_.destroy<std::array<char, 1 << 20>>("large")));
+  EXPECT_EQ(heap_.statistics().live_blocks, 0U);
 }
 
 TEST_F(HeapObjects, many_threads_make_find_and_destroy) {

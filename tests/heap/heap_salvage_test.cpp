@@ -97,6 +97,31 @@ TEST_F(HeapSalvageTest, a_copy_that_fails_leaves_nothing) {
   EXPECT_FALSE(std::filesystem::exists(copy_));
 }
 
+/// So that the command can leave it to the kernel to end it until then.
+TEST_F(HeapSalvageTest, nothing_is_made_before_it_was_said_that_all_is_verified) {
+  make_closed();
+  for (const bool salvaging : {false, true}) {
+    int verified = 0;
+    const auto progress = [&](std::uint64_t, std::uint64_t) { EXPECT_EQ(verified, 1); };
+    const auto note = [&] {
+      ++verified;
+      EXPECT_FALSE(std::filesystem::exists(copy_));
+    };
+    salvaging ? static_cast<void>(salvage_heap(path_, copy_, progress, note)) : copy_heap(path_, copy_, progress, note);
+    EXPECT_EQ(verified, 1);
+    Heap::remove(copy_);
+  }
+  const FlippedByte flipped(path_ + "/data", metadata + 20, 1);
+  EXPECT_NE(refusal<StoreError>([&] { copy_heap(path_, copy_, {}, [] { ADD_FAILURE(); }); }), "");
+  const auto stop_once_it_is_made = [&](std::uint64_t, std::uint64_t) {
+    if (std::filesystem::exists(copy_ + "/data")) {
+      throw std::runtime_error("enough");
+    }
+  };
+  EXPECT_THROW(salvage_heap(path_, copy_, stop_once_it_is_made), std::runtime_error);
+  EXPECT_FALSE(std::filesystem::exists(copy_));
+}
+
 TEST_F(HeapSalvageTest, a_heap_killed_without_checkpoints_can_be_opened_again) {
   make_killed(false);
   EXPECT_TRUE(says(refusal<StoreError>([&] { copy_heap(path_, copy_); }), "--salvage"));

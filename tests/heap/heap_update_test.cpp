@@ -2,6 +2,7 @@
 // snapshot of the heap, or was changed since, is left alone.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "heap/heap_fixture.hpp"
+#include "kernel_mode/refusals.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -125,6 +127,39 @@ TEST_P(HeapUpdate, refuses_what_is_no_snapshot_of_it) {
   EXPECT_TRUE(says(refusal<StoreError>([&] { heap.update_snapshot(copy_); }), "changed since"));
   const Heap copy = Heap::open_read_only(copy_, options());
   EXPECT_EQ(*copy.find<std::uint64_t>("own"), 6U);
+}
+
+using HeapUpdateNotBegun = HeapTest;
+
+/// The renaming that begins it is not known to be on the disk.
+TEST_F(HeapUpdateNotBegun, leaves_the_snapshot_as_it_was) {
+  const std::string copy = directory_ / "copy";
+  const auto in_child = [&] {
+    Heap heap = Heap::create(path_, small());
+    heap.construct<std::uint64_t>("value")(std::uint64_t{1});
+    heap.snapshot(copy);
+    *heap.find<std::uint64_t>("value") = 2;
+    bool refused = false;
+    const auto refuse_syncs = [&] { refused = Refusals().refuse(SYS_fsync, EIO).install(); };
+    try {
+      heap.update_snapshot(copy, refuse_syncs);
+    } catch (const StoreError& error) {
+      return !refused ? 2 : error.code().value() == EIO ? 0 : 3;
+    }
+    return 4;
+  };
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::_exit(in_child());
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 2) {
+    GTEST_SKIP() << "seccomp filters cannot be installed here";
+  }
+  ASSERT_EQ(status, 0);
+  ASSERT_TRUE(Heap::consistent(copy));
+  EXPECT_EQ(*Heap::open_read_only(copy, small()).find<std::uint64_t>("value"), 1U);
 }
 
 /// It has a journal then, which belongs to what was there.

@@ -16,7 +16,7 @@ void add(ObjectNames& names, const std::string& name, const HeapType& type) {
 }
 
 TEST(ObjectNames, another_compiler_may_call_a_type_otherwise) {
-  ObjectNames names("here", 1000);
+  ObjectNames names("here", 1000, capacity);
   add(names, "it", {"3Old", 8, 8, "gcc 3"});
   EXPECT_EQ(names.find(HeapObjectKey("it"), {"3New", 8, 8, "clang 90"}).offset, 65536U);
   names.find(HeapObjectKey("it"), {"3New", 8, 8, "clang 90"});
@@ -28,7 +28,7 @@ TEST(ObjectNames, another_compiler_may_call_a_type_otherwise) {
 }
 
 TEST(ObjectNames, one_that_is_being_made_is_not_there_yet) {
-  ObjectNames names("here", 1000);
+  ObjectNames names("here", 1000, capacity);
   const HeapType type{"i", 4, 4, "gcc"};
   names.begin(HeapObjectKey("it"), type, 1, true, [] { return std::uint64_t{65536}; });
   EXPECT_EQ(names.find(HeapObjectKey("it"), type).count, 0U);
@@ -40,7 +40,7 @@ TEST(ObjectNames, one_that_is_being_made_is_not_there_yet) {
 }
 
 TEST(ObjectNames, have_room_for_so_much) {
-  ObjectNames names("here", 200);
+  ObjectNames names("here", 200, capacity);
   const HeapType type{"i", 4, 4, "gcc"};
   add(names, "first", type);
   names.describe(HeapObjectKey("first"), type, std::string(100, 'x'));
@@ -58,30 +58,30 @@ TEST(ObjectNames, have_room_for_so_much) {
 }
 
 TEST(ObjectNames, damage_never_crashes) {
-  ObjectNames names("here", 1000);
+  ObjectNames names("here", 1000, capacity);
   add(names, "first", {"i", 4, 4, "gcc"});
   add(names, "second", {"d", 8, 8, "gcc"});
   const std::vector<std::byte> saved = names.save();
   {
-    ObjectNames again("here", 1000);
-    again.load(saved, capacity);
+    ObjectNames again("here", 1000, capacity);
+    again.load(saved);
     EXPECT_EQ(again.save(), saved);
   }
   for (std::size_t at = 0; at < saved.size(); ++at) {
     for (const std::uint8_t value : std::array<std::uint8_t, 4>{0x00, 0x01, 0x80, 0xff}) {
       std::vector<std::byte> changed = saved;
       changed[at] = std::byte{value};
-      ObjectNames found("here", 1000);
+      ObjectNames found("here", 1000, capacity);
       try {
-        found.load(changed, capacity);
+        found.load(changed);
       } catch (const StoreError& error) {
         EXPECT_NE(std::string(error.what()).find("is damaged"), std::string::npos);
       }
     }
-    ObjectNames cut("here", 1000);
+    ObjectNames cut("here", 1000, capacity);
     if (at != 0 && at != saved.size() / 2) {
       try {
-        cut.load(std::span(saved).first(at), capacity);
+        cut.load(std::span(saved).first(at));
       } catch (const StoreError&) {
       }
     }

@@ -66,6 +66,20 @@ TEST_F(HeapCommand, ls_shows_no_control_characters) {
   EXPECT_EQ(report({"ls", path_}).at("objects").at(0).at("name"), "two\nlines \x1b[2J");
 }
 
+TEST_F(HeapCommand, ls_has_short_lines_beside_a_long_one) {
+  {
+    Heap heap = Heap::create(path_, small());
+    heap.construct<int>("short")(1);
+    heap.construct<int>("long")(2);
+    heap.describe("short", "brief");
+    heap.describe("long", std::string(100'000, 'd'));
+  }
+  const CommandResult table = heap_command({"ls", path_});
+  EXPECT_EQ(table.exit_code, 0);
+  EXPECT_TRUE(says(table.output, std::string(100'000, 'd') + "  int\n"));
+  EXPECT_LT(table.output.size(), 101'000U);
+}
+
 TEST_F(HeapCommand, stat_tells_of_the_space) {
   make_closed();
   const json space = report({"stat", path_});

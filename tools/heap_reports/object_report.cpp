@@ -10,6 +10,9 @@
 namespace tiermap {
 namespace {
 
+/// A longer text stands out of its column: one would make every line as long.
+constexpr std::size_t widest_column = 40;
+
 const char* kind_of(const HeapObject& object) {
   return object.unique ? "unique" : object.count > 1 ? "array" : "object";
 }
@@ -35,7 +38,7 @@ void print_table(const std::vector<HeapObject>& objects) {
   std::vector<std::size_t> widths(rows.front().size());
   for (const auto& row : rows) {
     for (std::size_t column = 0; column < row.size(); ++column) {
-      widths[column] = std::max(widths[column], row[column].size());
+      widths[column] = std::max(widths[column], std::min(row[column].size(), widest_column));
     }
   }
   for (const auto& row : rows) {
