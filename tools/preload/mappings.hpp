@@ -96,6 +96,9 @@ class Mappings {
   /// Gives what is served in the range to the kernel.
   bool give_back(std::byte* address, std::size_t length, const char* reason);
   void give_back_all(const char* reason);
+  /// As mlockall() and munlockall().
+  int lock_all(int flags) noexcept;
+  int unlock_all() noexcept;
   /// From here on everything is the kernel's.
   void serve_nothing_more(const char* reason) { refuse_all_ = reason; }
 
@@ -166,6 +169,8 @@ class Mappings {
   bool fits(const MapRequest& request, const struct stat& status);
   const char* why_not_shared(const MapRequest& request, FileIdentity file);
   bool start_cache();
+  void end_cache() noexcept;
+  void serve_again_after_locks() noexcept;
   std::unique_ptr<Mapping> make_mapping(const MapRequest& request, const struct stat& status, const std::string& path,
                                         const RegionOptions& options);
   bool convert(Mapping& mapping, const char* reason) noexcept;
@@ -201,7 +206,8 @@ class Mappings {
   OwnDescriptors own_descriptors_;
   std::optional<FittingFiles> fitting_;  ///< Made when first asked.
   std::atomic<const char*> refuse_all_{nullptr};
-  Cache* cache_ = nullptr;  ///< Made for the first mapping, and never destroyed.
+  Cache* cache_ = nullptr;  ///< Made for the first mapping, and destroyed only before all memory is locked.
+  std::optional<Statistics> ended_statistics_;  ///< Of the one that was destroyed last.
   bool cache_refused_ = false;
   std::string cache_problem_;
   std::uint64_t page_bytes_ = 0;    ///< Of the mappings made last.

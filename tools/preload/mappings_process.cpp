@@ -77,6 +77,8 @@ void Mappings::after_fork_in_child() noexcept {
   own_descriptors_.close_engines();
   served_.clear();
   cache_ = nullptr;
+  ended_statistics_.reset();
+  serve_again_after_locks();  // A child has none.
   fitting_.reset();
   outcome_.begin_anew();
   owner_ = ::getpid();
@@ -94,12 +96,9 @@ void Mappings::at_end(Ending ending) noexcept {
   try {
     const Looking looking(lock_);
     if (!ended_.exchange(true)) {
-      if (cache_ != nullptr) {
-        const Statistics statistics = cache_->statistics();
-        outcome_.report(ending, &statistics, page_bytes_);
-      } else {
-        outcome_.report(ending, nullptr, page_bytes_);
-      }
+      const std::optional<Statistics> statistics =
+          cache_ != nullptr ? std::optional(cache_->statistics()) : ended_statistics_;
+      outcome_.report(ending, statistics.has_value() ? &*statistics : nullptr, page_bytes_);
     }
     // The cache is never destroyed, so that what other threads still touch is there to the last.
     for (std::uint32_t instance = 0; cache_ != nullptr && instance < most_instances; ++instance) {
