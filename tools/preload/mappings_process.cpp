@@ -62,8 +62,8 @@ void Mappings::after_fork_in_child() noexcept {
                   mapping->store->program_descriptor(), request.offset);
       histories_[mapping->file].note_kernel_mapping(mapping->store->writable());
     }
-    own_descriptors_.remove_all(mapping->store->descriptors());
-    for (const int descriptor : mapping->store->descriptors()) {
+    own_descriptors_.remove_all(mapping->descriptors());
+    for (const int descriptor : mapping->descriptors()) {
       ::syscall(SYS_close, descriptor);
     }
     [[maybe_unused]] const auto* const left = mapping.release();
@@ -78,6 +78,7 @@ void Mappings::after_fork_in_child() noexcept {
   served_.clear();
   cache_ = nullptr;
   ended_statistics_.reset();
+  changes_under_way_.clear();
   serve_again_after_locks();  // A child has none.
   fitting_.reset();
   outcome_.begin_anew();
