@@ -67,6 +67,28 @@ def test_texts_of_a_cache_that_are_none_are_answered_in_one_line(name):
         tiermap.Cache("1MiB", **{name: 5})
 
 
+@pytest.mark.parametrize("options, said", [
+    (dict(budgt="1MiB"), "a cache has no option 'budgt': choose among budget, policy, .*adapt"),
+    (dict(adapt=5), "adapt 5 is neither True nor False: give one of them"),
+])
+def test_options_that_a_cache_has_not_are_answered_in_one_line(options, said):
+    with pytest.raises(TypeError, match=f"^{said}$"):
+        tiermap.Cache(**options)
+
+
+@pytest.mark.parametrize("name", ["", b""])
+@pytest.mark.parametrize("open_it", [tiermap.map, tiermap.memmap, tiermap.open_heap])
+def test_a_name_without_a_character_is_no_directory(name, open_it):
+    with pytest.raises(FileNotFoundError, match="'' names no (data|heap): give "):
+        open_it(name)
+
+
+def test_what_is_no_pin(numbers):
+    for held in (5, tiermap.map(numbers[0])):
+        with pytest.raises(TypeError, match="is no pin: give what tiermap.pin\\(\\) returned"):
+            tiermap.unpin(held)
+
+
 def test_w_onto_what_exists_is_refused_unless_asked(numbers):
     path, values = numbers
     for mode in ("w", "w+"):

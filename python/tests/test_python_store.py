@@ -19,6 +19,18 @@ def children_of_this_process():
         return set(children.read().split())
 
 
+class Closed:
+    """Cannot be opened."""
+
+    size = 10
+
+    def open(self):
+        raise RuntimeError("no\ntape")
+
+    def read_into(self, offset, buffer):
+        pass
+
+
 class Squares:
     """Computes what is asked for."""
 
@@ -270,11 +282,30 @@ def test_sizes_that_cannot_be(size):
     store = type("Odd", (), {"size": size, "read_into": lambda *_: None})()
     gc.collect()
     before, children = len(os.listdir("/proc/self/fd")), children_of_this_process()
-    with pytest.raises(OSError, match="could not be opened") as caught:
+    with pytest.raises(OSError, match="could not be opened in its process: .*Error: size is .*bytes$") as caught:
         tiermap.map(store)
-    assert "Error" in str(caught.value.__cause__)
+    assert "Error" in str(caught.value.__cause__) and "\n" not in str(caught.value)
     assert len(os.listdir("/proc/self/fd")) == before
     assert children_of_this_process() == children
+
+
+@pytest.mark.parametrize("members, said", [
+    (dict(read_into=5), "read_into is 5: make it a method"),
+    (dict(read_into=None), "read_into is None: make it a method"),
+    (dict(read_into=lambda *_: None, write_from="x"), "write_from is 'x': make it a method"),
+    (dict(read_into=lambda *_: None, threads="x"), "threads is 'x': choose 1 to 64"),
+    (dict(read_into=lambda *_: None, threads=1.5), "threads is 1.5: choose 1 to 64"),
+])
+def test_members_that_cannot_be(members, said):
+    with pytest.raises(TypeError, match=f"^Odd.{said}$"):
+        tiermap.map(type("Odd", (), {"size": 10, **members})())
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_a_store_that_does_not_open_says_why_in_its_error(start):
+    with pytest.raises(OSError, match="Closed could not be opened in its process: RuntimeError: no tape$") as caught:
+        tiermap.map(Closed(), start=start)
+    assert "in open" in str(caught.value.__cause__)
 
 
 def test_a_store_that_cannot_be_pickled_says_so_to_spawn(numbers):

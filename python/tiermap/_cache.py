@@ -29,6 +29,7 @@ LONGEST_NAME = 63
 #: Options of a cache that are texts, and those that are numbers.
 TEXTS = ("policy", "fault_mode", "placement", "name", "trace")
 NUMBERS = ("hot_share", "unmapped_share", "high_watermark", "low_watermark", "fillers", "evictors", "managers", "spin")
+OPTIONS = ("budget", *TEXTS, *NUMBERS, "adapt")
 
 _lock = threading.RLock()  # A signal handler may map too.
 _caches: "weakref.WeakSet[Cache]" = weakref.WeakSet()
@@ -223,6 +224,11 @@ def start(options: Dict[str, Any]) -> _core.Cache:
 
 def check_options(options: Dict[str, Any]) -> None:
     """What the extension module would refuse in many lines."""
+    for name in options:
+        if name not in OPTIONS:
+            raise TypeError(f"a cache has no option {name!r}: choose among {', '.join(OPTIONS)}")
+    if not isinstance(options.get("adapt"), (bool, type(None))):
+        raise TypeError(f"adapt {options['adapt']!r} is neither True nor False: give one of them")
     for name in TEXTS:
         if not isinstance(options.get(name), (str, type(None))):
             raise TypeError(f"{name} {options[name]!r} is no text: give a str")

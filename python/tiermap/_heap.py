@@ -77,6 +77,8 @@ class Heap:
         self._contents: Optional[Contents] = None
         if not isinstance(path, (str, bytes, os.PathLike)):
             raise TypeError(f"{type(path).__name__} names no heap: give the path of its directory")
+        if not os.fspath(path):
+            raise FileNotFoundError(errno.ENOENT, "'' names no heap: give the path of its directory")
         self._path = os.path.abspath(os.fsdecode(path))
         check_options(page_size, read_ahead, advice, "fork")
         heap = _core.Heap(self._path)

@@ -43,6 +43,8 @@ def source_of(where: Any) -> Any:
         For anything else.
     ValueError
         For a URL of no store there is.
+    FileNotFoundError
+        For a text without a character, which would be the working directory.
     """
     if hasattr(where, "read_into") and hasattr(where, "size"):
         return where
@@ -54,6 +56,8 @@ def source_of(where: Any) -> Any:
     if not isinstance(where, str):
         raise TypeError(f"{type(where).__name__} names no data: give a path, a URL, or an object with size and "
                         "read_into(offset, buffer)")
+    if not where:
+        raise FileNotFoundError(errno.ENOENT, "'' names no data: give a path or a URL")
     if _store_url.parse(where) is None:
         if (scheme := _store_url.unknown_scheme(where)) is not None:
             raise ValueError(f"scheme {scheme!r} of {where} is unknown: choose among {', '.join(_store_url.SCHEMES)}; "

@@ -231,6 +231,8 @@ def pin(array: Any) -> Pin:
 
 def unpin(held: Pin) -> None:
     """``held.release()``."""
+    if not isinstance(held, Pin):
+        raise TypeError(f"{type(held).__name__} is no pin: give what tiermap.pin() returned")
     held.release()
 
 

@@ -72,6 +72,8 @@ def start(store: Any, writable: bool, page_size: int, how: str) -> _core.Channel
     ------
     ValueError
         If the store cannot be what it was asked to be.
+    TypeError
+        If one of its members is not what it has to be.
     OSError
         If its process does not start, or the store's own open() or size fail.
     """
@@ -80,7 +82,12 @@ def start(store: Any, writable: bool, page_size: int, how: str) -> _core.Channel
         raise ValueError(f"{name} has no write_from(offset, buffer): map it with mode='r', or 'c' for a private copy")
     if how not in ("fork", "spawn"):
         raise ValueError(f"start {how!r} is unknown: choose fork or spawn")
-    threads = int(getattr(store, "threads", 1))
+    for member in ("read_into", "write_from"):
+        if hasattr(store, member) and not callable(getattr(store, member)):
+            raise TypeError(f"{name}.{member} is {getattr(store, member)!r}: make it a method")
+    threads = getattr(store, "threads", 1)
+    if not hasattr(threads, "__index__"):
+        raise TypeError(f"{name}.threads is {threads!r}: choose 1 to 64")
     if not 1 <= threads <= 64:
         raise ValueError(f"{name}.threads is {threads}: choose 1 to 64")
     with _forking_for_a_store.starting():
@@ -177,8 +184,8 @@ def size_reported(name: str, report: int) -> int:
         said += piece
     if said[:1] == b"+":
         return int(said[1:])
-    raise OSError(f"store {name} could not be opened in its process") from StoreFailure(
-        "\n" + (said[1:].decode("utf-8", "replace") or "the process ended before it said why"))
+    line, _, trace = (said[1:].decode("utf-8", "replace") or "the process ended before it said why").partition("\n")
+    raise OSError(f"store {name} could not be opened in its process: {line}") from StoreFailure("\n" + (trace or line))
 
 
 def fork(store: Any, ends: Ends, ours: socket.socket, theirs: socket.socket, report: int, told: int) -> int:

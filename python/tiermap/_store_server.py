@@ -162,12 +162,21 @@ def open_and_describe(store: Any) -> Tuple[bool, bytes]:
         if opening is not None:
             opening()
         size = store.size() if callable(store.size) else store.size
+        if not hasattr(size, "__index__"):
+            raise TypeError(f"size is {size!r}: give a whole number of bytes")
         size = size.__index__()
         if not 0 <= size <= MOST_BYTES:
             raise ValueError(f"size is {size}: it can be 0 to {MOST_BYTES} bytes")
         return True, str(size).encode()
-    except BaseException:
-        return False, traceback.format_exc().encode("utf-8", "replace")
+    except BaseException as error:
+        return False, account_of(error)
+
+
+def account_of(error: BaseException) -> bytes:
+    """A line that says what went wrong, and behind it the traceback."""
+    line = f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
+    return (line + "\n" + "".join(traceback.format_exception(type(error), error, error.__traceback__))).encode(
+        "utf-8", "replace")
 
 
 def run(store: Any, channels: List[socket.socket], memory: int, slot_bytes: int, report: int,
@@ -201,8 +210,8 @@ def main() -> None:
         try:
             multiprocessing.spawn.prepare(pickle.load(pipe))
             store = pickle.load(pipe)
-        except BaseException:
-            os.write(report, b"-" + traceback.format_exc().encode("utf-8", "replace")[:4000])
+        except BaseException as error:
+            os.write(report, b"-" + account_of(error)[:4000])
             raise
     run(store, [socket.socket(fileno=channel) for channel in channels], memory, slot_bytes, report,
         socket.socket(fileno=control))

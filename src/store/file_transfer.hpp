@@ -47,6 +47,8 @@ class DirectFile {
   /// The one to hand out in an Extent.
   int descriptor() const noexcept { return direct_.valid() ? direct_.get() : buffered_.get(); }
   int buffered() const noexcept { return buffered_.get(); }
+  /// Negative without direct I/O.
+  int direct() const noexcept { return direct_.get(); }
   /// What direct reads must be multiples of; 1 without direct I/O.
   std::uint32_t read_alignment() const noexcept { return alignment_; }
   /// What pieces of writes must be multiples of to go to descriptor().

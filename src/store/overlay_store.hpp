@@ -46,6 +46,8 @@ class OverlayStore final : public Store {
 
   /// Whether the block (its offset divided by block_bytes) differs, or may differ, from the base's.
   bool is_written(std::uint64_t block) const noexcept;
+  /// What it has open for its scratch file, as long as it lives; negative ones are none.
+  std::array<int, 2> descriptors() const noexcept { return {scratch_.buffered(), scratch_.direct()}; }
 
  private:
   bool align(std::uint64_t offset, Extent& extent) const noexcept;

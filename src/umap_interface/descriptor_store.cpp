@@ -96,9 +96,9 @@ class CappedStore final : public ForwardingStore {
 
 /// Calls `transfer(done)` until all is done, nothing comes, or it fails.
 template <typename Transfer>
-ssize_t transfer_whole(std::size_t bytes, off_t offset, Transfer&& transfer) noexcept {
-  if (offset < 0) {
-    errno = EINVAL;
+ssize_t transfer_whole(const char* buffer, std::size_t bytes, off_t offset, Transfer&& transfer) noexcept {
+  if (offset < 0 || (buffer == nullptr && bytes != 0)) {  // Zeros that no file holds are put there by us.
+    errno = offset < 0 ? EINVAL : EFAULT;
     return -1;
   }
   std::size_t done = 0;
@@ -153,13 +153,13 @@ std::shared_ptr<Store> capped(const std::shared_ptr<FileStore>& file) {
 }
 
 ssize_t read_whole(Store& store, char* buffer, std::size_t bytes, off_t offset) noexcept {
-  return transfer_whole(bytes, offset, [&](std::size_t done) {
+  return transfer_whole(buffer, bytes, offset, [&](std::size_t done) {
     return store.read(buffer + done, bytes - done, static_cast<std::uint64_t>(offset) + done);
   });
 }
 
 ssize_t write_whole(Store& store, const char* buffer, std::size_t bytes, off_t offset) noexcept {
-  return transfer_whole(bytes, offset, [&](std::size_t done) {
+  return transfer_whole(buffer, bytes, offset, [&](std::size_t done) {
     return store.write(buffer + done, bytes - done, static_cast<std::uint64_t>(offset) + done);
   });
 }

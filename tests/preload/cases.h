@@ -46,6 +46,7 @@ extern const struct test_case file_cases[];
 extern const struct test_case process_cases[];
 extern const struct test_case passing_cases[];
 extern const struct test_case lock_cases[];
+extern const struct test_case memory_lock_cases[];
 extern const struct test_case thread_cases[];
 extern const struct test_case random_cases[];
 /* Not those that do what the kernel does. */

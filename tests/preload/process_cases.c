@@ -154,6 +154,32 @@ static void close_everything(void) {
   printf("%llx\n", (unsigned long long)file_checksum(open(file_path(), O_RDONLY)));
 }
 
+/* What is written to a private mapping and does not fit in memory lies in a file that the program does not know of. */
+static void close_everything_private(void) {
+  int descriptor = make_file();
+  unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, 0);
+  int open_ones = 0;
+  for (int number = 3; number < 1000; ++number) {
+    open_ones += fcntl(number, F_GETFD) >= 0;
+  }
+  printf("%d open\n", open_ones);
+  memset(memory, 'a', file_bytes / 2);
+  check("close_range", close_range(3, ~0U, 0) == 0);
+  memset(memory + file_bytes / 4, 'b', file_bytes / 2);
+  int closed = 0;
+  for (int number = 3; number < 1024; ++number) {
+    closed += close(number) == 0;
+  }
+  printf("%d closed\n", closed);
+  int other = open("/dev/zero", O_RDONLY); /* Whose number may have been one of those. */
+  int right = 1;
+  for (uint64_t at = 0; at < file_bytes; at += 1000) {
+    right = right && memory[at] == (at < file_bytes / 4 ? 'a' : at < file_bytes / 4 * 3 ? 'b' : known_byte(at));
+  }
+  check("served on", right && other >= 0);
+  check("unmap", munmap(memory, file_bytes) == 0);
+}
+
 enum { workers = 3, cells = 512 };
 static atomic_int stop;
 static unsigned char* counted;
@@ -356,6 +382,7 @@ const struct test_case process_cases[] = {
     {"exec_keeps", exec_keeps},
     {"exit_keeps", exit_keeps},
     {"close_everything", close_everything},
+    {"close_everything_private", close_everything_private},
     {"threads", threads},
     {"fork_then_map", fork_then_map},
     {"assertion_keeps", assertion_keeps},

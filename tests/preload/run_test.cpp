@@ -54,6 +54,15 @@ TEST_F(RunTest, ExitCodesAndStreamsAreTheProgramsOwn) {
   }
 }
 
+// What it lacks would be missed by whatever program calls it first: it does not link then.
+TEST_F(RunTest, TheLibraryLacksNothing) {
+  const std::string library = std::string(TIERMAP_BINARY_FOLDER) + "/../lib/libtiermap-preload.so";
+  const ProgramResult result = runs_.plain("env LD_BIND_NOW=1 LD_PRELOAD=" + library + " /bin/true");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.output, "");
+  EXPECT_EQ(result.errors, "");
+}
+
 TEST_F(ServedRunTest, AVariableThatIsMisspeltIsNamedOnce) {
   const ProgramResult result = runs_.plain("env TIERMAP_PAGESIZE=4KiB " + runs_.tiermap() + " -- sh -c '" +
                                            mapping_case() + "; " + mapping_case() + "'");

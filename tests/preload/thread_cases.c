@@ -63,6 +63,108 @@ static void writes_beside_unmapping(void) {
   check("stored", pread(descriptor, stored, rounds, 0) == rounds && stored[0] == 'm' && stored[rounds - 1] == 'm');
 }
 
+enum { block_writers = 8, first_block = 16, mappings = 40 };
+
+/* Each in a block of its own, and looks at once whether it is there. */
+static void* write_block(void* argument) {
+  struct writer* writer = argument;
+  unsigned char bytes[lane_bytes];
+  struct iovec vectors[sizeof bytes];
+  const off_t place = (off_t)(first_block + writer->index) * page_bytes;
+  do {
+    ++writer->last;
+    memset(bytes, writer->last, sizeof bytes);
+    for (size_t index = 0; index < sizeof bytes; ++index) {
+      vectors[index] = (struct iovec){bytes + index, 1};
+    }
+    unsigned char now = 0;
+    writer->failures += pwritev(writer->descriptor, vectors, sizeof bytes, place) != sizeof bytes ||
+                        pread(writer->descriptor, &now, 1, place + lane_bytes - 1) != 1 || now != writer->last;
+  } while (atomic_load(&ended) == 0);
+  return NULL;
+}
+
+/* Nothing of the file is mapped when the writes begin, and what is stored beside them undoes none. */
+static void first_mapping_beside_writes(void) {
+  int descriptor = make_file();
+  struct writer all[block_writers];
+  for (int index = 0; index < block_writers; ++index) {
+    all[index] = (struct writer){.descriptor = descriptor, .index = index};
+    if (pthread_create(&all[index].thread, NULL, write_block, &all[index]) != 0) {
+      exit(3);
+    }
+  }
+  int stored = 1;
+  for (int round = 1; round <= mappings; ++round) {
+    unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+    for (int index = 0; index < block_writers; ++index) {
+      memory[(first_block + index) * page_bytes + 2 * lane_bytes] = (unsigned char)round;
+    }
+    munmap(memory, file_bytes);
+    for (int index = 0; index < block_writers; ++index) {
+      unsigned char now = 0;
+      stored = stored && pread(descriptor, &now, 1, (first_block + index) * page_bytes + 2 * lane_bytes) == 1 &&
+               now == round;
+    }
+  }
+  atomic_store(&ended, 1);
+  check("stored", stored);
+  for (int index = 0; index < block_writers; ++index) {
+    pthread_join(all[index].thread, NULL);
+    check("written", all[index].failures == 0);
+  }
+}
+
+static void* write_on(void* argument) {
+  while (pwrite(*(int*)argument, "xyz", 3, 1000) == 3) {
+  }
+  return argument;
+}
+
+/* A thread that is cancelled in a write holds up nobody who maps the file. */
+static void cancelled_before_mapping(void) {
+  int descriptor = make_file();
+  for (int round = 0; round < 20; ++round) {
+    pthread_t thread;
+    void* result = NULL;
+    if (pthread_create(&thread, NULL, write_on, &descriptor) != 0) {
+      exit(3);
+    }
+    usleep(2000);
+    pthread_cancel(thread);
+    pthread_join(thread, &result);
+    check("cancelled", result == PTHREAD_CANCELED);
+  }
+  unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  check("written", memcmp(memory + 1000, "xyz", 3) == 0);
+}
+
+static int pipe_ends[2];
+
+static void* splice_in(void* argument) {
+  loff_t at = page_bytes;
+  return splice(pipe_ends[0], NULL, *(int*)argument, &at, 5, 0) == 5 ? argument : NULL;
+}
+
+/* A call that waits for others before anything of the file is mapped, and goes on then. */
+static void splice_before_mapping(void) {
+  int descriptor = make_file();
+  pthread_t thread;
+  if (pipe(pipe_ends) != 0 || pthread_create(&thread, NULL, splice_in, &descriptor) != 0) {
+    exit(3);
+  }
+  usleep(50000);
+  unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  memory[page_bytes + 100] = 's';
+  check("pipe", write(pipe_ends[1], "later", 5) == 5);
+  void* result = NULL;
+  pthread_join(thread, &result);
+  check("spliced", result != NULL && memcmp(memory + page_bytes, "later", 5) == 0 && memory[page_bytes + 100] == 's');
+  check("unmap", munmap(memory, file_bytes) == 0);
+  memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  check("again", memcmp(memory + page_bytes, "later", 5) == 0 && memory[page_bytes + 100] == 's');
+}
+
 static void* touch_all(void* memory) {
   unsigned char seen = 0;
   do {
@@ -107,5 +209,8 @@ static void replaced_while_read(void) {
 const struct test_case thread_cases[] = {
     {"replaced_while_read", replaced_while_read},
     {"writes_beside_unmapping", writes_beside_unmapping},
+    {"first_mapping_beside_writes", first_mapping_beside_writes},
+    {"cancelled_before_mapping", cancelled_before_mapping},
+    {"splice_before_mapping", splice_before_mapping},
     {NULL, NULL},
 };

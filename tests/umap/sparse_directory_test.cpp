@@ -295,6 +295,21 @@ TEST_F(SparseDirectoryTest, ReadOnlyAndTooSmallAreTold) {
   EXPECT_EQ(errno, EINVAL);
 }
 
+TEST_F(SparseDirectoryTest, NowhereIsAnErrorWhetherOrNotThereIsAFile) {
+  Umap::SparseStore store(4 * page, page, path_, page);
+  char word[8] = {};
+  EXPECT_EQ(store.write_to_store(word, sizeof word, 0), 8);
+  for (const off_t offset : {off_t{0}, static_cast<off_t>(2 * page)}) {
+    errno = 0;
+    EXPECT_EQ(store.read_from_store(nullptr, page, offset), -1) << offset;
+    EXPECT_EQ(errno, EFAULT) << offset;
+    errno = 0;
+    EXPECT_EQ(store.write_to_store(nullptr, page, offset), -1) << offset;
+    EXPECT_EQ(errno, EFAULT) << offset;
+    EXPECT_EQ(store.read_from_store(nullptr, 0, offset), 0) << offset;
+  }
+}
+
 TEST_F(SparseDirectoryTest, ClosingWhileMappedKeepsTheRegionRight) {
   std::uint64_t* region = nullptr;
   {

@@ -12,6 +12,7 @@ using tiermap::preload::FileIdentity;
 using tiermap::preload::Mappings;
 using tiermap::preload::mappings_for_caller;
 using tiermap::preload::next_calls;
+using tiermap::preload::others_may_map;
 using tiermap::preload::served_file;
 using tiermap::preload::served_mappings;
 using tiermap::preload::ServedFile;
@@ -48,7 +49,7 @@ int open_now(int directory, const char* path, int flags, mode_t mode) {
 }
 
 int open_at(int directory, const char* path, int flags, mode_t mode) {
-  if ((flags & O_TRUNC) == 0 || served_mappings() == nullptr) {
+  if ((flags & O_TRUNC) == 0 || (served_mappings() == nullptr && !others_may_map())) {
     return open_now(directory, path, flags, mode);
   }
   const tiermap::preload::KeptPath kept(path);

@@ -21,12 +21,14 @@
 
 using tiermap::kernel_page_bytes;
 using tiermap::preload::around_change;
+using tiermap::preload::Change;
 using tiermap::preload::copy_from_program;
 using tiermap::preload::for_each_vector;
 using tiermap::preload::IfUnwritten;
 using tiermap::preload::Mappings;
 using tiermap::preload::most_program_bytes;
 using tiermap::preload::next_calls;
+using tiermap::preload::others_may_map;
 using tiermap::preload::position_of;
 using tiermap::preload::served_file;
 using tiermap::preload::served_mappings;
@@ -122,16 +124,17 @@ ssize_t write_copies(int descriptor, const iovec* vectors, int count, off_t offs
 /// that is elsewhere.
 template <typename Call>
 ssize_t write_buffers(int descriptor, const iovec* vectors, int count, off_t offset, off_t changed, Call call) {
-  if (served_mappings() == nullptr || count <= 0) {
-    return call(vectors, count, offset);
+  const Change change(descriptor);
+  const ServedFile file = count > 0 ? served_file(descriptor, false) : ServedFile{};
+  if (!file) {
+    const ssize_t result = call(vectors, count, offset);
+    change.end();
+    return result;
   }
+  change.end();
   // Linux appends, whatever the offset.
   if (changed >= 0 && (static_cast<int>(::syscall(SYS_fcntl, descriptor, F_GETFL)) & O_APPEND) != 0) {
     changed = -1;
-  }
-  const ServedFile file = served_file(descriptor, false);
-  if (!file) {
-    return call(vectors, count, offset);
   }
   pthread_testcancel();  // What follows is not cancelled, as it holds locks.
   Buffers buffers{.mappings = file.mappings};
@@ -373,7 +376,13 @@ TIERMAP_EXPORTED ssize_t splice(int in, off64_t* in_offset, int out, off64_t* ou
   if (const ServedFile file = served_file(out, false)) {
     file.mappings->give_back_file(file.file, "splice() writes to the file");
   }
-  return next_calls().splice(in, in_offset, out, out_offset, bytes, flags);
+  const Change change(out, true);
+  if (const ServedFile file = served_file(out, false)) {  // Since just now.
+    file.mappings->give_back_file(file.file, "splice() writes to the file");
+  }
+  const ssize_t result = next_calls().splice(in, in_offset, out, out_offset, bytes, flags);
+  change.end();
+  return result;
 }
 
 // --- Where a file has data and where holes.
@@ -395,7 +404,7 @@ TIERMAP_EXPORTED int ftruncate(int descriptor, off_t length) noexcept {
 }
 TIERMAP_EXPORTED int ftruncate64(int descriptor, off_t length) noexcept __attribute__((alias("ftruncate")));
 TIERMAP_EXPORTED int truncate(const char* path, off_t length) noexcept {
-  if (served_mappings() == nullptr) {
+  if (served_mappings() == nullptr && !others_may_map()) {
     return static_cast<int>(::syscall(SYS_truncate, path, length));
   }
   const tiermap::preload::KeptPath kept(path);

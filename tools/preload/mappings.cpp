@@ -121,6 +121,12 @@ bool Mapping::shared_and_writable() const noexcept {
   return !is_private() && (request.protection & PROT_WRITE) != 0;
 }
 
+std::array<int, 5> Mapping::descriptors() const noexcept {
+  const auto files = store->descriptors();
+  const auto scratch = overlay == nullptr ? std::array{-1, -1} : overlay->descriptors();
+  return {files[0], files[1], files[2], scratch[0], scratch[1]};
+}
+
 Mappings::Mappings(Settings settings) : settings_(std::move(settings)), outcome_(settings_), owner_(::getpid()) {
   if (settings_.report == "-") {
     own_descriptors_.add(outcome_.keep_standard_error());
@@ -366,9 +372,6 @@ std::unique_ptr<Mapping> Mappings::make_mapping(const MapRequest& request, const
   options.page_size_bytes = page_bytes;
   options.offset = static_cast<std::uint64_t>(request.offset);
   mapping->store = std::make_shared<MappedFileStore>(request.descriptor, path, store_writes, options.offset);
-  if (std::ranges::max(mapping->store->descriptors()) > most_descriptors()) {
-    throw Error(EMFILE, "half of the descriptors that the program may have are in use");
-  }
   mapping->store->set_page_bytes(page_bytes);
   page_bytes_ = page_bytes;
   std::shared_ptr<Store> store = mapping->store;
@@ -377,12 +380,12 @@ std::unique_ptr<Mapping> Mappings::make_mapping(const MapRequest& request, const
     store = mapping->overlay;
   }
   try {
+    if (std::ranges::max(mapping->descriptors()) > most_descriptors()) {
+      throw Error(EMFILE, "half of the descriptors that the program may have are in use");
+    }
     mapping->region = cache_->map(std::move(store), options);
   } catch (...) {
-    if (record_locks_.load(std::memory_order_relaxed)) {
-      own_descriptors_.add_all(mapping->store->descriptors());
-      retire(FileIdentity::of(status), mapping->store);
-    }
+    retire_if_locked(FileIdentity::of(status), mapping->store);
     throw;
   }
   mapping->request = request;
@@ -392,7 +395,15 @@ std::unique_ptr<Mapping> Mappings::make_mapping(const MapRequest& request, const
   mapping->path = path;
   mapping->changed = status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec;
   mapping->slot = served_.add(mapping->start, mapping->bytes, mapping->file, mapping->shared_and_writable());
-  own_descriptors_.add_all(mapping->store->descriptors());
+  own_descriptors_.add_all(mapping->descriptors());
+  if (!changes_under_way_.wait_until_ended(mapping->file)) {
+    served_.remove(mapping->slot);
+    mapping->region.unmap();
+    if (!retire_if_locked(mapping->file, mapping->store)) {
+      own_descriptors_.remove_all(mapping->descriptors());
+    }
+    throw Error(EBUSY, "a call that began before is changing the file");
+  }
   return mapping;
 }
 

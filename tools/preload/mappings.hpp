@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <map>
@@ -15,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "preload/changes_under_way.hpp"
 #include "preload/fitting_files.hpp"
 #include "preload/mapped_file_store.hpp"
 #include "preload/mappings_lock.hpp"
@@ -54,6 +56,8 @@ struct Mapping {
   std::byte* end() const noexcept { return start + bytes; }
   bool shared_and_writable() const noexcept;
   bool is_private() const noexcept;
+  /// All that it has open; some may be negative.
+  std::array<int, 5> descriptors() const noexcept;
 };
 
 /// What becomes of a call that changes a file where dirty pages of the same bytes cannot be written: it fails, or it
@@ -96,6 +100,9 @@ class Mappings {
   /// Gives what is served in the range to the kernel.
   bool give_back(std::byte* address, std::size_t length, const char* reason);
   void give_back_all(const char* reason);
+  /// As mlockall() and munlockall().
+  int lock_all(int flags) noexcept;
+  int unlock_all() noexcept;
   /// From here on everything is the kernel's.
   void serve_nothing_more(const char* reason) { refuse_all_ = reason; }
 
@@ -128,6 +135,8 @@ class Mappings {
   /// The program has closed a descriptor of the file, and lost its locks: what was kept open for them goes.
   void release_retired(FileIdentity file);
   OwnDescriptors& own_descriptors() noexcept { return own_descriptors_; }
+  /// Of files of which nothing is served.
+  ChangesUnderWay& changes_under_way() noexcept { return changes_under_way_; }
 
   // --- Processes.
 
@@ -166,6 +175,8 @@ class Mappings {
   bool fits(const MapRequest& request, const struct stat& status);
   const char* why_not_shared(const MapRequest& request, FileIdentity file);
   bool start_cache();
+  void end_cache() noexcept;
+  void serve_again_after_locks() noexcept;
   std::unique_ptr<Mapping> make_mapping(const MapRequest& request, const struct stat& status, const std::string& path,
                                         const RegionOptions& options);
   bool convert(Mapping& mapping, const char* reason) noexcept;
@@ -176,7 +187,7 @@ class Mappings {
   int clear_range(std::byte* address, std::size_t length);
   int clear(Mapping& mapping) noexcept;
   void end_mapping(Mapping& mapping);
-  void retire(FileIdentity file, std::shared_ptr<MappedFileStore> store);
+  bool retire_if_locked(FileIdentity file, const std::shared_ptr<MappedFileStore>& store);
   void forget(Mapping& mapping);
   void* move_larger(Mapping& mapping, std::size_t new_length);
   static void read_anew(Mapping& mapping) noexcept;
@@ -199,9 +210,11 @@ class Mappings {
   std::atomic<bool> locks_{false};
   std::atomic<bool> record_locks_{false};
   OwnDescriptors own_descriptors_;
+  ChangesUnderWay changes_under_way_;
   std::optional<FittingFiles> fitting_;  ///< Made when first asked.
   std::atomic<const char*> refuse_all_{nullptr};
-  Cache* cache_ = nullptr;  ///< Made for the first mapping, and never destroyed.
+  Cache* cache_ = nullptr;  ///< Made for the first mapping, and destroyed only before all memory is locked.
+  std::optional<Statistics> ended_statistics_;  ///< Of the one that was destroyed last.
   bool cache_refused_ = false;
   std::string cache_problem_;
   std::uint64_t page_bytes_ = 0;    ///< Of the mappings made last.

@@ -73,18 +73,21 @@ ByteRange Mappings::range_in(const Mapping& mapping, const std::byte* address, s
 }
 
 // Closing a descriptor of the file would end the record locks that the process has there.
-void Mappings::retire(FileIdentity file, std::shared_ptr<MappedFileStore> store) {
-  retired_.emplace_back(file, std::move(store));
+bool Mappings::retire_if_locked(FileIdentity file, const std::shared_ptr<MappedFileStore>& store) {
+  if (!record_locks_.load(std::memory_order_relaxed)) {
+    return false;
+  }
+  own_descriptors_.add_all(store->descriptors());
+  retired_.emplace_back(file, store);
   retired_count_.store(retired_.size(), std::memory_order_release);
+  return true;
 }
 
 // The bookkeeping of a mapping whose region is gone.
 void Mappings::forget(Mapping& mapping) {
   served_.remove(mapping.slot);
-  if (record_locks_.load(std::memory_order_relaxed)) {
-    retire(mapping.file, mapping.store);
-  } else {
-    own_descriptors_.remove_all(mapping.store->descriptors());
+  if (!retire_if_locked(mapping.file, mapping.store)) {
+    own_descriptors_.remove_all(mapping.descriptors());
   }
   std::erase_if(mappings_, [&](const auto& other) { return other.get() == &mapping; });
 }

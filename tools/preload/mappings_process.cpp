@@ -62,8 +62,8 @@ void Mappings::after_fork_in_child() noexcept {
                   mapping->store->program_descriptor(), request.offset);
       histories_[mapping->file].note_kernel_mapping(mapping->store->writable());
     }
-    own_descriptors_.remove_all(mapping->store->descriptors());
-    for (const int descriptor : mapping->store->descriptors()) {
+    own_descriptors_.remove_all(mapping->descriptors());
+    for (const int descriptor : mapping->descriptors()) {
       ::syscall(SYS_close, descriptor);
     }
     [[maybe_unused]] const auto* const left = mapping.release();
@@ -77,6 +77,9 @@ void Mappings::after_fork_in_child() noexcept {
   own_descriptors_.close_engines();
   served_.clear();
   cache_ = nullptr;
+  ended_statistics_.reset();
+  changes_under_way_.clear();
+  serve_again_after_locks();  // A child has none.
   fitting_.reset();
   outcome_.begin_anew();
   owner_ = ::getpid();
@@ -94,12 +97,9 @@ void Mappings::at_end(Ending ending) noexcept {
   try {
     const Looking looking(lock_);
     if (!ended_.exchange(true)) {
-      if (cache_ != nullptr) {
-        const Statistics statistics = cache_->statistics();
-        outcome_.report(ending, &statistics, page_bytes_);
-      } else {
-        outcome_.report(ending, nullptr, page_bytes_);
-      }
+      const std::optional<Statistics> statistics =
+          cache_ != nullptr ? std::optional(cache_->statistics()) : ended_statistics_;
+      outcome_.report(ending, statistics.has_value() ? &*statistics : nullptr, page_bytes_);
     }
     // The cache is never destroyed, so that what other threads still touch is there to the last.
     for (std::uint32_t instance = 0; cache_ != nullptr && instance < most_instances; ++instance) {

@@ -124,16 +124,12 @@ TIERMAP_EXPORTED int munlock(const void* address, size_t length) noexcept {
   return static_cast<int>(::syscall(SYS_munlock, address, length));
 }
 TIERMAP_EXPORTED int mlockall(int flags) noexcept {
-  if (Mappings* mappings = mappings_for_caller()) {
-    constexpr const char* reason = "the program locks all of its memory";
-    if ((flags & MCL_FUTURE) != 0) {
-      mappings->serve_nothing_more(reason);
-    }
-    if ((flags & MCL_CURRENT) != 0) {
-      mappings->give_back_all(reason);
-    }
-  }
-  return static_cast<int>(::syscall(SYS_mlockall, flags));
+  Mappings* mappings = mappings_for_caller();
+  return mappings == nullptr ? static_cast<int>(::syscall(SYS_mlockall, flags)) : mappings->lock_all(flags);
+}
+TIERMAP_EXPORTED int munlockall() noexcept {
+  Mappings* mappings = mappings_for_caller();
+  return mappings == nullptr ? static_cast<int>(::syscall(SYS_munlockall)) : mappings->unlock_all();
 }
 
 // --- Memory that is given away and read later, when its pages may have become others.

@@ -41,16 +41,37 @@ inline std::uint64_t position_of(int descriptor) noexcept {
   return position < 0 ? 0 : static_cast<std::uint64_t>(position);
 }
 
+/// A call that may be changing a file of which nothing is served: said before served_file() is asked.
+class Change : public ChangesUnderWay::Change {
+ public:
+  explicit Change(int descriptor, bool may_wait = false) noexcept
+      : ChangesUnderWay::Change(changes_of(mappings_for_caller()), descriptor, may_wait) {}
+
+ private:
+  static ChangesUnderWay* changes_of(Mappings* mappings) noexcept {
+    return mappings == nullptr ? nullptr : &mappings->changes_under_way();
+  }
+};
+
+/// Whether another thread may be about to map a file that this one is to change.
+inline bool others_may_map() noexcept {
+  return mappings_for_caller() != nullptr && !__libc_single_threaded;
+}
+
 /// Runs a call that changes [offset, offset + bytes) of the file, or so many bytes where it will write next if `offset`
 /// is negative. Making the file longer changes what lies between its old end and the new. -1, with errno, if what is
 /// dirty there cannot be written.
 template <typename Call>
 auto around_change(int descriptor, off_t offset, std::uint64_t bytes, Call call,
                    IfUnwritten if_unwritten = IfUnwritten::fail) {
+  const Change change(descriptor);
   const ServedFile file = served_file(descriptor, false);
   if (!file) {
-    return call();
+    const auto result = call();
+    change.end();
+    return result;
   }
+  change.end();
   std::uint64_t at = static_cast<std::uint64_t>(offset);
   if (offset < 0) {
     const bool appends = (static_cast<int>(::syscall(SYS_fcntl, descriptor, F_GETFL)) & O_APPEND) != 0;

@@ -1,0 +1,61 @@
+// mlockall(): of a program that locks all of its memory.
+#include <sys/mman.h>
+
+#include <cerrno>
+
+#include "preload/kernel_calls.hpp"
+#include "preload/locking.hpp"
+#include "preload/mappings.hpp"
+
+namespace tiermap::preload {
+namespace {
+
+constexpr const char* all_locked = "the program locks all of its memory";
+
+}  // namespace
+
+// The engine keeps more addresses in reserve than there is memory, and the kernel would give memory to all of them: so
+// it ends before, and may start again if only what there is now is to be locked.
+int Mappings::lock_all(int flags) noexcept {
+  const Changing changing(lock_);
+  if ((flags & MCL_CURRENT) != 0) {
+    convert_range(nullptr, SIZE_MAX, all_locked);
+    if (!mappings_.empty()) {  // What is dirty cannot be written: there was a line on standard error.
+      errno = ENOMEM;
+      return -1;
+    }
+    end_cache();
+  }
+  const auto result = static_cast<int>(::syscall(SYS_mlockall, flags));
+  if (result == 0) {
+    const char* nothing = nullptr;
+    (flags & MCL_FUTURE) != 0 ? static_cast<void>(refuse_all_.compare_exchange_strong(nothing, all_locked))
+                              : serve_again_after_locks();
+  }
+  return result;
+}
+
+int Mappings::unlock_all() noexcept {
+  const Changing changing(lock_);
+  const auto result = static_cast<int>(::syscall(SYS_munlockall));
+  if (result == 0) {
+    serve_again_after_locks();
+  }
+  return result;
+}
+
+void Mappings::serve_again_after_locks() noexcept {
+  const char* reason = all_locked;
+  refuse_all_.compare_exchange_strong(reason, nullptr);
+}
+
+// Nothing is mapped, and nobody is inside.
+void Mappings::end_cache() noexcept {
+  if (cache_ != nullptr) {
+    ended_statistics_ = cache_->statistics();
+    delete cache_;
+    cache_ = nullptr;
+  }
+}
+
+}  // namespace tiermap::preload
