@@ -1,5 +1,7 @@
 #include "tier/tiered_store.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -45,7 +47,8 @@ BlockMover::Warn warn_of(const TieringOptions& options) {
 }  // namespace
 
 TieredStore::TieredStore(std::shared_ptr<Store> backing, const TieringOptions& options)
-    : backing_(as_slow_as_said(std::move(backing), options)),
+    : process_(::getpid()),
+      backing_(as_slow_as_said(std::move(backing), options)),
       block_bytes_(options.block_bytes),
       emulated_(
           options.backing_emulated ||
@@ -65,11 +68,20 @@ TieredStore::TieredStore(std::shared_ptr<Store> backing, const TieringOptions& o
 }
 
 TieredStore::~TieredStore() {
+  if (in_child()) {
+    // NOLINTNEXTLINE(bugprone-unused-return-value): its thread is the parent's.
+    static_cast<void>(organizer_.release());
+    return;
+  }
   organizer_.reset();
   try {
     settle();
   } catch (const std::exception&) {  // Who wants to know unmaps the region, which calls settle().
   }
+}
+
+bool TieredStore::in_child() const noexcept {
+  return ::getpid() != process_;
 }
 
 std::string TieredStore::name() const {
@@ -82,6 +94,9 @@ TieredStore::Piece TieredStore::piece_at(std::uint64_t offset, std::uint64_t end
 }
 
 std::int64_t TieredStore::read(void* buffer, std::size_t bytes, std::uint64_t offset) {
+  if (in_child()) {
+    return -EBUSY;
+  }
   const std::uint64_t size = size_bytes();
   if (offset >= size) {
     return 0;
@@ -139,6 +154,9 @@ int TieredStore::bring_and_read(const Piece& piece, char* buffer) {
 }
 
 std::int64_t TieredStore::write(const void* buffer, std::size_t bytes, std::uint64_t offset) {
+  if (in_child()) {
+    return -EBUSY;
+  }
   const std::uint64_t end = offset + bytes;
   if (end > size_bytes()) {
     if (!growable()) {
@@ -242,6 +260,9 @@ int TieredStore::write_through(BlockOwnership& owned, const Piece& piece, const 
 }
 
 int TieredStore::settle() {
+  if (in_child()) {
+    return -EBUSY;
+  }
   int first_error = 0;
   for (const std::uint64_t block : blocks_.dirty_blocks()) {
     BlockOwnership owned(blocks_, block);
@@ -257,6 +278,9 @@ int TieredStore::flush() {
 }
 
 int TieredStore::resize(std::uint64_t bytes) {
+  if (in_child()) {
+    return -EBUSY;
+  }
   const bool shorter = bytes <= size_bytes();
   const int error = mover_.resize(bytes);
   return error != 0 || !shorter ? error : cut_off(bytes);
@@ -283,6 +307,9 @@ int TieredStore::cut_off(std::uint64_t bytes) {
 }
 
 int TieredStore::punch(std::uint64_t offset, std::uint64_t bytes) {
+  if (in_child()) {
+    return -EBUSY;
+  }
   const std::uint64_t size = size_bytes();
   const std::uint64_t end = offset < size ? offset + std::min(bytes, size - offset) : offset;
   for (std::uint64_t at = offset; at < end;) {
@@ -317,6 +344,9 @@ int TieredStore::punch_piece(const Piece& piece) {
 }
 
 void TieredStore::score(std::uint64_t offset, std::uint64_t bytes, double score, std::uint64_t sharer) noexcept {
+  if (in_child()) {
+    return;
+  }
   const std::uint64_t end = std::min(offset + bytes, size_bytes());
   for (std::uint64_t at = offset; at < end; at = (at / block_bytes_ + 1) * block_bytes_) {
     if (has_tiers_for(at / block_bytes_)) {
@@ -327,7 +357,7 @@ void TieredStore::score(std::uint64_t offset, std::uint64_t bytes, double score,
 
 double TieredStore::read_microseconds(std::uint64_t offset, std::uint64_t bytes) const noexcept {
   const std::uint64_t block = offset / block_bytes_;
-  const TierPlace place = has_tiers_for(block) ? blocks_.place(block) : TierPlace();
+  const TierPlace place = has_tiers_for(block) && !in_child() ? blocks_.place(block) : TierPlace();
   return place.tier == in_backing ? mover_.backing_microseconds(bytes)
                                   : transfer_microseconds(blocks_.tier(place.tier).options(), bytes);
 }
@@ -339,6 +369,9 @@ void TieredStore::note_room() {
 }
 
 std::vector<TierReport> TieredStore::reports() const {
+  if (in_child()) {
+    throw Error(ECHILD, name() + " belongs to the process that forked this one: open it again in the child");
+  }
   std::vector<TierReport> reports;
   for (std::size_t number = 0; number < blocks_.tier_count(); ++number) {
     const Tier& tier = blocks_.tier(static_cast<TierNumber>(number));

@@ -1,6 +1,8 @@
 // A store with tiers in front: what make_tiered_store() makes.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -17,12 +19,13 @@ namespace tiermap {
 /// Reads and writes go to the tier that has the block. One that is in none is brought into the fastest with room when
 /// it is read, or a good part of it is written; without room, and for a smaller part, the backing store serves. Where
 /// the tier may have copies alone, what is written goes to a faster one, or to the backing store as well. Who makes
-/// room is the Organizer.
+/// room is the Organizer. A child of fork() gets -EBUSY of everything, and writes nothing down: what is dirty is its
+/// parent's, which goes on writing it.
 class TieredStore final : public Store {
  public:
   /// Throws as make_tiered_store().
   TieredStore(std::shared_ptr<Store> backing, const TieringOptions& options);
-  /// settle(), whose errors are lost.
+  /// settle(), whose errors are lost; nothing in a child of fork().
   ~TieredStore() override;
 
   std::uint64_t size_bytes() const override { return backing_->size_bytes(); }
@@ -39,6 +42,7 @@ class TieredStore final : public Store {
   std::optional<ElementLayout> element_layout() const override { return backing_->element_layout(); }
   std::string name() const override;
 
+  /// Throws Error (ECHILD) in a child of fork().
   std::vector<TierReport> reports() const;
 
  private:
@@ -57,7 +61,9 @@ class TieredStore final : public Store {
   int punch_piece(const Piece& piece);
   int cut_off(std::uint64_t bytes);
   void note_room();
+  bool in_child() const noexcept;
 
+  const pid_t process_;
   const std::shared_ptr<Store> backing_;
   const std::uint64_t block_bytes_;
   const bool emulated_;
