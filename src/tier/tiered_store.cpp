@@ -8,6 +8,7 @@
 #include <cstring>
 #include <exception>
 
+#include "observe/published_tiers.hpp"
 #include "tier/throttled_store.hpp"
 #include "tier/tiering_options.hpp"
 #include "tiermap/error.hpp"
@@ -19,6 +20,8 @@ namespace {
 constexpr std::uint64_t least_reach_bytes = 1ULL << 40;
 /// A write of less than such a part of a block is not worth reading the rest of it.
 constexpr std::uint64_t part_worth_bringing = 4;
+
+static_assert(PublishedTiers::max_tiers == most_tiers + 1);
 
 std::vector<std::unique_ptr<Tier>> open_tiers(const TieringOptions& options) {
   check_tiering_options(options);
@@ -62,8 +65,8 @@ TieredStore::TieredStore(std::shared_ptr<Store> backing, const TieringOptions& o
   }
   mover_.expect_backing(options.backing_bytes_per_second, options.backing_latency_microseconds);
   if (!options.tiers.empty()) {
-    organizer_ = std::make_unique<Organizer>(
-        blocks_, mover_, OrganizerTimes{options.organize_seconds, options.write_down_seconds, options.retry_seconds});
+    const OrganizerOptions organizing{options.organize_seconds, options.write_down_seconds, options.retry_seconds};
+    organizer_ = std::make_unique<Organizer>(blocks_, mover_, organizing, [this] { publish(); });
   }
 }
 
@@ -123,14 +126,14 @@ int TieredStore::read_piece(const Piece& piece, char* buffer) {
     if (place.tier != in_backing) {
       Tier& tier = blocks_.tier(place.tier);
       const int error = tier.read(place.slot, piece.from, buffer, static_cast<std::size_t>(piece.bytes));
-      tier.reads.fetch_add(1, std::memory_order_relaxed);
+      tier.served.count_read(piece.bytes);
       if (error == 0 || place.dirty) {
         return error;
       }
       mover_.fail(place.tier, error);
     }
     if (place.tier != in_backing || !blocks_.has_room()) {
-      backing_reads_.fetch_add(1, std::memory_order_relaxed);
+      backing_served_.count_read(piece.bytes);
       return mover_.read_backing(offset, buffer, piece.bytes);
     }
   }
@@ -146,7 +149,7 @@ int TieredStore::bring_and_read(const Piece& piece, char* buffer) {
   }
   std::memcpy(buffer, block.data() + piece.from, static_cast<std::size_t>(piece.bytes));
   if (owned.place().tier == in_backing) {
-    backing_reads_.fetch_add(1, std::memory_order_relaxed);
+    backing_served_.count_read(piece.bytes);
     mover_.put_in_tier(owned, 0, block, false);  // Without room it stays where it is.
     note_room();
   }
@@ -187,11 +190,11 @@ int TieredStore::write_piece(const Piece& piece, const char* buffer) {
       const bool worth_it =
           piece.bytes * part_worth_bringing >= mover_.bytes_in(piece.block) && blocks_.has_room_for_changes();
       if (!worth_it) {
-        backing_writes_.fetch_add(1, std::memory_order_relaxed);
+        backing_served_.count_write(piece.bytes);
         return mover_.write_backing(piece.block * block_bytes_ + piece.from, buffer, piece.bytes);
       }
     } else if (Tier& tier = blocks_.tier(place.tier); tier.holds_changes()) {
-      tier.writes.fetch_add(1, std::memory_order_relaxed);
+      tier.served.count_write(piece.bytes);
       const int error = tier.write(place.slot, piece.from, buffer, static_cast<std::size_t>(piece.bytes));
       if (error == 0) {
         return 0;
@@ -222,14 +225,14 @@ int TieredStore::bring_and_write(const Piece& piece, const char* buffer) {
     std::memset(block.data() + piece.bytes, 0, static_cast<std::size_t>(block_bytes_ - piece.bytes));
   }
   if (mover_.put_in_tier(owned, 0, block, true) == 0) {
-    blocks_.tier(owned.place().tier).writes.fetch_add(1, std::memory_order_relaxed);
+    blocks_.tier(owned.place().tier).served.count_write(piece.bytes);
     note_room();
     return 0;
   }
   if (is_copy) {
     return write_through(owned, piece, buffer);
   }
-  backing_writes_.fetch_add(1, std::memory_order_relaxed);
+  backing_served_.count_write(piece.bytes);
   if (owned.place().tier == in_backing) {
     return mover_.write_backing(begin + piece.from, buffer, piece.bytes);
   }
@@ -242,7 +245,7 @@ int TieredStore::bring_and_write(const Piece& piece, const char* buffer) {
 
 // The copy that the tier has is what the backing store has, or is none.
 int TieredStore::write_through(BlockOwnership& owned, const Piece& piece, const char* buffer) {
-  backing_writes_.fetch_add(1, std::memory_order_relaxed);
+  backing_served_.count_write(piece.bytes);
   const TierPlace place = owned.place();
   int error = mover_.write_backing(piece.block * block_bytes_ + piece.from, buffer, piece.bytes);
   if (error != 0) {
@@ -250,7 +253,7 @@ int TieredStore::write_through(BlockOwnership& owned, const Piece& piece, const 
     return error;
   }
   Tier& tier = blocks_.tier(place.tier);
-  tier.writes.fetch_add(1, std::memory_order_relaxed);
+  tier.served.count_write(piece.bytes);
   error = tier.write(place.slot, piece.from, buffer, static_cast<std::size_t>(piece.bytes));
   if (error != 0) {
     mover_.fail(place.tier, error);
@@ -362,6 +365,37 @@ double TieredStore::read_microseconds(std::uint64_t offset, std::uint64_t bytes)
                                   : transfer_microseconds(blocks_.tier(place.tier).options(), bytes);
 }
 
+void TieredStore::show_tiers(PublishedTiers& tiers, bool shown) noexcept {
+  if (in_child()) {
+    return;
+  }
+  {
+    const std::lock_guard held(shown_mutex_);
+    std::erase(shown_, &tiers);
+    try {
+      if (shown) {
+        shown_.push_back(&tiers);
+      }
+    } catch (const std::exception&) {  // No memory: they are not seen.
+    }
+  }
+  publish();
+}
+
+void TieredStore::publish() noexcept {
+  const std::lock_guard held(shown_mutex_);
+  if (shown_.empty()) {
+    return;
+  }
+  try {
+    const std::vector<TierReport> all = reports();
+    for (PublishedTiers* const tiers : shown_) {
+      tiers->publish(all);
+    }
+  } catch (const std::exception&) {  // No memory: the next round may have it.
+  }
+}
+
 void TieredStore::note_room() {
   if (blocks_.is_full()) {
     organizer_->wake();
@@ -379,16 +413,14 @@ std::vector<TierReport> TieredStore::reports() const {
     report.name = tier.options().name + (tier.options().kind == TierKind::emulated ? " (emulated)" : "");
     blocks_.report(static_cast<TierNumber>(number), block_bytes_, report);
     report.cost_per_gigabyte = tier.options().cost_per_gigabyte;
-    report.reads = tier.reads.load(std::memory_order_relaxed);
-    report.writes = tier.writes.load(std::memory_order_relaxed);
+    tier.served.report(report);
     reports.push_back(std::move(report));
   }
   TierReport backing;
   backing.name = "backing";
   backing.capacity_bytes = backing.used_bytes = size_bytes();
   backing.cost_per_gigabyte = backing_cost_per_gigabyte_;
-  backing.reads = backing_reads_.load(std::memory_order_relaxed);
-  backing.writes = backing_writes_.load(std::memory_order_relaxed);
+  backing_served_.report(backing);
   reports.push_back(std::move(backing));
   return reports;
 }

@@ -6,7 +6,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "tier/block_mover.hpp"
 #include "tier/organizer.hpp"
@@ -38,6 +40,8 @@ class TieredStore final : public Store {
   int resize(std::uint64_t bytes) override;
   int punch(std::uint64_t offset, std::uint64_t bytes) override;
   void score(std::uint64_t offset, std::uint64_t bytes, double score, std::uint64_t sharer) noexcept override;
+  /// As often as the organizer looks.
+  void show_tiers(PublishedTiers& tiers, bool shown) noexcept override;
   double read_microseconds(std::uint64_t offset, std::uint64_t bytes) const noexcept override;
   std::optional<ElementLayout> element_layout() const override { return backing_->element_layout(); }
   std::string name() const override;
@@ -61,6 +65,7 @@ class TieredStore final : public Store {
   int punch_piece(const Piece& piece);
   int cut_off(std::uint64_t bytes);
   void note_room();
+  void publish() noexcept;
   bool in_child() const noexcept;
 
   const pid_t process_;
@@ -70,8 +75,9 @@ class TieredStore final : public Store {
   const double backing_cost_per_gigabyte_;
   TierBlocks blocks_;
   BlockMover mover_;
-  std::atomic<std::uint64_t> backing_reads_{0};
-  std::atomic<std::uint64_t> backing_writes_{0};
+  ServedCounts backing_served_;
+  std::mutex shown_mutex_;
+  std::vector<PublishedTiers*> shown_;    ///< Where to tell what reports() says. Guarded by shown_mutex_.
   std::unique_ptr<Organizer> organizer_;  ///< The last one: its thread uses all the others.
 };
 
