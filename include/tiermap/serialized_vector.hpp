@@ -174,7 +174,7 @@ class SerializedAppending {
 ///
 /// Elements may be read by any threads at once, and appended, and set, as long as no two use one element of which one
 /// sets it, by a transaction or without. The other functions are for one thread while no other uses the vector. Errors
-/// are those of Vector.
+/// are those of Vector, also where it is closed or was moved to another.
 ///
 /// The records only grow: an element that is set to more bytes than it had gets a new record, and the old one's bytes
 /// are of no use any more (unused_bytes()), as are those of elements that were cut off. copy_to() writes all elements
@@ -226,21 +226,26 @@ class SerializedVector {
     return made;
   }
 
-  std::uint64_t size() const noexcept { return index_->size(); }
+  std::uint64_t size() const noexcept { return index_ == nullptr ? 0 : index_->size(); }
   bool empty() const noexcept { return size() == 0; }
-  const std::string& url() const noexcept { return records_->url(); }
+  const std::string& url() const noexcept {
+    static const std::string none;
+    return records_ == nullptr ? none : records_->url();
+  }
 
   /// An element, made of its record. The index is not checked. Throws StoreError if the record is not there, as with an
   /// index of other records.
   T operator[](std::uint64_t index) const { return serializer_.read(record(index)); }
   /// Throws OptionError (ERANGE).
   T at(std::uint64_t index) const {
+    require_open();
     static_cast<void>(index_->at(index));
     return (*this)[index];
   }
   /// The bytes of an element, as they lie in the store: valid until it is set, or the vector changes otherwise but by
   /// append().
   std::span<const std::byte> record(std::uint64_t index) const {
+    require_open();
     const Entry entry = (*index_)[index];
     const std::uint64_t end = records_->size();
     if (entry.offset > end || entry.bytes > end - entry.offset) {
@@ -253,11 +258,13 @@ class SerializedVector {
 
   /// Adds an element at the end and returns its index.
   std::uint64_t append(const T& element) {
+    require_open();
     const Entry entry = add_record(bytes_of(element));
     return index_->append(entry);
   }
   /// Replaces an element: in place if its record has room, else by a new record.
   void set(std::uint64_t index, const T& element) {
+    require_open();
     const std::vector<std::byte> bytes = bytes_of(element);
     Entry& entry = index_->at(index);
     if (bytes.size() > entry.bytes) {
@@ -310,7 +317,10 @@ class SerializedVector {
     return {*this, storage(), Intent::read_write, pattern, options};
   }
   /// Elements one by one to the end, in pieces: any number of threads, each with one of its own.
-  SerializedAppending<T, Serializer> append() { return {serializer_, *records_, *index_}; }
+  SerializedAppending<T, Serializer> append() {
+    require_open();
+    return {serializer_, *records_, *index_};
+  }
   /// One of the program's own class, derived from SerializedTransaction, whose constructor is given the storage and
   /// `arguments`.
   template <typename Derived, typename... Arguments>
@@ -320,6 +330,7 @@ class SerializedVector {
 
   /// Removes the elements from `count` on.
   void truncate(std::uint64_t count) {
+    require_open();
     if (count < size()) {
       index_->resize(count);
     }
@@ -328,21 +339,25 @@ class SerializedVector {
   /// Calls `work` with each element, in order.
   template <typename Work>
   void for_each(Work&& work) const {
+    require_open();
     for (std::uint64_t index = 0, count = size(); index < count; ++index) {
       work((*this)[index]);
     }
   }
   /// Appends all elements to another vector, one record behind the other: what is not used is left behind.
   void copy_to(SerializedVector& other) const {
+    require_open();
+    other.require_open();
     for (std::uint64_t index = 0, count = size(); index < count; ++index) {
       const Entry entry = other.add_record(record(index));
       other.index_->append(entry);
     }
   }
   /// Of all records, those that belong to no element included.
-  std::uint64_t record_bytes() const noexcept { return records_->size(); }
+  std::uint64_t record_bytes() const noexcept { return records_ == nullptr ? 0 : records_->size(); }
   /// How many bytes of the records belong to no element. Reads the index.
   std::uint64_t unused_bytes() const {
+    require_open();
     std::uint64_t used = 0;
     for (const Entry& entry : index_->span()) {
       used += entry.bytes;
@@ -352,20 +367,25 @@ class SerializedVector {
 
   /// As those of Vector; of sync() and close() the records come first, so that no element is durable before its record.
   void bound_memory(std::uint64_t bytes) {
+    require_open();
     if (own_cache_ == nullptr) {
       throw OptionError("vector " + url() + " is in a cache with others: change that cache's budget");
     }
     own_cache_->set_budget_bytes(bytes);
   }
   void sync() {
+    require_open();
     records_->sync();
     index_->sync();
   }
   void close() {
-    records_->close();
-    index_->close();
+    if (records_ != nullptr) {
+      records_->close();
+      index_->close();
+    }
   }
   void destroy() {
+    require_not_moved();
     records_->destroy();
     index_->destroy();
   }
@@ -384,7 +404,20 @@ class SerializedVector {
       options_.cache = own_cache_.get();
     }
   }
-  SerializedStorage storage() const noexcept { return {records_->storage(), index_->storage()}; }
+  void require_not_moved() const {
+    if (records_ == nullptr) {
+      throw OptionError("the vector was moved to another: use that one, or open it again", EBADF);
+    }
+  }
+  void require_open() const {
+    require_not_moved();
+    records_->storage().require_open();
+    index_->storage().require_open();
+  }
+  SerializedStorage storage() const {
+    require_open();
+    return {records_->storage(), index_->storage()};
+  }
   template <typename Part>
   std::unique_ptr<Vector<Part>> make_part(const std::string& url) const {
     return std::make_unique<Vector<Part>>(Vector<Part>::create(url, 0, options_));

@@ -87,6 +87,10 @@ class Store {
   /// nothing. Thread-safe.
   virtual double read_microseconds(std::uint64_t offset, std::uint64_t bytes) const noexcept;
 
+  /// What its tiers hold and do is written to `tiers` now and then from here on, for `tiermap top`; `shown` false: no
+  /// more, once this returns. Nothing for stores without tiers. Thread-safe.
+  virtual void show_tiers(struct PublishedTiers& tiers, bool shown) noexcept;
+
   /// Changes the size; what is cut off is lost, what is added reads as zero. Asked for the size that it has, it cuts
   /// off what writes to an extent of locate_write() left behind its end. Returns 0 or a negative errno value.
   virtual int resize(std::uint64_t bytes);

@@ -67,6 +67,8 @@ struct TierReport {
   std::uint64_t dirty_bytes = 0;  ///< Not in the backing store yet.
   std::uint64_t reads = 0;        ///< Of the engine, answered from here.
   std::uint64_t writes = 0;
+  std::uint64_t read_bytes = 0;  ///< By these reads and writes.
+  std::uint64_t written_bytes = 0;
   std::uint64_t promoted_in = 0;  ///< Blocks that the organizer brought from slower tiers.
   std::uint64_t demoted_in = 0;   ///< From faster ones.
   bool failed = false;            ///< Takes nothing now.

@@ -35,7 +35,8 @@ struct PageAccesses {
   std::uint64_t accesses = 0;
 };
 
-/// Elements first, first + stride, and so on, of a range. A stride of 0 throws OptionError.
+/// Elements first, first + stride, and so on, of a range; by a stride that leaves it, the first alone. A stride of 0
+/// throws OptionError.
 struct Strided {
   Strided(VectorRange of, std::uint64_t step) : range(of), stride(step) {}
   VectorRange range;

@@ -68,6 +68,8 @@ class ArrayView {
 /// Elements may be read and written by any threads as in memory. append() may be called by any threads at once;
 /// resize(), bound_memory(), close(), destroy() and moving are for one thread, while no other uses the vector. Errors
 /// are a StoreError that names the URL and what to do, OptionError for values that cannot be, PlatformError as Cache().
+/// Of a vector that is closed, or was moved to another, what needs elements throws OptionError (EBADF). In a child of
+/// fork() a vector is the parent's: its memory is not there, and what would write to its store throws Error (ECHILD).
 ///
 /// After a crash the store has what sync() or close() left, and a whole number of elements. What was changed or
 /// appended since may be there, be zero, or in an element that lies in two blocks of 4 KiB be there in part.
@@ -108,6 +110,15 @@ class Vector {
     return Vector(VectorStorage::How::temporary, folder, count, options);
   }
 
+  Vector(Vector&& other) noexcept : storage_(std::move(other.storage_)), first_(std::exchange(other.first_, nullptr)) {}
+  Vector& operator=(Vector&& other) noexcept {
+    storage_ = std::move(other.storage_);
+    first_ = std::exchange(other.first_, nullptr);
+    return *this;
+  }
+  ~Vector() = default;
+
+  /// Also of a closed one; 0 of one that was moved to another.
   std::uint64_t size() const noexcept { return storage_.size(); }
   bool empty() const noexcept { return size() == 0; }
   /// How many elements there is address space for.
@@ -118,9 +129,9 @@ class Vector {
   /// The first element; stays where it is as long as the vector is open, whatever is appended.
   T* data() const noexcept { return first_; }
   T* begin() const noexcept { return first_; }
-  T* end() const noexcept { return first_ + size(); }
+  T* end() const noexcept { return first_ == nullptr ? nullptr : first_ + size(); }
   /// All elements there are now. For loops that are to be as fast as in memory: size() asks each time.
-  std::span<T> span() const noexcept { return {first_, static_cast<std::size_t>(size())}; }
+  std::span<T> span() const noexcept { return {begin(), end()}; }
   std::span<T> span(VectorRange range) const {
     static_cast<void>(storage_.bytes_of(range));
     return {first_ + range.first, static_cast<std::size_t>(range.count)};
@@ -231,8 +242,8 @@ class Vector {
   /// Makes all elements durable, as many as there are. Throws Error with the store's errno if something could not be
   /// written: it stays in memory and is tried again.
   void sync() { storage_.sync(); }
-  /// sync() without the promise of durability, and closes; nothing of the vector may be touched after that. Throws like
-  /// sync(), and then stays open. Idempotent.
+  /// sync() without the promise of durability, and closes; no element may be touched after that. Throws like sync(),
+  /// and then stays open. Idempotent.
   void close() {
     storage_.close();
     first_ = nullptr;
@@ -250,7 +261,7 @@ class Vector {
   /// For what is built on vectors, as transactions are.
   VectorStorage& storage() noexcept { return storage_; }
   /// The region that the elements lie in, with address space behind them.
-  Region& region() noexcept { return storage_.region(); }
+  Region& region() { return storage_.region(); }
 
  private:
   Vector(VectorStorage::How how, const std::string& url, std::uint64_t count, const VectorOptions& options)

@@ -19,6 +19,8 @@
 
 namespace tiermap {
 
+class VectorImplementation;
+
 struct VectorOptions {
   /// DRAM for the vector's pages, of a cache of its own. Default: as in CacheOptions.
   std::optional<std::uint64_t> budget_bytes = std::nullopt;
@@ -60,12 +62,17 @@ class VectorStorage {
   VectorStorage& operator=(VectorStorage&&) noexcept;
   ~VectorStorage();
 
+  /// Of one that was moved to another these five are 0, false and an empty text, and all others, but for close(), throw
+  /// OptionError (EBADF). Of a closed one they are what they were, but for the address; what needs its elements throws.
   std::byte* data() const noexcept;
   std::uint64_t size() const noexcept;
   std::uint64_t capacity() const noexcept;
   bool writable() const noexcept;
   const std::string& url() const noexcept;
-  Region& region() noexcept;
+  /// Throws OptionError (EBADF) unless it is open.
+  void require_open() const;
+  /// Of a closed one, a region that is not mapped.
+  Region& region();
   /// Makes room for `count` more and returns the index of the first. Thread-safe.
   std::uint64_t extend(std::uint64_t count);
   void resize(std::uint64_t count);
@@ -77,20 +84,22 @@ class VectorStorage {
   /// Nobody needs these elements soon: their pages, but for one that they do not fill, go to the store in the
   /// background and leave memory first.
   void leave(VectorRange range);
-  /// As Store::score() and Store::read_microseconds(), of the store that it lies in.
+  /// As Store::score() and Store::read_microseconds(), of the store that it lies in; nothing and 0 unless it is open.
   void score(ByteRange range, double score, std::uint64_t sharer) noexcept;
   double read_microseconds(ByteRange range) const noexcept;
   std::vector<TierReport> tier_reports() const;
   /// How many transactions share its memory now.
-  std::atomic<std::uint32_t>& open_transactions() noexcept;
-  std::uint64_t element_bytes() const noexcept;
+  std::atomic<std::uint32_t>& open_transactions();
+  std::uint64_t element_bytes() const;
   /// Throws OptionError (ERANGE).
   void require_index(std::uint64_t index) const;
   /// Throws OptionError unless an array of these extents has as many elements.
   void require_extents(std::span<const std::uint64_t> extents) const;
 
  private:
-  std::unique_ptr<class VectorImplementation> implementation_;
+  VectorImplementation& implementation() const;
+
+  std::unique_ptr<VectorImplementation> implementation_;
 };
 
 }  // namespace tiermap

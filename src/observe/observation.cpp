@@ -15,6 +15,7 @@
 
 #include "observe/publication.hpp"
 #include "observe/publication_layout.hpp"
+#include "observe/published_name.hpp"
 
 namespace tiermap {
 namespace {
@@ -56,15 +57,6 @@ bool read_object(int file_descriptor, T& object, std::uint64_t offset) {
   return true;
 }
 
-/// A name from the file, made fit for a screen.
-template <std::size_t size>
-std::string read_name(const char (&text)[size]) {
-  std::string name(text, static_cast<std::size_t>(std::find(text, text + size, '\0') - text));
-  std::ranges::replace_if(
-      name, [](char character) { return static_cast<unsigned char>(character) < 0x20 || character == 0x7F; }, '?');
-  return name;
-}
-
 bool header_is_ours(const PublishedHeader& header, const PublicationName& name) {
   return header.magic.load(std::memory_order_acquire) == PublishedHeader::magic_value &&
          header.version == PublishedHeader::version_value && header.counters == counter_count &&
@@ -90,7 +82,8 @@ std::vector<ObservedRegion> read_regions(int file_descriptor, std::uint32_t slot
     }
     if (region->in_use.load(std::memory_order_relaxed) == 1) {
       regions.push_back({slot, read_name(region->name), region->length_bytes.load(std::memory_order_relaxed),
-                         region->page_size_bytes.load(std::memory_order_relaxed), region->counters.snapshot()});
+                         region->page_size_bytes.load(std::memory_order_relaxed), region->counters.snapshot(),
+                         region->tiers.observe()});
     }
   }
   return regions;

@@ -10,12 +10,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
-#include <cstring>
 #include <memory>
 #include <new>
-#include <span>
 
 #include "observe/publication_layout.hpp"
+#include "observe/published_name.hpp"
 #include "platform/own_descriptor.hpp"
 
 namespace tiermap {
@@ -27,12 +26,6 @@ constexpr const char* shared_memory_folder = "/dev/shm";
 std::uint32_t next_instance() {
   static std::atomic<std::uint32_t> instances{0};
   return instances.fetch_add(1, std::memory_order_relaxed);
-}
-
-void copy_name(std::span<char> destination, std::string_view source) {
-  const std::size_t length = std::min(source.size(), destination.size() - 1);
-  std::memcpy(destination.data(), source.data(), length);
-  std::memset(destination.data() + length, 0, destination.size() - length);
 }
 
 void clear(CounterBlock& block) noexcept {
@@ -165,6 +158,7 @@ PublishedRegion* Publication::add_region(const std::string& store_name, std::uin
   region.length_bytes.store(length_bytes, std::memory_order_relaxed);
   region.page_size_bytes.store(page_size_bytes, std::memory_order_relaxed);
   clear(region.counters);
+  region.tiers.clear();
   region.in_use.store(1, std::memory_order_release);
   return &region;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "observe/counters.hpp"
+#include "observe/published_tiers.hpp"
 
 namespace tiermap {
 
@@ -19,6 +20,7 @@ struct PublishedRegion {
   std::atomic<std::uint64_t> length_bytes;
   std::atomic<std::uint64_t> page_size_bytes;
   CounterBlock counters;
+  PublishedTiers tiers;  ///< Of its store, if that has any.
 };
 
 /// The file's layout, versioned; see publication.cpp for what a reader checks.
@@ -64,6 +66,8 @@ struct ObservedRegion {
   std::uint64_t length_bytes = 0;
   std::uint64_t page_size_bytes = 0;
   Statistics statistics;
+  std::vector<TierReport>
+      tiers;  ///< Of its store: those that it has, and the one behind them. Without costs and moves.
 };
 
 /// What `tiermap top` reads of a cache.

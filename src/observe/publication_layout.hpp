@@ -17,7 +17,7 @@ namespace tiermap {
 /// The file's first bytes. `magic` is written last.
 struct PublishedHeader {
   static constexpr std::uint64_t magic_value = 0x3130'5041'4D52'4954;  ///< "TIRMAP01" in memory.
-  static constexpr std::uint32_t version_value = 1;                    ///< Of the layout; another one is not read.
+  static constexpr std::uint32_t version_value = 2;                    ///< Of the layout; another one is not read.
 
   std::atomic<std::uint64_t> magic;
   std::uint32_t version;

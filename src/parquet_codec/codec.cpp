@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -52,8 +53,9 @@ class Reader final : public ParquetReader {
       columns_.push_back(describe_column(*metadata->schema()->Column(column)));
     }
     for (int number = 0; number < metadata->num_row_groups(); ++number) {
-      groups_.push_back(describe(*metadata->RowGroup(number)));
+      groups_.push_back(describe(*metadata->RowGroup(number), number));
     }
+    require_same_rows(metadata->num_rows());
   }
 
   const std::vector<ParquetColumn>& columns() const noexcept override { return columns_; }
@@ -80,19 +82,43 @@ class Reader final : public ParquetReader {
     return ::parquet::ParquetFileReader::Open(std::make_shared<StoreFile>(std::move(file)), properties);
   }
 
-  ParquetGroup describe(const ::parquet::RowGroupMetaData& group) const {
+  ParquetGroup describe(const ::parquet::RowGroupMetaData& group, int number) const {
     ParquetGroup described;
     if (group.num_columns() != static_cast<int>(columns_.size())) {
       throw std::runtime_error("a row group has other columns than the file");
     }
-    described.rows = static_cast<std::uint64_t>(std::max<std::int64_t>(group.num_rows(), 0));
+    if (group.num_rows() < 0) {
+      throw std::runtime_error("row group " + std::to_string(number) + " has " + std::to_string(group.num_rows()) +
+                               " rows");
+    }
+    described.rows = static_cast<std::uint64_t>(group.num_rows());
     for (int column = 0; column < group.num_columns(); ++column) {
-      const auto statistics = columns_[static_cast<std::size_t>(column)].nullable
-                                  ? group.ColumnChunk(column)->encoded_statistics()
-                                  : nullptr;
+      const ParquetColumn& its = columns_[static_cast<std::size_t>(column)];
+      const auto chunk = group.ColumnChunk(column);
+      if (!its.repeated && chunk->num_values() != group.num_rows()) {
+        throw std::runtime_error("row group " + std::to_string(number) + " has " + std::to_string(group.num_rows()) +
+                                 " rows, and its column " + its.name + " " + std::to_string(chunk->num_values()) +
+                                 " values");
+      }
+      const auto statistics = its.nullable ? chunk->encoded_statistics() : nullptr;
       described.nulls.push_back(statistics != nullptr && statistics->has_null_count ? statistics->null_count : -1);
     }
     return described;
+  }
+
+  /// Whoever believed one of two numbers would miss rows without a word.
+  void require_same_rows(std::int64_t rows_of_file) const {
+    __extension__ using Sum = unsigned __int128;  // Of any numbers of so many row groups.
+    Sum rows = 0;
+    for (const ParquetGroup& group : groups_) {
+      rows += group.rows;
+    }
+    if (rows_of_file < 0 || rows != static_cast<Sum>(rows_of_file)) {
+      constexpr Sum most = std::numeric_limits<std::int64_t>::max();
+      throw std::runtime_error(
+          "it says that it has " + std::to_string(rows_of_file) + " rows, and its row groups have " +
+          (rows > most ? "more than can be counted" : std::to_string(static_cast<std::uint64_t>(rows)) + " together"));
+    }
   }
 
   const std::unique_ptr<::parquet::ParquetFileReader> reader_;  ///< What it does is thread-safe but for its closing.

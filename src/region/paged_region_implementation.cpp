@@ -77,6 +77,9 @@ PagedRegionImplementation::PagedRegionImplementation(std::shared_ptr<Userfaultfd
     }
     reckon_whole_bytes(region_.page_count());
     enter_index();
+    if (published_ != nullptr) {
+      region_.store->show_tiers(published_->tiers, true);
+    }
   } catch (...) {
     engine_->detach(*this);
     throw;
@@ -444,6 +447,7 @@ void PagedRegionImplementation::leave_engine() noexcept {
   }
   reckon_whole_bytes(0);
   if (published_ != nullptr) {
+    region_.store->show_tiers(published_->tiers, false);
     engine_->publication_.remove_region(published_);
   }
   engine_->detach(*this);

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "platform/signals_blocked.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -141,6 +142,7 @@ FileDescriptor open_nameless_file(const std::string& directory) {
     return file;
   }
   // A file system without nameless files: the name is there for a moment.
+  const SignalsBlocked quiet;  // What ends the process here would leave it.
   std::string pattern = directory + "/tiermap-scratch-XXXXXX";
   file = FileDescriptor(::mkostemp(pattern.data(), O_CLOEXEC));
   if (file.valid()) {

@@ -30,6 +30,7 @@ class ForwardingStore : public Store {
   double read_microseconds(std::uint64_t offset, std::uint64_t bytes) const noexcept override {
     return base_->read_microseconds(offset, bytes);
   }
+  void show_tiers(PublishedTiers& tiers, bool shown) noexcept override { base_->show_tiers(tiers, shown); }
   int resize(std::uint64_t bytes) override { return base_->resize(bytes); }
   int punch(std::uint64_t offset, std::uint64_t bytes) override { return base_->punch(offset, bytes); }
   bool locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& extent) const noexcept override {

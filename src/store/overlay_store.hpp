@@ -37,6 +37,7 @@ class OverlayStore final : public Store {
   std::int64_t write(const void* buffer, std::size_t bytes, std::uint64_t offset) override;
   /// Up to twice the first size, at least 1 TiB; more gives -EFBIG.
   int resize(std::uint64_t bytes) override;
+  void show_tiers(PublishedTiers& tiers, bool shown) noexcept override { base_->show_tiers(tiers, shown); }
   bool locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& extent) const noexcept override;
   std::uint32_t direct_alignment() const override { return alignment_; }
   /// read() takes no lock and allocates nothing of its own: it is as good as the base's.

@@ -15,6 +15,8 @@ double Store::read_microseconds(std::uint64_t, std::uint64_t) const noexcept {
   return 0;
 }
 
+void Store::show_tiers(PublishedTiers&, bool) noexcept {}
+
 int Store::resize(std::uint64_t) {
   return -ENOTSUP;
 }

@@ -62,8 +62,13 @@ std::vector<BlockMove> plan_moves(std::vector<ScoredBlock> blocks, const std::ve
   return leaving;
 }
 
-Organizer::Organizer(TierBlocks& blocks, BlockMover& mover, const OrganizerTimes& times)
-    : blocks_(blocks), mover_(mover), times_(times), thread_(start_engine_thread("tiermap-tiers", [this] { run(); })) {}
+Organizer::Organizer(TierBlocks& blocks, BlockMover& mover, const OrganizerOptions& options,
+                     std::function<void()> after_round)
+    : blocks_(blocks),
+      mover_(mover),
+      options_(options),
+      after_round_(std::move(after_round)),
+      thread_(start_engine_thread("tiermap-tiers", [this] { run(); })) {}
 
 Organizer::~Organizer() {
   stop_.store(true);
@@ -86,11 +91,12 @@ void Organizer::run() noexcept {
     try {
       looked_seconds = organize();
       write_down_idle();
-      if (times_.retry_seconds > 0) {
-        mover_.try_failed(times_.retry_seconds);
+      if (options_.retry_seconds > 0) {
+        mover_.try_failed(options_.retry_seconds);
       }
     } catch (const std::exception&) {  // No memory for a buffer or a list: the next round may have it.
     }
+    after_round_();
   }
 }
 
@@ -98,7 +104,7 @@ void Organizer::run() noexcept {
 void Organizer::await_next_round(double rest_seconds) {
   std::unique_lock held(mutex_);
   woken_.wait_for(held, std::chrono::duration<double>(rest_seconds), [&] { return stop_.load(); });
-  woken_.wait_for(held, std::chrono::duration<double>(times_.organize_seconds), [&] { return wake_; });
+  woken_.wait_for(held, std::chrono::duration<double>(options_.organize_seconds), [&] { return wake_; });
   wake_ = false;
 }
 
@@ -134,7 +140,7 @@ bool Organizer::make(const BlockMove& move) {
 }
 
 void Organizer::write_down_idle() {
-  for (const std::uint64_t block : blocks_.dirty_blocks(times_.write_down_seconds * 1000)) {
+  for (const std::uint64_t block : blocks_.dirty_blocks(options_.write_down_seconds * 1000)) {
     if (stop_.load()) {
       return;
     }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -26,7 +27,7 @@ struct BlockMove {
 std::vector<BlockMove> plan_moves(std::vector<ScoredBlock> blocks, const std::vector<std::uint64_t>& capacities,
                                   double least_score);
 
-struct OrganizerTimes {
+struct OrganizerOptions {
   double organize_seconds = 0.1;
   double write_down_seconds = 1;
   double retry_seconds = 30;  ///< 0: never.
@@ -36,7 +37,8 @@ struct OrganizerTimes {
 /// again; those of the backing store reach the program when it asks for durability.
 class Organizer {
  public:
-  Organizer(TierBlocks& blocks, BlockMover& mover, const OrganizerTimes& times);
+  /// Calls `after_round`, which must not throw, each time it has looked.
+  Organizer(TierBlocks& blocks, BlockMover& mover, const OrganizerOptions& options, std::function<void()> after_round);
   ~Organizer();
   Organizer(const Organizer&) = delete;
   Organizer& operator=(const Organizer&) = delete;
@@ -53,7 +55,8 @@ class Organizer {
 
   TierBlocks& blocks_;
   BlockMover& mover_;
-  const OrganizerTimes times_;
+  const OrganizerOptions options_;
+  const std::function<void()> after_round_;
   std::mutex mutex_;
   std::condition_variable woken_;
   bool wake_ = false;  ///< Guarded by mutex_.

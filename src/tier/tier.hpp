@@ -18,6 +18,29 @@ using TierSlot = std::uint32_t;
 /// What a transfer takes, by the figures that the tier was given.
 double transfer_microseconds(const TierOptions& tier, std::uint64_t bytes) noexcept;
 
+/// What the engine asked for and got from a place: a TierReport's numbers.
+struct ServedCounts {
+  std::atomic<std::uint64_t> reads{0};
+  std::atomic<std::uint64_t> writes{0};
+  std::atomic<std::uint64_t> read_bytes{0};
+  std::atomic<std::uint64_t> written_bytes{0};
+
+  void count_read(std::uint64_t bytes) noexcept {
+    reads.fetch_add(1, std::memory_order_relaxed);
+    read_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  void count_write(std::uint64_t bytes) noexcept {
+    writes.fetch_add(1, std::memory_order_relaxed);
+    written_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  void report(TierReport& report) const noexcept {
+    report.reads = reads.load(std::memory_order_relaxed);
+    report.writes = writes.load(std::memory_order_relaxed);
+    report.read_bytes = read_bytes.load(std::memory_order_relaxed);
+    report.written_bytes = written_bytes.load(std::memory_order_relaxed);
+  }
+};
+
 /// read() and write() may be called by any threads, for slots that are theirs. Everything about slots is guarded by the
 /// mutex of the TieredStore.
 class Tier {
@@ -66,8 +89,7 @@ class Tier {
   std::uint64_t dirty_blocks = 0;
   std::uint64_t promoted_in = 0;
   std::uint64_t demoted_in = 0;
-  std::atomic<std::uint64_t> reads{0};
-  std::atomic<std::uint64_t> writes{0};
+  ServedCounts served;
 
  private:
   const TierOptions options_;

@@ -1,5 +1,7 @@
 #include "tier/tier_blocks.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -27,12 +29,21 @@ TierBlocks::TierBlocks(std::vector<std::unique_ptr<Tier>> tiers, std::uint64_t b
     : tiers_(std::move(tiers)),
       times_(times),
       opened_at_nanoseconds_(now_nanoseconds()),
+      process_(::getpid()),
+      changed_(std::make_unique<std::condition_variable>()),
       entries_(tiers_.empty() ? 0 : static_cast<std::size_t>(blocks)) {
   std::uint64_t slots = 0;
   for (const auto& tier : tiers_) {
     slots += tier->slots();
   }
   wanted_.reserve(static_cast<std::size_t>(std::min(slots, most_wanted)));
+}
+
+TierBlocks::~TierBlocks() {
+  if (::getpid() != process_) {
+    // NOLINTNEXTLINE(bugprone-unused-return-value): to destroy it is to wait for who waited there.
+    static_cast<void>(changed_.release());
+  }
 }
 
 std::uint32_t TierBlocks::now() const noexcept {
@@ -221,7 +232,7 @@ void TierBlocks::set_dirty(Entry& entry, bool dirty) noexcept {
 BlockUse::BlockUse(TierBlocks& blocks, std::uint64_t block, For purpose)
     : blocks_(blocks), entry_(blocks.entries_[block]) {
   std::unique_lock held(blocks_.mutex_);
-  blocks_.changed_.wait(held, [&] { return !entry_.owned; });
+  blocks_.changed_->wait(held, [&] { return !entry_.owned; });
   ++entry_.users;
   touch_score(entry_.score, blocks_.now(), blocks_.times_);
   blocks_.want(block, entry_);
@@ -238,15 +249,15 @@ BlockUse::~BlockUse() {
     const std::lock_guard held(blocks_.mutex_);
     --entry_.users;
   }
-  blocks_.changed_.notify_all();
+  blocks_.changed_->notify_all();
 }
 
 BlockOwnership::BlockOwnership(TierBlocks& blocks, std::uint64_t block)
     : blocks_(blocks), block_(block), entry_(blocks.entries_[block]) {
   std::unique_lock held(blocks_.mutex_);
-  blocks_.changed_.wait(held, [&] { return !entry_.owned; });
+  blocks_.changed_->wait(held, [&] { return !entry_.owned; });
   entry_.owned = true;
-  blocks_.changed_.wait(held, [&] { return entry_.users == 0; });
+  blocks_.changed_->wait(held, [&] { return entry_.users == 0; });
   place_ = blocks_.place_of(entry_);
 }
 
@@ -255,7 +266,7 @@ BlockOwnership::~BlockOwnership() {
     const std::lock_guard held(blocks_.mutex_);
     entry_.owned = false;
   }
-  blocks_.changed_.notify_all();
+  blocks_.changed_->notify_all();
 }
 
 bool BlockOwnership::reserve(TierNumber tier, TierSlot& slot) {

@@ -1,6 +1,8 @@
 // Which block is in which tier, and who is at work on it.
 #pragma once
 
+#include <sys/types.h>
+
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -40,6 +42,10 @@ class TierBlocks {
  public:
   /// For blocks below `blocks`; those behind stay in the backing store.
   TierBlocks(std::vector<std::unique_ptr<Tier>> tiers, std::uint64_t blocks, const ScoreTimes& times);
+  /// Waits for nobody in a child of fork(): its parent's threads, which may have waited then, did not come along.
+  ~TierBlocks();
+  TierBlocks(const TierBlocks&) = delete;
+  TierBlocks& operator=(const TierBlocks&) = delete;
 
   std::uint64_t blocks() const noexcept { return entries_.size(); }
   std::size_t tier_count() const noexcept { return tiers_.size(); }
@@ -106,8 +112,9 @@ class TierBlocks {
   const std::vector<std::unique_ptr<Tier>> tiers_;
   const ScoreTimes times_;
   const std::uint64_t opened_at_nanoseconds_;
+  const pid_t process_;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;  ///< A block is owned no more, or used no more.
+  std::unique_ptr<std::condition_variable> changed_;  ///< A block is owned no more, or used no more.
   LazyArray<Entry> entries_;
   std::vector<std::uint64_t> wanted_;  ///< Never more than it has room for.
 };

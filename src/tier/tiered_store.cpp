@@ -1,11 +1,14 @@
 #include "tier/tiered_store.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 
+#include "observe/published_tiers.hpp"
 #include "tier/throttled_store.hpp"
 #include "tier/tiering_options.hpp"
 #include "tiermap/error.hpp"
@@ -17,6 +20,8 @@ namespace {
 constexpr std::uint64_t least_reach_bytes = 1ULL << 40;
 /// A write of less than such a part of a block is not worth reading the rest of it.
 constexpr std::uint64_t part_worth_bringing = 4;
+
+static_assert(PublishedTiers::max_tiers == most_tiers + 1);
 
 std::vector<std::unique_ptr<Tier>> open_tiers(const TieringOptions& options) {
   check_tiering_options(options);
@@ -45,7 +50,8 @@ BlockMover::Warn warn_of(const TieringOptions& options) {
 }  // namespace
 
 TieredStore::TieredStore(std::shared_ptr<Store> backing, const TieringOptions& options)
-    : backing_(as_slow_as_said(std::move(backing), options)),
+    : process_(::getpid()),
+      backing_(as_slow_as_said(std::move(backing), options)),
       block_bytes_(options.block_bytes),
       emulated_(
           options.backing_emulated ||
@@ -59,17 +65,26 @@ TieredStore::TieredStore(std::shared_ptr<Store> backing, const TieringOptions& o
   }
   mover_.expect_backing(options.backing_bytes_per_second, options.backing_latency_microseconds);
   if (!options.tiers.empty()) {
-    organizer_ = std::make_unique<Organizer>(
-        blocks_, mover_, OrganizerTimes{options.organize_seconds, options.write_down_seconds, options.retry_seconds});
+    const OrganizerOptions organizing{options.organize_seconds, options.write_down_seconds, options.retry_seconds};
+    organizer_ = std::make_unique<Organizer>(blocks_, mover_, organizing, [this] { publish(); });
   }
 }
 
 TieredStore::~TieredStore() {
+  if (in_child()) {
+    // NOLINTNEXTLINE(bugprone-unused-return-value): its thread is the parent's.
+    static_cast<void>(organizer_.release());
+    return;
+  }
   organizer_.reset();
   try {
     settle();
   } catch (const std::exception&) {  // Who wants to know unmaps the region, which calls settle().
   }
+}
+
+bool TieredStore::in_child() const noexcept {
+  return ::getpid() != process_;
 }
 
 std::string TieredStore::name() const {
@@ -82,6 +97,9 @@ TieredStore::Piece TieredStore::piece_at(std::uint64_t offset, std::uint64_t end
 }
 
 std::int64_t TieredStore::read(void* buffer, std::size_t bytes, std::uint64_t offset) {
+  if (in_child()) {
+    return -EBUSY;
+  }
   const std::uint64_t size = size_bytes();
   if (offset >= size) {
     return 0;
@@ -108,14 +126,14 @@ int TieredStore::read_piece(const Piece& piece, char* buffer) {
     if (place.tier != in_backing) {
       Tier& tier = blocks_.tier(place.tier);
       const int error = tier.read(place.slot, piece.from, buffer, static_cast<std::size_t>(piece.bytes));
-      tier.reads.fetch_add(1, std::memory_order_relaxed);
+      tier.served.count_read(piece.bytes);
       if (error == 0 || place.dirty) {
         return error;
       }
       mover_.fail(place.tier, error);
     }
     if (place.tier != in_backing || !blocks_.has_room()) {
-      backing_reads_.fetch_add(1, std::memory_order_relaxed);
+      backing_served_.count_read(piece.bytes);
       return mover_.read_backing(offset, buffer, piece.bytes);
     }
   }
@@ -131,7 +149,7 @@ int TieredStore::bring_and_read(const Piece& piece, char* buffer) {
   }
   std::memcpy(buffer, block.data() + piece.from, static_cast<std::size_t>(piece.bytes));
   if (owned.place().tier == in_backing) {
-    backing_reads_.fetch_add(1, std::memory_order_relaxed);
+    backing_served_.count_read(piece.bytes);
     mover_.put_in_tier(owned, 0, block, false);  // Without room it stays where it is.
     note_room();
   }
@@ -139,6 +157,9 @@ int TieredStore::bring_and_read(const Piece& piece, char* buffer) {
 }
 
 std::int64_t TieredStore::write(const void* buffer, std::size_t bytes, std::uint64_t offset) {
+  if (in_child()) {
+    return -EBUSY;
+  }
   const std::uint64_t end = offset + bytes;
   if (end > size_bytes()) {
     if (!growable()) {
@@ -169,11 +190,11 @@ int TieredStore::write_piece(const Piece& piece, const char* buffer) {
       const bool worth_it =
           piece.bytes * part_worth_bringing >= mover_.bytes_in(piece.block) && blocks_.has_room_for_changes();
       if (!worth_it) {
-        backing_writes_.fetch_add(1, std::memory_order_relaxed);
+        backing_served_.count_write(piece.bytes);
         return mover_.write_backing(piece.block * block_bytes_ + piece.from, buffer, piece.bytes);
       }
     } else if (Tier& tier = blocks_.tier(place.tier); tier.holds_changes()) {
-      tier.writes.fetch_add(1, std::memory_order_relaxed);
+      tier.served.count_write(piece.bytes);
       const int error = tier.write(place.slot, piece.from, buffer, static_cast<std::size_t>(piece.bytes));
       if (error == 0) {
         return 0;
@@ -204,14 +225,14 @@ int TieredStore::bring_and_write(const Piece& piece, const char* buffer) {
     std::memset(block.data() + piece.bytes, 0, static_cast<std::size_t>(block_bytes_ - piece.bytes));
   }
   if (mover_.put_in_tier(owned, 0, block, true) == 0) {
-    blocks_.tier(owned.place().tier).writes.fetch_add(1, std::memory_order_relaxed);
+    blocks_.tier(owned.place().tier).served.count_write(piece.bytes);
     note_room();
     return 0;
   }
   if (is_copy) {
     return write_through(owned, piece, buffer);
   }
-  backing_writes_.fetch_add(1, std::memory_order_relaxed);
+  backing_served_.count_write(piece.bytes);
   if (owned.place().tier == in_backing) {
     return mover_.write_backing(begin + piece.from, buffer, piece.bytes);
   }
@@ -224,7 +245,7 @@ int TieredStore::bring_and_write(const Piece& piece, const char* buffer) {
 
 // The copy that the tier has is what the backing store has, or is none.
 int TieredStore::write_through(BlockOwnership& owned, const Piece& piece, const char* buffer) {
-  backing_writes_.fetch_add(1, std::memory_order_relaxed);
+  backing_served_.count_write(piece.bytes);
   const TierPlace place = owned.place();
   int error = mover_.write_backing(piece.block * block_bytes_ + piece.from, buffer, piece.bytes);
   if (error != 0) {
@@ -232,7 +253,7 @@ int TieredStore::write_through(BlockOwnership& owned, const Piece& piece, const 
     return error;
   }
   Tier& tier = blocks_.tier(place.tier);
-  tier.writes.fetch_add(1, std::memory_order_relaxed);
+  tier.served.count_write(piece.bytes);
   error = tier.write(place.slot, piece.from, buffer, static_cast<std::size_t>(piece.bytes));
   if (error != 0) {
     mover_.fail(place.tier, error);
@@ -242,6 +263,9 @@ int TieredStore::write_through(BlockOwnership& owned, const Piece& piece, const 
 }
 
 int TieredStore::settle() {
+  if (in_child()) {
+    return -EBUSY;
+  }
   int first_error = 0;
   for (const std::uint64_t block : blocks_.dirty_blocks()) {
     BlockOwnership owned(blocks_, block);
@@ -257,6 +281,9 @@ int TieredStore::flush() {
 }
 
 int TieredStore::resize(std::uint64_t bytes) {
+  if (in_child()) {
+    return -EBUSY;
+  }
   const bool shorter = bytes <= size_bytes();
   const int error = mover_.resize(bytes);
   return error != 0 || !shorter ? error : cut_off(bytes);
@@ -283,6 +310,9 @@ int TieredStore::cut_off(std::uint64_t bytes) {
 }
 
 int TieredStore::punch(std::uint64_t offset, std::uint64_t bytes) {
+  if (in_child()) {
+    return -EBUSY;
+  }
   const std::uint64_t size = size_bytes();
   const std::uint64_t end = offset < size ? offset + std::min(bytes, size - offset) : offset;
   for (std::uint64_t at = offset; at < end;) {
@@ -317,6 +347,9 @@ int TieredStore::punch_piece(const Piece& piece) {
 }
 
 void TieredStore::score(std::uint64_t offset, std::uint64_t bytes, double score, std::uint64_t sharer) noexcept {
+  if (in_child()) {
+    return;
+  }
   const std::uint64_t end = std::min(offset + bytes, size_bytes());
   for (std::uint64_t at = offset; at < end; at = (at / block_bytes_ + 1) * block_bytes_) {
     if (has_tiers_for(at / block_bytes_)) {
@@ -327,9 +360,40 @@ void TieredStore::score(std::uint64_t offset, std::uint64_t bytes, double score,
 
 double TieredStore::read_microseconds(std::uint64_t offset, std::uint64_t bytes) const noexcept {
   const std::uint64_t block = offset / block_bytes_;
-  const TierPlace place = has_tiers_for(block) ? blocks_.place(block) : TierPlace();
+  const TierPlace place = has_tiers_for(block) && !in_child() ? blocks_.place(block) : TierPlace();
   return place.tier == in_backing ? mover_.backing_microseconds(bytes)
                                   : transfer_microseconds(blocks_.tier(place.tier).options(), bytes);
+}
+
+void TieredStore::show_tiers(PublishedTiers& tiers, bool shown) noexcept {
+  if (in_child()) {
+    return;
+  }
+  {
+    const std::lock_guard held(shown_mutex_);
+    std::erase(shown_, &tiers);
+    try {
+      if (shown) {
+        shown_.push_back(&tiers);
+      }
+    } catch (const std::exception&) {  // No memory: they are not seen.
+    }
+  }
+  publish();
+}
+
+void TieredStore::publish() noexcept {
+  const std::lock_guard held(shown_mutex_);
+  if (shown_.empty()) {
+    return;
+  }
+  try {
+    const std::vector<TierReport> all = reports();
+    for (PublishedTiers* const tiers : shown_) {
+      tiers->publish(all);
+    }
+  } catch (const std::exception&) {  // No memory: the next round may have it.
+  }
 }
 
 void TieredStore::note_room() {
@@ -339,6 +403,9 @@ void TieredStore::note_room() {
 }
 
 std::vector<TierReport> TieredStore::reports() const {
+  if (in_child()) {
+    throw Error(ECHILD, name() + " belongs to the process that forked this one: open it again in the child");
+  }
   std::vector<TierReport> reports;
   for (std::size_t number = 0; number < blocks_.tier_count(); ++number) {
     const Tier& tier = blocks_.tier(static_cast<TierNumber>(number));
@@ -346,16 +413,14 @@ std::vector<TierReport> TieredStore::reports() const {
     report.name = tier.options().name + (tier.options().kind == TierKind::emulated ? " (emulated)" : "");
     blocks_.report(static_cast<TierNumber>(number), block_bytes_, report);
     report.cost_per_gigabyte = tier.options().cost_per_gigabyte;
-    report.reads = tier.reads.load(std::memory_order_relaxed);
-    report.writes = tier.writes.load(std::memory_order_relaxed);
+    tier.served.report(report);
     reports.push_back(std::move(report));
   }
   TierReport backing;
   backing.name = "backing";
   backing.capacity_bytes = backing.used_bytes = size_bytes();
   backing.cost_per_gigabyte = backing_cost_per_gigabyte_;
-  backing.reads = backing_reads_.load(std::memory_order_relaxed);
-  backing.writes = backing_writes_.load(std::memory_order_relaxed);
+  backing_served_.report(backing);
   reports.push_back(std::move(backing));
   return reports;
 }

@@ -1,10 +1,14 @@
 // A store with tiers in front: what make_tiered_store() makes.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "tier/block_mover.hpp"
 #include "tier/organizer.hpp"
@@ -17,12 +21,13 @@ namespace tiermap {
 /// Reads and writes go to the tier that has the block. One that is in none is brought into the fastest with room when
 /// it is read, or a good part of it is written; without room, and for a smaller part, the backing store serves. Where
 /// the tier may have copies alone, what is written goes to a faster one, or to the backing store as well. Who makes
-/// room is the Organizer.
+/// room is the Organizer. A child of fork() gets -EBUSY of everything, and writes nothing down: what is dirty is its
+/// parent's, which goes on writing it.
 class TieredStore final : public Store {
  public:
   /// Throws as make_tiered_store().
   TieredStore(std::shared_ptr<Store> backing, const TieringOptions& options);
-  /// settle(), whose errors are lost.
+  /// settle(), whose errors are lost; nothing in a child of fork().
   ~TieredStore() override;
 
   std::uint64_t size_bytes() const override { return backing_->size_bytes(); }
@@ -35,10 +40,13 @@ class TieredStore final : public Store {
   int resize(std::uint64_t bytes) override;
   int punch(std::uint64_t offset, std::uint64_t bytes) override;
   void score(std::uint64_t offset, std::uint64_t bytes, double score, std::uint64_t sharer) noexcept override;
+  /// As often as the organizer looks.
+  void show_tiers(PublishedTiers& tiers, bool shown) noexcept override;
   double read_microseconds(std::uint64_t offset, std::uint64_t bytes) const noexcept override;
   std::optional<ElementLayout> element_layout() const override { return backing_->element_layout(); }
   std::string name() const override;
 
+  /// Throws Error (ECHILD) in a child of fork().
   std::vector<TierReport> reports() const;
 
  private:
@@ -57,15 +65,19 @@ class TieredStore final : public Store {
   int punch_piece(const Piece& piece);
   int cut_off(std::uint64_t bytes);
   void note_room();
+  void publish() noexcept;
+  bool in_child() const noexcept;
 
+  const pid_t process_;
   const std::shared_ptr<Store> backing_;
   const std::uint64_t block_bytes_;
   const bool emulated_;
   const double backing_cost_per_gigabyte_;
   TierBlocks blocks_;
   BlockMover mover_;
-  std::atomic<std::uint64_t> backing_reads_{0};
-  std::atomic<std::uint64_t> backing_writes_{0};
+  ServedCounts backing_served_;
+  std::mutex shown_mutex_;
+  std::vector<PublishedTiers*> shown_;    ///< Where to tell what reports() says. Guarded by shown_mutex_.
   std::unique_ptr<Organizer> organizer_;  ///< The last one: its thread uses all the others.
 };
 

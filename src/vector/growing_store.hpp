@@ -47,6 +47,7 @@ class GrowingStore final : public Store {
   double read_microseconds(std::uint64_t offset, std::uint64_t bytes) const noexcept override {
     return base_->read_microseconds(offset, bytes);
   }
+  void show_tiers(PublishedTiers& tiers, bool shown) noexcept override { base_->show_tiers(tiers, shown); }
   bool locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& extent) const noexcept override;
   bool locate_write(std::uint64_t offset, std::uint64_t bytes, Extent& extent) noexcept override;
   std::uint32_t direct_alignment() const override { return base_->direct_alignment(); }

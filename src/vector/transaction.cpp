@@ -1,5 +1,6 @@
 #include "tiermap/transaction.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 
@@ -12,13 +13,8 @@ namespace {
 
 /// Of one that is empty, and stays so, there is no region.
 std::uint64_t page_bytes_of(VectorStorage& vector) {
-  if (vector.region()) {
-    return vector.region().page_size_bytes();
-  }
-  if (vector.size() > 0) {
-    throw OptionError("vector " + vector.url() + " is closed: open it again for transactions", EBADF);
-  }
-  return 1;
+  vector.require_open();
+  return vector.region() ? vector.region().page_size_bytes() : 1;
 }
 
 }  // namespace
@@ -72,7 +68,7 @@ TransactionStatistics Transaction::statistics() const noexcept {
 StridedPages::StridedPages(VectorStorage& vector, Intent intent, Strided pattern, const TransactionOptions& options)
     : Transaction(vector, intent, accesses_of(vector, pattern), options),
       first_(pattern.range.first),
-      stride_(pattern.stride) {}
+      stride_(std::min(pattern.stride, std::max<std::uint64_t>(pattern.range.count, 1))) {}
 
 void StridedPages::pages(std::uint64_t position, std::uint64_t count, std::vector<PageAccesses>& runs) const {
   for (std::uint64_t run = 0; run < count && position < length(); ++run) {

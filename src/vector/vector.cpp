@@ -28,87 +28,106 @@ VectorStorage::VectorStorage(VectorStorage&&) noexcept = default;
 VectorStorage& VectorStorage::operator=(VectorStorage&&) noexcept = default;
 VectorStorage::~VectorStorage() = default;
 
+VectorImplementation& VectorStorage::implementation() const {
+  if (implementation_ == nullptr) {
+    throw OptionError("the vector was moved to another: use that one, or open it again", EBADF);
+  }
+  return *implementation_;
+}
+
 std::byte* VectorStorage::data() const noexcept {
-  return implementation_->data();
+  return implementation_ == nullptr ? nullptr : implementation_->data();
 }
 
 std::uint64_t VectorStorage::size() const noexcept {
-  return implementation_->size();
+  return implementation_ == nullptr ? 0 : implementation_->size();
 }
 
 std::uint64_t VectorStorage::capacity() const noexcept {
-  return implementation_->capacity();
+  return implementation_ == nullptr ? 0 : implementation_->capacity();
 }
 
 bool VectorStorage::writable() const noexcept {
-  return implementation_->writable();
+  return implementation_ != nullptr && implementation_->writable();
 }
 
 const std::string& VectorStorage::url() const noexcept {
-  return implementation_->url();
+  static const std::string none;
+  return implementation_ == nullptr ? none : implementation_->url();
 }
 
-Region& VectorStorage::region() noexcept {
-  return implementation_->region();
+void VectorStorage::require_open() const {
+  implementation().require_open();
 }
 
-std::uint64_t VectorStorage::element_bytes() const noexcept {
-  return implementation_->element_bytes();
+Region& VectorStorage::region() {
+  return implementation().region();
+}
+
+std::uint64_t VectorStorage::element_bytes() const {
+  return implementation().element_bytes();
 }
 
 std::vector<TierReport> VectorStorage::tier_reports() const {
-  return tiermap::tier_reports(implementation_->store());
+  require_open();
+  return tiermap::tier_reports(*implementation_->store());
 }
 
 void VectorStorage::score(ByteRange range, double score, std::uint64_t sharer) noexcept {
-  implementation_->store().score(range.offset, range.bytes, score, sharer);
+  if (implementation_ != nullptr && implementation_->store() != nullptr) {
+    implementation_->store()->score(range.offset, range.bytes, score, sharer);
+  }
 }
 
 double VectorStorage::read_microseconds(ByteRange range) const noexcept {
-  return implementation_->store().read_microseconds(range.offset, range.bytes);
+  const bool open = implementation_ != nullptr && implementation_->store() != nullptr;
+  return open ? implementation_->store()->read_microseconds(range.offset, range.bytes) : 0;
 }
 
-std::atomic<std::uint32_t>& VectorStorage::open_transactions() noexcept {
-  return implementation_->open_transactions();
+std::atomic<std::uint32_t>& VectorStorage::open_transactions() {
+  return implementation().open_transactions();
 }
 
 void VectorStorage::leave(VectorRange range) {
-  implementation_->leave(range);
+  implementation().leave(range);
 }
 
 std::uint64_t VectorStorage::extend(std::uint64_t count) {
-  return implementation_->extend(count);
+  return implementation().extend(count);
 }
 
 void VectorStorage::resize(std::uint64_t count) {
-  implementation_->resize(count);
+  implementation().resize(count);
 }
 
 void VectorStorage::bound_memory(std::uint64_t bytes) {
-  implementation_->bound_memory(bytes);
+  implementation().bound_memory(bytes);
 }
 
 void VectorStorage::sync() {
-  implementation_->sync();
+  implementation().sync();
 }
 
 void VectorStorage::close() {
-  implementation_->close();
+  if (implementation_ != nullptr) {
+    implementation_->close();
+  }
 }
 
 void VectorStorage::destroy() {
-  implementation_->destroy();
+  implementation().destroy();
 }
 
 ByteRange VectorStorage::bytes_of(VectorRange range) const {
-  return implementation_->bytes_of(range);
+  return implementation().bytes_of(range);
 }
 
 void VectorStorage::require_index(std::uint64_t index) const {
-  static_cast<void>(implementation_->bytes_of({index, 1}));
+  static_cast<void>(bytes_of({index, 1}));
 }
 
 void VectorStorage::require_extents(std::span<const std::uint64_t> extents) const {
+  require_open();
   std::uint64_t product = 1;
   bool overflows = false;
   for (const std::uint64_t extent : extents) {

@@ -185,7 +185,20 @@ void VectorImplementation::map(const VectorOptions& options) {
   region_ = cache.map(std::move(store), region);
 }
 
+void VectorImplementation::require_open() const {
+  if (!store_) {
+    throw OptionError("vector " + url_ + " is closed: open it again", EBADF);
+  }
+}
+
+void VectorImplementation::require_own_process() const {
+  if (::getpid() != process_) {
+    throw Error(ECHILD, "vector " + url_ + " belongs to the process that forked this one: open it again in the child");
+  }
+}
+
 std::uint64_t VectorImplementation::extend(std::uint64_t count) {
+  require_open();
   std::uint64_t before = GrowingStore::no_room;
   if (growing_ && count <= most_elements()) {
     before = growing_->extend(count * element_bytes_, capacity_bytes_ / element_bytes_ * element_bytes_);
@@ -201,6 +214,8 @@ std::uint64_t VectorImplementation::extend(std::uint64_t count) {
 }
 
 void VectorImplementation::resize(std::uint64_t count) {
+  require_open();
+  require_own_process();
   if (count > size()) {
     extend(count - size());
   } else if (count < size()) {
@@ -252,6 +267,7 @@ void VectorImplementation::leave(VectorRange range) {
 }
 
 void VectorImplementation::bound_memory(std::uint64_t bytes) {
+  require_open();
   if (!own_cache_) {
     throw OptionError("vector " + url_ + " has no cache of its own: change the budget of the one it was opened with");
   }
@@ -259,6 +275,8 @@ void VectorImplementation::bound_memory(std::uint64_t bytes) {
 }
 
 void VectorImplementation::sync() {
+  require_open();
+  require_own_process();
   if (!region_ || !writable_) {
     return;
   }
@@ -274,6 +292,7 @@ void VectorImplementation::close() {
   if (!store_) {
     return;
   }
+  require_own_process();
   if (region_) {
     region_.unmap();
   }
@@ -291,6 +310,7 @@ void VectorImplementation::close() {
 }
 
 void VectorImplementation::destroy() {
+  require_own_process();
   if (file_.empty() && !temporary_) {
     throw OptionError("vector " + url_ + " is not one file, and is left as it is: close it and remove its files",
                       ENOTSUP);
@@ -306,6 +326,7 @@ void VectorImplementation::destroy() {
 }
 
 ByteRange VectorImplementation::bytes_of(VectorRange range) const {
+  require_open();
   const std::uint64_t count = size();
   if (range.first > count || range.count > count - range.first) {
     throw OptionError("vector " + url_ + " has " + std::to_string(count) + " elements, not " +

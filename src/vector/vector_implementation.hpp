@@ -1,6 +1,8 @@
 // What a Vector<T> holds on to: its store, its region, how many elements there are.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -30,8 +32,9 @@ class VectorImplementation {
   std::uint64_t element_bytes() const noexcept { return element_bytes_; }
   std::atomic<std::uint32_t>& open_transactions() noexcept { return open_transactions_; }
   void leave(VectorRange range);
-  const Store& store() const noexcept { return *store_; }
-  Store& store() noexcept { return *store_; }
+  /// Null once it is closed.
+  Store* store() const noexcept { return store_.get(); }
+  void require_open() const;
 
   std::uint64_t extend(std::uint64_t count);
   void resize(std::uint64_t count);
@@ -51,7 +54,10 @@ class VectorImplementation {
   /// What an address space has room for.
   std::uint64_t most_elements() const noexcept { return (std::uint64_t{1} << 46) / element_bytes_; }
   void shrink(std::uint64_t bytes);
+  /// What lies in the store is the parent's, who may be writing it.
+  void require_own_process() const;
 
+  const pid_t process_ = ::getpid();
   const std::string url_;
   const std::uint64_t element_bytes_;
   const bool writable_;

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <functional>
 #include <thread>
 
 #include "parquet/parquet_files.hpp"
@@ -74,6 +75,58 @@ TEST_F(ParquetBadInputTest, FilesThatAreNone) {
       EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
     }
   }
+}
+
+/// A file whose metadata are consistent with its data, but for one number.
+class MiscountedRowsTest : public ParquetTest {
+ protected:
+  std::string refusal_of(const std::function<void(ThriftValue& metadata)>& change) const {
+    const std::string path = copy("plain.parquet");
+    std::string content = read_file(path);
+    std::uint32_t length = 0;
+    std::memcpy(&length, content.data() + content.size() - 8, sizeof length);
+    ThriftValue metadata = ParquetSource(content, path).metadata();
+    change(metadata);
+    const std::string changed = format_thrift(metadata);
+    content.resize(content.size() - 8 - length);
+    const auto changed_length = static_cast<std::uint32_t>(changed.size());
+    content += changed;
+    content.append(reinterpret_cast<const char*>(&changed_length), sizeof changed_length).append("PAR1");
+    write_file(path, content);
+    return refusal(url("plain.parquet", "columns=x"), EINVAL);
+  }
+  static ThriftValue& group(ThriftValue& metadata, std::size_t number) {
+    return metadata.find(parquet_field::file_groups)->items.at(number);
+  }
+};
+
+TEST_F(MiscountedRowsTest, OfTheFileAreRefused) {
+  for (const std::int64_t rows : {std::int64_t{50'000}, std::int64_t{200'000}, std::int64_t{-1}}) {
+    const std::string counts =
+        "it says that it has " + std::to_string(rows) + " rows, and its row groups have 100001 together";
+    expect_said(refusal_of([&](ThriftValue& metadata) { metadata.set_integer(parquet_field::file_rows, rows); }),
+                {"plain.parquet is no Parquet file that can be read", counts.c_str(), "copy or make it again"});
+  }
+}
+
+TEST_F(MiscountedRowsTest, OfARowGroupAreRefused) {
+  expect_said(refusal_of([](ThriftValue& metadata) { metadata.find(parquet_field::file_groups)->items.pop_back(); }),
+              {"it says that it has 100001 rows, and its row groups have "});
+  expect_said(refusal_of([](ThriftValue& metadata) {
+                group(metadata, 1).set_integer(parquet_field::group_rows, 20'000);
+                metadata.set_integer(parquet_field::file_rows, 90'001);
+              }),
+              {"plain.parquet", "row group 1 has 20000 rows, and its column x 30000 values"});
+  expect_said(refusal_of([](ThriftValue& metadata) { group(metadata, 0).set_integer(parquet_field::group_rows, -5); }),
+              {"plain.parquet", "row group 0 has -5 rows"});
+}
+
+TEST_F(MiscountedRowsTest, OfAColumnAreRefused) {
+  const auto column = [](ThriftValue& metadata) -> ThriftValue& {
+    return *group(metadata, 2).find(parquet_field::group_chunks)->items.at(1).find(parquet_field::chunk_metadata);
+  };
+  expect_said(refusal_of([&](ThriftValue& metadata) { column(metadata).set_integer(parquet_field::column_values, 7); }),
+              {"plain.parquet", "row group 2 has ", " rows, and its column y 7 values"});
 }
 
 class DamagedChunkTest : public ParquetTest {

@@ -12,7 +12,6 @@
 #include "kernel_mode/refused_calls.hpp"
 #include "platform/io_ring.hpp"
 #include "store/temporary_directory.hpp"
-#include "tier/tiering_options.hpp"
 #include "tools/command.hpp"
 
 namespace tiermap {
@@ -269,49 +268,6 @@ TEST(Doctor, SaysWhyIoUringIsNotUsedAndWhatToDo) {
       EXPECT_EQ(finding.at("value"), "EPERM (Operation not permitted)");
       EXPECT_NE(finding.at("remedy").get<std::string>().find("seccomp profile"), std::string::npos) << finding;
     }
-  }
-}
-
-TEST(DoctorTiersTest, what_it_measures_is_a_file_of_tiers) {
-  const TemporaryDirectory directory;
-  const CommandResult result = run_tiermap({"doctor", "--tiers", directory.path(), "/dev/shm"});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
-  const TieringOptions options = parse_tiering_options(result.output, "printed");
-  ASSERT_EQ(options.tiers.size(), 3U);
-  for (const TierOptions& tier : options.tiers) {
-    EXPECT_GT(tier.bytes_per_second, 0) << tier.name;
-    EXPECT_GT(tier.latency_microseconds, 0) << tier.name;
-    EXPECT_GT(tier.capacity_bytes, 0U) << tier.name;
-  }
-  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
-  const CommandResult refused = run_tiermap({"doctor", "--tiers", "/etc/passwd"});
-  EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_EQ(refused.errors,
-            "tiermap: '/etc/passwd' is no directory: name those that tiers are to lie in, or memory servers as "
-            "remote://HOST:PORT\n");
-}
-
-TEST(DoctorTiersTest, costs_are_in_the_file_and_beside_it) {
-  const TemporaryDirectory directory;
-  const CommandResult result =
-      run_tiermap({"doctor", "--tiers", "--cost", "memory=2.5", "--cost", directory.path() + "=0", directory.path()});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
-  const TieringOptions options = parse_tiering_options(result.output, "printed");
-  ASSERT_EQ(options.tiers.size(), 2U);
-  const auto memory = std::ranges::find(options.tiers, TierKind::memory, &TierOptions::kind);
-  ASSERT_NE(memory, options.tiers.end());
-  EXPECT_EQ(memory->cost_per_gigabyte, 2.5);
-  EXPECT_TRUE(result.output.starts_with("# dram: ")) << result.output;
-  std::istringstream lines(result.output);
-  std::string of_memory;
-  std::string together;
-  std::getline(lines, of_memory);
-  std::getline(lines, together);
-  EXPECT_EQ(together, "# together: " + of_memory.substr(of_memory.rfind(' ') + 1));
-  for (const std::string cost : {"memory", "memory=", "memory=-1", "memory=inf", "memory=2x", "/nowhere=1"}) {
-    const CommandResult refused = run_tiermap({"doctor", "--tiers", "--cost", cost});
-    EXPECT_EQ(refused.exit_code, 2) << cost;
-    EXPECT_TRUE(refused.errors.starts_with("tiermap: --cost '" + cost + "' ")) << refused.errors;
   }
 }
 

@@ -13,6 +13,8 @@
 #include <thread>
 
 #include "observe/publication.hpp"
+#include "store/temporary_directory.hpp"
+#include "tiermap/tiermap.hpp"
 #include "tools/command.hpp"
 
 namespace tiermap {
@@ -92,6 +94,76 @@ TEST(Top, JsonHasTotalsRatesAndLatencies) {
   ASSERT_EQ(cache.at("regions").size(), 1U);
   EXPECT_EQ(cache.at("regions")[0].at("page_size_bytes"), 4096);
   EXPECT_GT(cache.at("regions")[0].at("per_second").at("read_faults"), 0);
+}
+
+/// A region over tiers, which a thread reads: half of it is in the tier in the end.
+class ReadTiers {
+ public:
+  explicit ReadTiers(const std::string& name) {
+    write_file(directory_ / "store", std::string(64 << 10, 'a'));
+    write_file(directory_ / "tiers.yaml",
+               "block: 4KiB\norganize_seconds: 0.005\ntiers: [{name: quick, capacity: 32KiB}]\n");
+    CacheOptions options;
+    options.name = name;
+    options.budget_bytes = 4 << 20;
+    cache_ = std::make_unique<Cache>(options);
+    RegionOptions small_pages;
+    small_pages.page_size_bytes = 4096;
+    region_ =
+        cache_->map("tiered://" + directory_.encoded() + "/tiers.yaml?store=" + (directory_ / "store"), small_pages);
+    thread_ = std::thread([this] {
+      while (!stopped_) {
+        for (std::size_t at = 0; at < region_.size(); at += 4096) {
+          static_cast<void>(*static_cast<const volatile std::byte*>(region_.data() + at));
+        }
+        region_.discard({0, region_.size()});
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
+  }
+  ~ReadTiers() {
+    stopped_ = true;
+    thread_.join();
+  }
+
+ private:
+  const TemporaryDirectory directory_;
+  std::unique_ptr<Cache> cache_;
+  Region region_;
+  std::atomic<bool> stopped_{false};
+  std::thread thread_;
+};
+
+TEST(Top, ShowsTheTiersOfARegion) {
+  const ReadTiers live("top-tiers");
+  const CommandResult table = run_tiermap({"top", "--once", "--interval", "0.3"});
+  EXPECT_EQ(table.exit_code, 0) << table.errors;
+  EXPECT_NE(table.output.find("\n    quick "), std::string::npos) << table.output;
+  EXPECT_NE(table.output.find("\n    backing "), std::string::npos) << table.output;
+  EXPECT_NE(table.output.find("% of reads\n"), std::string::npos) << table.output;
+  const CommandResult result = run_tiermap({"top", "--json", "--interval", "0.3"});
+  const json cache = find_cache(result.output, "top-tiers");
+  ASSERT_FALSE(cache.is_null()) << result.output;
+  const json& tiers = cache.at("regions").at(0).at("tiers");
+  ASSERT_EQ(tiers.size(), 2U);
+  const json& quick = tiers[0];
+  const json& backing = tiers[1];
+  EXPECT_EQ(quick.at("name"), "quick");
+  EXPECT_EQ(quick.at("capacity_bytes"), 32 << 10);
+  EXPECT_GT(quick.at("used_bytes"), 0);
+  EXPECT_GT(quick.at("read_bytes"), 0);
+  EXPECT_GT(quick.at("per_second").at("read_bytes"), 0);
+  EXPECT_EQ(quick.at("failed"), false);
+  EXPECT_EQ(backing.at("name"), "backing");
+  EXPECT_EQ(backing.at("capacity_bytes"), 64 << 10);
+  EXPECT_GT(quick.at("share_of_reads"), 0);
+  EXPECT_NEAR(quick.at("share_of_reads").get<double>() + backing.at("share_of_reads").get<double>(), 1, 1e-9);
+}
+
+TEST(Top, ARegionWithoutTiersHasNone) {
+  const LiveCache live("top-no-tiers");
+  const CommandResult result = run_tiermap({"top", "--json", "--interval", "0.1"});
+  EXPECT_TRUE(find_cache(result.output, "top-no-tiers").at("regions").at(0).at("tiers").empty()) << result.output;
 }
 
 TEST(Top, APipeIsPrintedOnce) {

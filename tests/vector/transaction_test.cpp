@@ -121,6 +121,30 @@ TEST_F(TransactionTest, what_is_written_is_there) {
   EXPECT_EQ(again[9] + again[10] + again[11] + again[12] + again[13], 18U + 15 + 26);
 }
 
+// A step beyond the range's end ends there, however far it would lead, and whatever it would be the sum of.
+TEST_F(TransactionTest, strides_beyond_what_can_be_counted) {
+  auto vector = open();
+  for (const VectorRange range : {VectorRange{1000, 5000}, VectorRange{0, count}, VectorRange{count - 1, 1}}) {
+    for (const std::uint64_t stride : {range.count, range.count + 1, UINT64_MAX / 2 + 1, UINT64_MAX - 1, UINT64_MAX}) {
+      SCOPED_TRACE(std::to_string(range.first) + " by " + std::to_string(stride));
+      auto reading = vector.read(Strided{range, stride});
+      ASSERT_EQ(reading.length(), 1U);
+      std::vector<PageAccesses> runs;
+      reading.pages(0, 100, runs);
+      ASSERT_EQ(runs.size(), 1U);
+      EXPECT_EQ(runs.front().page, range.first * sizeof(std::uint64_t) / page_bytes);
+      EXPECT_GE(runs.front().accesses, 1U);
+      std::uint64_t seen = 0;
+      reading.for_each([&](std::uint64_t element) {
+        EXPECT_EQ(element, vector[range.first]);
+        ++seen;
+      });
+      EXPECT_EQ(seen, 1U);
+    }
+  }
+  EXPECT_EQ(vector.read(Strided{{0, count}, count - 1}).length(), 2U);
+}
+
 // What has been given and is not counted yet counts as changed.
 TEST_F(TransactionTest, commits_in_the_midst_of_a_part) {
   auto vector = open();

@@ -26,6 +26,11 @@ std::string name_text(const TopLine& line) {
   return name;
 }
 
+std::string name_text(const TopTier& tier) {
+  const std::string name = "    " + tier.now.name;
+  return name.size() > name_width ? name.substr(0, name_width - 2) + ".." : name;
+}
+
 std::string table_line(const TopLine& line) {
   std::optional<double> share = line.share_without_read();
   if (share) {
@@ -43,6 +48,37 @@ std::string table_line(const TopLine& line) {
   return text + (line.is_cache ? fmt::format("  {}, {}", line.fault_mode, line.policy)
                                : fmt::format("  {} in pages of {}", format_size_rounded(line.length_bytes),
                                              format_size(line.page_size_bytes)));
+}
+
+/// In the columns of the cache: what it may have, what it has, and what of that is nowhere else.
+std::string tier_line(const TopTier& tier) {
+  const std::string blank;
+  const std::string text = fmt::format(
+      "{:{}} {:>9} {:>9} {:>9} {:>9} {:>8} {:>8.0f} {:>8} {:>8} {:>8.1f} {:>8.1f} {:>7} {:>8} {:>8}", name_text(tier),
+      name_width, format_size_rounded(tier.now.capacity_bytes), format_size_rounded(tier.now.used_bytes), blank,
+      format_size_rounded(tier.now.dirty_bytes), blank, tier.reads_per_second, blank, blank,
+      tier.read_bytes_per_second / mega, tier.written_bytes_per_second / mega, blank, blank, blank);
+  const std::string share = tier.share_of_reads ? fmt::format("  {:.0f}% of reads", *tier.share_of_reads * 100) : "";
+  return text + share + (tier.now.failed ? "  takes nothing now" : "");
+}
+
+nlohmann::ordered_json to_json(const TopTier& tier) {
+  nlohmann::ordered_json object = {{"name", tier.now.name},
+                                   {"capacity_bytes", tier.now.capacity_bytes},
+                                   {"used_bytes", tier.now.used_bytes},
+                                   {"dirty_bytes", tier.now.dirty_bytes},
+                                   {"reads", tier.now.reads},
+                                   {"writes", tier.now.writes},
+                                   {"read_bytes", tier.now.read_bytes},
+                                   {"written_bytes", tier.now.written_bytes},
+                                   {"failed", tier.now.failed},
+                                   {"per_second",
+                                    {{"reads", tier.reads_per_second},
+                                     {"writes", tier.writes_per_second},
+                                     {"read_bytes", tier.read_bytes_per_second},
+                                     {"written_bytes", tier.written_bytes_per_second}}}};
+  object["share_of_reads"] = tier.share_of_reads ? nlohmann::ordered_json(*tier.share_of_reads) : nullptr;
+  return object;
 }
 
 nlohmann::ordered_json to_json(const TopLine& line) {
@@ -76,6 +112,12 @@ nlohmann::ordered_json to_json(const TopLine& line) {
   object["counters"] = std::move(counters);
   object["per_second"] = std::move(rates);
   object["stages"] = std::move(stages);
+  if (!line.is_cache) {
+    object["tiers"] = nlohmann::ordered_json::array();
+    for (const TopTier& tier : line.tiers) {
+      object["tiers"].push_back(to_json(tier));
+    }
+  }
   return object;
 }
 
@@ -89,6 +131,9 @@ std::vector<std::string> format_table(const std::vector<TopLine>& lines, std::si
                               "P99 us"));
   for (const TopLine& line : lines) {
     table.push_back(table_line(line));
+    for (const TopTier& tier : line.tiers) {
+      table.push_back(tier_line(tier));
+    }
   }
   if (columns != 0) {
     for (std::string& text : table) {

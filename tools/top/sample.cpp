@@ -25,6 +25,34 @@ Statistics subtract(const Statistics& before, const Statistics& after) {
   return change;
 }
 
+/// None of a region that was not there before: all of it is new.
+std::vector<TopTier> compare_tiers(const ObservedRegion* earlier, const ObservedRegion& region, double seconds) {
+  std::vector<TopTier> tiers;
+  std::uint64_t all_reads = 0;
+  std::vector<std::uint64_t> reads;
+  for (std::size_t number = 0; number < region.tiers.size(); ++number) {
+    const TierReport& now = region.tiers[number];
+    const bool seen = earlier != nullptr && number < earlier->tiers.size() && earlier->tiers[number].name == now.name;
+    const TierReport before = seen ? earlier->tiers[number] : TierReport{};
+    const auto rate = [&](std::uint64_t TierReport::* count) {
+      return seconds > 0 ? static_cast<double>(grown(before.*count, now.*count)) / seconds : 0;
+    };
+    TopTier tier;
+    tier.now = now;
+    tier.reads_per_second = rate(&TierReport::reads);
+    tier.writes_per_second = rate(&TierReport::writes);
+    tier.read_bytes_per_second = rate(&TierReport::read_bytes);
+    tier.written_bytes_per_second = rate(&TierReport::written_bytes);
+    reads.push_back(grown(before.reads, now.reads));
+    all_reads += reads.back();
+    tiers.push_back(std::move(tier));
+  }
+  for (std::size_t number = 0; number < tiers.size() && all_reads > 0; ++number) {
+    tiers[number].share_of_reads = static_cast<double>(reads[number]) / static_cast<double>(all_reads);
+  }
+  return tiers;
+}
+
 const ObservedCache* find_cache(const Look& look, const ObservedCache& wanted) {
   const auto found = std::ranges::find_if(look.caches, [&](const ObservedCache& cache) {
     return cache.process == wanted.process && cache.instance == wanted.instance && cache.name == wanted.name;
@@ -98,6 +126,7 @@ std::vector<TopLine> compare_looks(const Look& before, const Look& after) {
       const ObservedRegion* earlier = find_region(earlier_cache, region);
       region_line.change = subtract(earlier != nullptr ? earlier->statistics : Statistics{}, region.statistics);
       region_line.seconds = seconds;
+      region_line.tiers = compare_tiers(earlier, region, seconds);
       lines.push_back(std::move(region_line));
     }
   }

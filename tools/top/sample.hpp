@@ -10,6 +10,18 @@
 
 namespace tiermap {
 
+/// A tier of a region's store, or, the last one, what is behind them.
+struct TopTier {
+  TierReport now;
+  /// Since the look before, a second; 0 if that was too short a time to tell rates.
+  double reads_per_second = 0;
+  double writes_per_second = 0;
+  double read_bytes_per_second = 0;
+  double written_bytes_per_second = 0;
+  /// Of all reads of the store since the look before, those that were answered from here, 0 to 1; nothing if none was.
+  std::optional<double> share_of_reads;
+};
+
 /// One line of the screen: a cache, or one of its regions.
 struct TopLine {
   bool is_cache = false;
@@ -20,8 +32,9 @@ struct TopLine {
   std::uint64_t length_bytes = 0;     ///< Of a region.
   std::uint64_t page_size_bytes = 0;  ///< Of a region.
   Statistics now;
-  Statistics change;   ///< Since the look before; counters and histograms only.
-  double seconds = 0;  ///< Between the two looks; 0 if too short to tell rates.
+  Statistics change;           ///< Since the look before; counters and histograms only.
+  double seconds = 0;          ///< Between the two looks; 0 if too short to tell rates.
+  std::vector<TopTier> tiers;  ///< Of a region.
 
   double per_second(Counter counter) const;
   double faults_per_second() const;

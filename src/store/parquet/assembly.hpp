@@ -19,9 +19,9 @@ inline constexpr std::int16_t group_chunks = 1, group_bytes = 2, group_rows = 3,
 inline constexpr std::int16_t chunk_path = 1, chunk_offset = 2, chunk_metadata = 3, chunk_offset_index = 4,
                               chunk_offset_index_bytes = 5, chunk_column_index = 6, chunk_column_index_bytes = 7,
                               chunk_encryption = 8;
-inline constexpr std::int16_t column_uncompressed_bytes = 6, column_compressed_bytes = 7, column_data_page = 9,
-                              column_index_page = 10, column_dictionary_page = 11, column_bloom = 14,
-                              column_bloom_bytes = 15;
+inline constexpr std::int16_t column_values = 5, column_uncompressed_bytes = 6, column_compressed_bytes = 7,
+                              column_data_page = 9, column_index_page = 10, column_dictionary_page = 11,
+                              column_bloom = 14, column_bloom_bytes = 15;
 inline constexpr std::int16_t index_pages = 1, page_offset = 1;
 }  // namespace parquet_field
 
