@@ -145,6 +145,7 @@ enum class OpenMode : std::uint8_t {
 /// `?type=float32&shape=64,64` makes), `fits:///f.fits:1` (the pixels of a FITS image, of its first one without `:1`,
 /// or of all files of a pattern), `csv:///f.csv?columns=x,y` (numbers in text, read-only),
 /// `parquet:///f.parquet?columns=x,y` (columns of Parquet files), `s3://bucket/key`, `memory:1GiB`,
+/// `hdf5:s3://bucket/f.h5:/group/name` and such (read-only: a file of a format in another store),
 /// `tiered:///tiers.yaml?store=URL` (tiermap/tiers.hpp), `remote://host:port/name` (docs/cluster.md). Throws
 /// StoreError, which names the URL and the remedy. `create_bytes` is the size of what is created. Thread-safe.
 std::unique_ptr<Store> open_store(std::string_view url, OpenMode mode, std::uint64_t create_bytes = 0);

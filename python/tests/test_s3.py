@@ -2,6 +2,7 @@
 
 import errno
 import gc
+import io
 import pickle
 import shutil
 import subprocess
@@ -72,6 +73,49 @@ def test_arrays_of_numpy_and_raw_ones(server):
         assert np.array_equal(array, values)
     assert np.array_equal(tiermap.map(server.url("raw"), "f4", (100_000, 3)), values)
     assert np.array_equal(pickle.loads(pickle.dumps(tiermap.map(server.url("folder/rows.npy")))), values)
+
+
+def fits(file, array):
+    keys = {"SIMPLE": "T", "BITPIX": -32, "NAXIS": 2, "NAXIS1": array.shape[1], "NAXIS2": array.shape[0]}
+    cards = [f"{key:8}= {value:>20}".ljust(80) for key, value in keys.items()] + ["END".ljust(80)]
+    pixels = array.astype(">f4").tobytes()
+    file.write("".join(cards).ljust(2880).encode() + pixels + bytes(-len(pixels) % 2880))
+
+
+def text(file, array):
+    np.savetxt(file, array, fmt="%.9g", delimiter=",")
+
+
+def hdf5(file, array):
+    h5py = pytest.importorskip("h5py")
+    content = io.BytesIO()
+    with h5py.File(content, "w") as made:
+        made["plain"] = array
+        made.create_dataset("group/packed", data=array, chunks=(999, 2), compression="gzip", shuffle=True)
+    file.write(content.getvalue())
+
+
+@pytest.mark.parametrize("key, save, options", [
+    ("image.fits", fits, ""), ("image.fits:0", fits, "retries=3"), ("table.csv", text, "type=float32&retries=3"),
+    ("file.h5:plain", hdf5, ""), ("file.h5:/group/packed", hdf5, "decoded=1MiB")])
+def test_files_of_formats_in_objects_are_read(server, key, save, options):
+    values = known(300_000, np.int32).reshape(-1, 3).astype(np.float32)
+    server.load(key.partition(":")[0], values, save)
+    where = {"i": "fits:", "t": "csv:", "f": "hdf5:"}[key[0]] + server.url(key, options)
+    try:
+        array = tiermap.map(where, budget="1MiB", page_size="64KiB")
+    except OSError as error:
+        if error.errno == errno.ENOTSUP:
+            pytest.skip(str(error))
+        raise
+    assert array.dtype == values.dtype and array.shape == values.shape
+    assert np.array_equal(array, values)
+    assert np.array_equal(pickle.loads(pickle.dumps(array)), values)
+    copy = tiermap.map(where, mode="c")
+    copy[0] = -1
+    assert (copy[0] == -1).all() and np.array_equal(copy[1:], values[1:])
+    with pytest.raises(OSError, match="only read"):
+        tiermap.map(where, mode="r+")
 
 
 def test_what_is_written_is_an_object_when_the_array_is_gone(server):

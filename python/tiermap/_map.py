@@ -98,8 +98,9 @@ def map(where: Any, dtype: Any = None, shape: Any = None, mode: str = "r", budge
     ----------
     where : path, URL or object
         A path; a URL of ``docs/stores.md`` (``file:``, ``npy:``, ``hdf5:``, ``fits:``, ``csv:``,
-        ``parquet:``, ``s3:``, ``concat:``, ``sparse:``, ``memory:``, ``tiered:``, patterns); or a store
-        written in Python, see ``tiermap.Store``.
+        ``parquet:``, ``s3:``, ``concat:``, ``sparse:``, ``memory:``, ``tiered:``, patterns, and files of
+        formats in S3, such as ``hdf5:s3://bucket/x.h5:/dataset``); or a store written in Python, see
+        ``tiermap.Store``.
     dtype : dtype, optional
         Of the elements. What has a format (``.npy``, HDF5, Parquet, FITS, CSV) says it itself; bytes (``uint8``) otherwise.
     shape : int or tuple of int, optional

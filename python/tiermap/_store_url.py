@@ -14,6 +14,7 @@ SCHEME = re.compile(rf"^({'|'.join(SCHEMES)}):", re.IGNORECASE)
 ANY_SCHEME = re.compile(r"^([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 CODES = re.compile(r"(?:%[0-9a-fA-F]{2})+")
 BEHIND_NPY = re.compile(r"^npy:([a-z][a-z0-9+.-]*://.*)", re.IGNORECASE | re.DOTALL)
+NESTED = re.compile(r"^[a-z][a-z0-9+.-]*://[^/]*", re.IGNORECASE)
 NO_CODE = re.compile(r"%(?![0-9a-fA-F]{2})|%00")
 
 
@@ -33,7 +34,13 @@ class StoreUrl:
     def is_here(self) -> bool:
         """Whether it names files of this machine, and none of no name."""
         named = all(self.pieces) or self.scheme == "parquet" and self.behind is not None
-        return self.scheme not in ("memory", "remote", "s3") and self.host in ("", "localhost") and named
+        elsewhere = self.scheme in ("memory", "remote", "s3") or self.is_nested
+        return not elsewhere and self.host in ("", "localhost") and named
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether the file of a format is in a store, as in ``hdf5:s3://bucket/x.h5:/group/dataset``."""
+        return self.scheme in ("csv", "fits", "hdf5") and not self.host and NESTED.match(self.pieces[0]) is not None
 
     @property
     def options(self) -> List[Tuple[str, str]]:
@@ -43,7 +50,12 @@ class StoreUrl:
 
     @property
     def behind(self) -> Optional[str]:
-        """The store that ``tiered:`` puts tiers before, and that of ``parquet:`` a file lies in."""
+        """The store that ``tiered:`` puts tiers before, and that the file of a format lies in."""
+        if self.is_nested:
+            machine = NESTED.match(self.pieces[0])
+            assert machine is not None
+            path = self.pieces[0][machine.end():]
+            return machine.group() + (path if self.scheme == "csv" else path.partition(":")[0]) + self.query
         for name, value in self.options if self.scheme in ("parquet", "tiered") else ():
             if name == "store":
                 return decoded(value) or value
@@ -51,6 +63,8 @@ class StoreUrl:
 
     def names(self) -> List[str]:
         """Equal for two spellings of the same pieces."""
+        if self.is_nested:
+            return [str(self)]
         if self.scheme == "s3":
             server = sorted(f"{name}={value}" for name, value in self.options if name == "endpoint")
             return [self.host, *(decoded(piece) or piece for piece in self.pieces), *server]
@@ -70,7 +84,7 @@ class StoreUrl:
         if self.behind:
             behind = parse(self.behind)
             found += [self.behind] if behind is None else behind.files()
-        for piece in filter(None, self.pieces if self.scheme != "s3" else ()):
+        for piece in filter(None, () if self.scheme == "s3" or self.is_nested else self.pieces):
             path, _ = self.path_and_span(piece)
             if self.scheme not in ("csv", "hdf5") and is_pattern(path):
                 found += sorted(glob.glob(pattern_of(path)), key=os.fsencode)

@@ -46,6 +46,8 @@ const char* remedy(int error_number) {
     case ETXTBSY:
     case EBUSY:
       return "it is in use: stop the program that uses it, or open it read-only";
+    case ESTALE:
+      return "it was changed meanwhile: open it again";
     default:
       return "check the path and the file system it is on";
   }

@@ -117,7 +117,7 @@ std::unique_ptr<Store> open_npy(const StoreUrl& url, OpenMode mode, const NewSto
     throw StoreError(ENOTSUP, "store '" + url.text + "': .npy files are not made here: make one with numpy.save()");
   }
   const std::string_view behind = std::string_view(url.text).substr(url.scheme.size() + 1);
-  if (url.path.find("://") != std::string::npos && !parse_store_url(url.path).scheme.empty()) {
+  if (names_store(url.path)) {
     return open_npy_in(behind, url, mode);
   }
   UrlOptions options(url);

@@ -151,12 +151,17 @@ const std::string& local_path(const StoreUrl& url, std::string_view example) {
   if (url.path.empty()) {
     refuse(url.text, "there is no path: write " + std::string(example));
   }
-  if (const std::size_t length = scheme_length(url.path); length != 0 && url.path.compare(length, 3, "://") == 0) {
-    refuse(url.text, "'" + url.path.substr(0, length) +
-                         ":' names a store where a file would be: copy it to a file; only npy:URL and "
-                         "parquet:?store=URL read what lies in a store");
+  if (names_store(url.path)) {
+    refuse(url.text, "'" + url.path.substr(0, scheme_length(url.path)) +
+                         ":' names a store where a file would be: copy it to a file; only npy:URL, hdf5:URL, "
+                         "fits:URL, csv:URL and parquet:?store=URL read what lies in a store");
   }
   return url.path;
+}
+
+bool names_store(std::string_view path) {
+  const std::size_t length = scheme_length(path);
+  return length != 0 && path.substr(length).starts_with("://");
 }
 
 std::string percent_decode(std::string_view encoded, std::string_view url) {
@@ -207,15 +212,22 @@ FilePart split_at_colon(const StoreUrl& url, std::string_view example) {
     refuse(url.text, "there is no file before the colon: write " + std::string(example));
   }
   if (place.part.find(':') != std::string_view::npos) {
-    refuse(url.text, "there is more than one colon behind the file: write %3A for one that is part of a name");
+    refuse_second_colon(url);
   }
   return place;
 }
 
+void refuse_second_colon(const StoreUrl& url) {
+  refuse(url.text, "there is more than one colon behind the file: write %3A for one that is part of a name");
+}
+
 DatasetPlace parse_dataset_place(const StoreUrl& url) {
   const FilePart place = split_at_colon(url, "hdf5:///directory/file.h5:/group/dataset");
-  const std::string name = percent_decode(place.part, url.text);
-  return {percent_decode(place.file, url.text), (name.empty() || place.part.starts_with('/') ? "" : "/") + name};
+  return {percent_decode(place.file, url.text), decode_dataset_name(place.part, url.text)};
+}
+
+std::string decode_dataset_name(std::string_view encoded, std::string_view url) {
+  return (encoded.empty() || encoded.starts_with('/') ? "" : "/") + percent_decode(encoded, url);
 }
 
 std::uint64_t parse_url_size(std::string_view text, std::string_view what, std::string_view url) {

@@ -28,6 +28,9 @@ StoreUrl parse_store_url(std::string_view text);
 /// path; `example` says what should be written.
 const std::string& local_path(const StoreUrl& url, std::string_view example);
 
+/// Whether a path begins as s3://bucket does: a URL stands where a file would.
+bool names_store(std::string_view path);
+
 /// Replaces %41 by A. Throws StoreError for what is no code, and for %00, which no path can hold.
 std::string percent_decode(std::string_view encoded, std::string_view url);
 
@@ -55,6 +58,7 @@ struct FilePart {
 
 /// Throws StoreError, for a second colon too: one that is part of a name is %3A.
 FilePart split_at_colon(const StoreUrl& url, std::string_view example);
+[[noreturn]] void refuse_second_colon(const StoreUrl& url);
 
 /// What hdf5:///directory/file.h5:/group/dataset names, decoded.
 struct DatasetPlace {
@@ -64,6 +68,8 @@ struct DatasetPlace {
 
 /// Throws StoreError.
 DatasetPlace parse_dataset_place(const StoreUrl& url);
+/// From what stands behind the colon, which need not begin with a slash. Throws StoreError.
+std::string decode_dataset_name(std::string_view encoded, std::string_view url);
 
 /// Reads the options of a URL one by one; finish() refuses what nobody asked for. All throw StoreError (EINVAL) with
 /// the URL, the option and the remedy.

@@ -25,35 +25,7 @@ class FitsOpeningTest : public testing::Test {
   std::string refusal(const std::string& rest, int error_number, OpenMode mode = OpenMode::read_only) const {
     return refusal_of_opening(url(rest), error_number, mode);
   }
-  /// HDUs: 0 nothing; 1 SCI, 3 pixels of 1; 2 SCI,2, 3 pixels of 2; 3 a table CAT; 4 without a name, 2 x 2 pixels of 4;
-  /// 5 an image without pixels.
-  void write_parts() const {
-    fitsfile* file = nullptr;
-    int status = 0;
-    fits_create_diskfile(&file, (directory_ / "parts.fits").c_str(), &status);
-    fits_create_img(file, 8, 0, nullptr, &status);
-    const auto add = [&](const char* name, LONGLONG version, std::vector<long> sides, short value) {
-      fits_create_img(file, 16, static_cast<int>(sides.size()), sides.data(), &status);
-      if (name != nullptr) {
-        fits_update_key(file, TSTRING, "EXTNAME", const_cast<char*>(name), nullptr, &status);
-        fits_update_key(file, TLONGLONG, "EXTVER", &version, nullptr, &status);
-      }
-      std::vector<short> pixels(4, value);
-      fits_write_img(file, TSHORT, 1, sides.size() == 1 ? 3 : 4, pixels.data(), &status);
-    };
-    add("SCI", 1, {3}, 1);
-    add("SCI", 2, {3}, 2);
-    std::array<char, 2> column = {'X', 0};
-    std::array<char, 3> form = {'1', 'J', 0};
-    std::array<char*, 1> columns = {column.data()};
-    std::array<char*, 1> forms = {form.data()};
-    fits_create_tbl(file, BINARY_TBL, 5, 1, columns.data(), forms.data(), nullptr, "CAT", &status);
-    add(nullptr, 1, {2, 2}, 4);
-    std::array<long, 2> none = {0, 5};
-    fits_create_img(file, 16, 2, none.data(), &status);
-    fits_close_file(file, &status);
-    ASSERT_EQ(status, 0);
-  }
+  void write_parts() const { write_parts_of_many_kinds(directory_ / "parts.fits"); }
 
   const TemporaryDirectory directory_;
 };

@@ -38,14 +38,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   tiermap::FileDescriptor memory(::memfd_create("csv", MFD_CLOEXEC));
   const std::size_t bytes = size == 0 ? 0 : size - 1;
   require_of_csv(bytes == 0 || ::write(memory.get(), data + 1, bytes) == static_cast<ssize_t>(bytes));
-  const tiermap::DirectFile file(std::move(memory), tiermap::FileDescriptor());
+  tiermap::OpenedFile opened;
+  opened.file = tiermap::DirectFile(std::move(memory), tiermap::FileDescriptor());
+  const tiermap::CsvText text(std::move(opened));
   try {
-    const tiermap::CsvTable table("table.csv", file, form_of(size == 0 ? 0 : data[0]));
+    const tiermap::CsvTable table("table.csv", text, form_of(size == 0 ? 0 : data[0]));
     std::vector<std::byte> all(table.rows() * table.row_bytes());
     std::vector<std::byte> row(table.row_bytes());
-    require_of_csv(table.rows() == 0 || table.read_rows(file, 0, table.rows(), all.data()) == 0);
+    require_of_csv(table.rows() == 0 || table.read_rows(text, 0, table.rows(), all.data()) == 0);
     for (std::uint64_t index = 0; index < table.rows(); ++index) {
-      require_of_csv(table.read_rows(file, index, 1, row.data()) == 0);
+      require_of_csv(table.read_rows(text, index, 1, row.data()) == 0);
       require_of_csv(std::memcmp(row.data(), all.data() + index * row.size(), row.size()) == 0);
     }
   } catch (const tiermap::StoreError& error) {

@@ -1,7 +1,5 @@
 #include "store/csv/csv_store.hpp"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -9,16 +7,11 @@
 
 namespace tiermap {
 
-FileState FileState::of(const DirectFile& file) noexcept {
-  struct stat status{};
-  if (::fstat(file.buffered(), &status) != 0) {
-    return {};
-  }
-  return {static_cast<std::uint64_t>(status.st_size), status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec};
-}
-
-CsvStore::CsvStore(OpenedFile file, FileState state, CsvTable table, std::string name, const FileOptions& options)
-    : file_(std::move(file)), state_(state), table_(std::move(table)), name_(std::move(name)), options_(options) {}
+CsvStore::CsvStore(CsvText text, CsvTable table, std::string name, std::uint32_t max_reads_in_flight)
+    : text_(std::move(text)),
+      table_(std::move(table)),
+      name_(std::move(name)),
+      max_reads_in_flight_(max_reads_in_flight) {}
 
 std::optional<ElementLayout> CsvStore::element_layout() const {
   ElementLayout layout;
@@ -44,9 +37,9 @@ std::int64_t CsvStore::read(void* buffer, std::size_t bytes, std::uint64_t offse
   const bool in_place = offset % row_bytes == 0 && wanted % row_bytes == 0;
   std::vector<std::byte> whole(in_place ? 0 : count * row_bytes);
   std::byte* const rows = in_place ? static_cast<std::byte*>(buffer) : whole.data();
-  const int error = table_.read_rows(file_.file, first, count, rows);
+  const int error = table_.read_rows(text_, first, count, rows);
   // Asked afterwards, so that what changed meanwhile is seen too.
-  if (FileState::of(file_.file) != state_) {
+  if (text_.changed()) {
     return -ESTALE;
   }
   if (error != 0) {

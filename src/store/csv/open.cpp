@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "store/csv/csv_store.hpp"
+#include "store/nested_url.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -42,29 +43,46 @@ const CsvNumber* parse_type(const std::string& text, const StoreUrl& url) {
   return number;
 }
 
+CsvForm parse_form(UrlOptions& options, const StoreUrl& url) {
+  return {options.text("columns"), parse_type(options.text("type"), url), options.text("missing"),
+          parse_delimiter(options.text("delimiter"), url), parse_header(options.text("header"), url)};
+}
+
+std::unique_ptr<Store> open_text(CsvText text, const CsvForm& form, const std::string& path, const StoreUrl& url,
+                                 std::uint32_t max_reads) {
+  CsvTable table(path, text, form);
+  if (text.changed()) {
+    throw StoreError(ESTALE, path + " was changed while it was read: open it once it is complete");
+  }
+  return std::make_unique<CsvStore>(std::move(text), std::move(table), url.text, max_reads);
+}
+
+/// csv:s3://bucket/table.csv
+std::unique_ptr<Store> open_csv_in(const NestedUrl& nested, OpenMode mode) {
+  UrlOptions options(nested.format);
+  const CsvForm form = parse_form(options, nested.format);
+  options.finish();
+  const std::shared_ptr<Store> store = open_nested(nested, mode, "text files");
+  return open_text(CsvText(store), form, store->name(), nested.format, store->max_reads_in_flight());
+}
+
 }  // namespace
 
 std::unique_ptr<Store> open_csv(const StoreUrl& url, OpenMode mode, const NewStore&) {
+  if (const auto nested = parse_nested_url(url, {"columns", "type", "missing", "delimiter", "header"}, false)) {
+    return open_csv_in(*nested, mode);
+  }
   UrlOptions options(url);
-  FileOptions file_options;
-  file_options.direct = false;  // What is read is text that lies anywhere.
-  file_options.max_reads_in_flight = options.count("max_reads");
-  const CsvForm form{options.text("columns"), parse_type(options.text("type"), url), options.text("missing"),
-                     parse_delimiter(options.text("delimiter"), url), parse_header(options.text("header"), url)};
+  const std::uint32_t max_reads = options.count("max_reads");
+  const CsvForm form = parse_form(options, url);
   options.finish();
-  std::string path = percent_decode(local_path(url, "csv:///directory/file.csv"), url.text);
+  const std::string path = percent_decode(local_path(url, "csv:///directory/file.csv"), url.text);
   if (mode != OpenMode::read_only) {
     throw StoreError(EROFS, "store '" + url.text +
                                 "': text files are only read: open it read-only, or copy the numbers " +
                                 "to a store that can be written");
   }
-  OpenedFile file = open_file(path, false, false);
-  const FileState state = FileState::of(file.file);
-  CsvTable table(path, file.file, form);
-  if (FileState::of(file.file) != state) {
-    throw StoreError(ESTALE, path + " was changed while it was read: open it once it is complete");
-  }
-  return std::make_unique<CsvStore>(std::move(file), state, std::move(table), url.text, file_options);
+  return open_text(CsvText(open_file(path, false, false)), form, path, url, max_reads);  // Text lies anywhere.
 }
 
 }  // namespace tiermap

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,11 @@ class RowIndex {
   std::pair<std::uint64_t, std::uint64_t> before(std::uint64_t row) const noexcept {
     const std::uint64_t place = row / stride_;
     return {place * stride_, offsets_[place]};
+  }
+  /// Where the first row at or behind this one begins of which that is known, if there is one.
+  std::optional<std::uint64_t> behind(std::uint64_t row) const noexcept {
+    const std::uint64_t place = (row + stride_ - 1) / stride_;
+    return place < offsets_.size() ? std::optional(offsets_[place]) : std::nullopt;
   }
 
  private:

@@ -4,28 +4,28 @@
 #include <cstring>
 
 namespace tiermap {
-namespace {
 
-constexpr std::uint64_t piece_bytes = 64 << 10;
-
-}  // namespace
-
-CsvRows::CsvRows(const DirectFile& file, char delimiter, std::uint64_t offset)
-    : file_(file), delimiter_(delimiter), text_(piece_bytes), text_offset_(offset) {}
+CsvRows::CsvRows(const CsvText& text, char delimiter, std::uint64_t offset, std::uint64_t bytes)
+    : source_(text),
+      piece_bytes_(text.piece_bytes(bytes)),
+      delimiter_(delimiter),
+      text_(piece_bytes_),
+      text_offset_(offset) {}
 
 CsvRows::Next CsvRows::next() {
   for (;;) {
-    const char* const behind = take_row(text_.data() + position_);
-    if (behind == nullptr) {
-      if (at_end_ || text_bytes_ - position_ >= most_row_bytes) {
-        row_begin_ = position_;
-        row_line_ = line_;
-        return Next::too_long;
-      }
+    const char* const begin = text_.data() + position_;
+    const char* const behind = take_row(begin);
+    if (behind == nullptr && !at_end_ && text_bytes_ - position_ < most_row_bytes) {
       if (!fill()) {
         return Next::failed;
       }
       continue;
+    }
+    if (behind == nullptr || static_cast<std::uint64_t>(behind - begin) > most_row_bytes) {
+      row_begin_ = position_;
+      row_line_ = line_;
+      return Next::too_long;
     }
     row_begin_ = position_;
     row_line_ = line_;
@@ -47,10 +47,10 @@ bool CsvRows::fill() {
   text_offset_ += position_;
   position_ = 0;
   text_bytes_ = left;
-  if (text_.size() - left < piece_bytes / 2) {
+  if (text_.size() - left < piece_bytes_ / 2) {
     text_.resize(2 * text_.size());
   }
-  const std::int64_t got = file_.read(text_.data() + left, text_.size() - left, text_offset_ + left);
+  const std::int64_t got = source_.read(text_.data() + left, text_.size() - left, text_offset_ + left);
   if (got < 0) {
     error_ = static_cast<int>(got);
     return false;

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "store/file_transfer.hpp"
+#include "store/csv/text.hpp"
 
 namespace tiermap {
 
@@ -26,8 +26,8 @@ class CsvRows {
   };
   static constexpr std::uint64_t most_row_bytes = 1 << 20;
 
-  /// From an offset at which a row begins.
-  CsvRows(const DirectFile& file, char delimiter, std::uint64_t offset);
+  /// From an offset at which a row begins. So many `bytes` from there on are likely to be read.
+  CsvRows(const CsvText& text, char delimiter, std::uint64_t offset, std::uint64_t bytes);
 
   /// The next row, until which fields() are as they were.
   Next next();
@@ -42,7 +42,8 @@ class CsvRows {
   const char* take_field(const char* at);
   bool fill();
 
-  const DirectFile& file_;
+  const CsvText& source_;
+  const std::size_t piece_bytes_;
   const char delimiter_;
   std::vector<char> text_;
   std::uint64_t text_offset_;  ///< In the file, of the text's first byte.

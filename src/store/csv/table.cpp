@@ -16,9 +16,9 @@ constexpr std::size_t most_listed = 30;
 constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 
 /// Before it is taken for text. Returns where that begins.
-std::uint64_t check_text_beginning(const std::string& path, const DirectFile& file) {
+std::uint64_t check_text_beginning(const std::string& path, const CsvText& source) {
   std::array<char, 3> beginning{};
-  const std::int64_t got = file.read(beginning.data(), beginning.size(), 0);
+  const std::int64_t got = source.read(beginning.data(), beginning.size(), 0);
   if (got < 0) {
     throw_file_error(static_cast<int>(-got), path, "cannot be read");
   }
@@ -51,7 +51,7 @@ bool all_numbers(const std::vector<CsvField>& fields) {
 
 }  // namespace
 
-CsvTable::CsvTable(std::string path, const DirectFile& file, const CsvForm& form)
+CsvTable::CsvTable(std::string path, const CsvText& text, const CsvForm& form)
     : path_(std::move(path)), number_(*form.number), delimiter_(form.delimiter) {
   if (!form.missing.empty()) {
     missing_.resize(number_.bytes);
@@ -60,7 +60,7 @@ CsvTable::CsvTable(std::string path, const DirectFile& file, const CsvForm& form
                                    ": choose a number of that type");
     }
   }
-  CsvRows rows(file, delimiter_, check_text_beginning(path_, file));
+  CsvRows rows(text, delimiter_, check_text_beginning(path_, text), text.bytes());
   CsvRows::Next next = rows.next();
   if (next == CsvRows::Next::end) {
     throw StoreError(EINVAL, path_ + " has no rows: choose another file");
@@ -172,9 +172,10 @@ void CsvTable::refuse_row(const CsvRows& rows, const Problem& problem) const {
                    ": correct it, choose another type, or other columns");
 }
 
-int CsvTable::read_rows(const DirectFile& file, std::uint64_t first, std::uint64_t count, std::byte* to) const {
+int CsvTable::read_rows(const CsvText& text, std::uint64_t first, std::uint64_t count, std::byte* to) const {
   const auto [known, offset] = index_.before(first);
-  CsvRows rows(file, delimiter_, offset);
+  const std::uint64_t end = index_.behind(first + count).value_or(text.bytes());
+  CsvRows rows(text, delimiter_, offset, end - offset + 1);  // One more tells how a line ends.
   for (std::uint64_t row = known; row < first + count; ++row) {
     const CsvRows::Next next = rows.next();
     if (next != CsvRows::Next::row) {

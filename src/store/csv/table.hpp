@@ -23,8 +23,8 @@ struct CsvForm {
 
 class CsvTable {
  public:
-  /// Reads the file, each number of the columns too. Throws StoreError that names file, line, column and remedy.
-  CsvTable(std::string path, const DirectFile& file, const CsvForm& form);
+  /// Reads all of it, each number of the columns too. Throws StoreError that names file, line, column and remedy.
+  CsvTable(std::string path, const CsvText& text, const CsvForm& form);
 
   std::uint64_t rows() const noexcept { return index_.rows(); }
   std::uint64_t columns() const noexcept { return chosen_.size(); }
@@ -32,7 +32,7 @@ class CsvTable {
   const CsvNumber& number() const noexcept { return number_; }
 
   /// Puts rows one behind the other. Returns 0, or a negative errno value: EIO if there are no longer such numbers.
-  int read_rows(const DirectFile& file, std::uint64_t first, std::uint64_t count, std::byte* to) const;
+  int read_rows(const CsvText& text, std::uint64_t first, std::uint64_t count, std::byte* to) const;
 
  private:
   void choose_columns(const std::vector<CsvField>& first_row, bool names, const std::string& columns);

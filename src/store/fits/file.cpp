@@ -6,37 +6,39 @@
 #include <utility>
 
 #include "store/file_open.hpp"
+#include "store/fits/headers.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
 namespace {
 
 /// Before cfitsio sees it, which would unpack what is compressed into memory, and wait for a FIFO. Returns its size.
-std::uint64_t check_fits_beginning(const std::string& path) {
+std::uint64_t check_fits_file(const std::string& path) {
   const OpenedFile opened = open_file(path, false, false);
-  std::array<char, 9> beginning{};
+  std::array<char, fits_beginning_bytes> beginning{};
   const std::int64_t got = opened.file.read(beginning.data(), beginning.size(), 0);
   if (got < 0) {
     throw_file_error(static_cast<int>(-got), path, "cannot be read");
   }
-  const std::string_view text(beginning.data(), static_cast<std::size_t>(got));
-  const auto refuse = [&](const char* why) { throw StoreError(EINVAL, path + why); };
-  if (text.empty()) {
-    refuse(" is empty: leave it out");
-  }
-  if (text.starts_with("\x1f\x8b")) {
-    refuse(" is compressed by gzip: unpack it with gunzip");
-  }
-  if (text != "SIMPLE  =") {
-    refuse(" is no FITS file, which begins with SIMPLE: leave it out");
-  }
+  check_fits_beginning({beginning.data(), static_cast<std::size_t>(got)}, path);
   return opened.bytes;
 }
 
 }  // namespace
 
-FitsFile::FitsFile(std::string path) : path_(std::move(path)), bytes_(check_fits_beginning(path_)), fits_(path_) {
-  fits_->fits_open_diskfile(&handle_, path_.c_str(), READONLY, &status_);
+FitsFile::FitsFile(std::string path) : path_(std::move(path)), bytes_(check_fits_file(path_)), fits_(path_) {
+  open(path_);
+}
+
+FitsFile::FitsFile(const std::shared_ptr<Store>& store) : FitsFile(store, copy_fits_headers(store)) {}
+
+FitsFile::FitsFile(const std::shared_ptr<Store>& store, const FileDescriptor& headers)
+    : path_(store->name()), store_(store), bytes_(store->size_bytes()), fits_(path_) {
+  open("/proc/self/fd/" + std::to_string(headers.get()));
+}
+
+void FitsFile::open(const std::string& path) {
+  fits_->fits_open_diskfile(&handle_, path.c_str(), READONLY, &status_);
   check();
 }
 

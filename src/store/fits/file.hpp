@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "store/file_descriptor.hpp"
 #include "store/fits/library.hpp"
+#include "tiermap/store.hpp"
 
 namespace tiermap {
 
@@ -19,11 +22,15 @@ class FitsFile {
   /// Opens what exists, under its very name: cfitsio's brackets and prefixes mean nothing. Throws StoreError for what
   /// is no FITS file.
   explicit FitsFile(std::string path);
+  /// One that lies in a store, by that store's name.
+  explicit FitsFile(const std::shared_ptr<Store>& store);
   ~FitsFile();
   FitsFile(const FitsFile&) = delete;
   FitsFile& operator=(const FitsFile&) = delete;
 
   const std::string& path() const noexcept { return path_; }
+  /// Nothing if it is a file.
+  const std::shared_ptr<Store>& store() const noexcept { return store_; }
   std::uint64_t bytes() const noexcept { return bytes_; }
 
   // Each throws StoreError if it fails: "PATH is no FITS image (REASON): leave it out".
@@ -43,12 +50,15 @@ class FitsFile {
   std::string text(const char* keyword, const char* missing);
 
  private:
+  FitsFile(const std::shared_ptr<Store>& store, const FileDescriptor& headers);
+  void open(const std::string& path);
   /// Throws if a call has failed.
   void check();
   /// A value's keyword is looked for. False if it is not there, or something has failed.
   bool has(const char* keyword);
 
   const std::string path_;
+  const std::shared_ptr<Store> store_;
   const std::uint64_t bytes_;
   const FitsCall fits_;
   fitsfile* handle_ = nullptr;

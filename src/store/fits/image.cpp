@@ -131,6 +131,7 @@ std::string FitsImage::axes_text() const {
 FitsImage find_fits_image(FitsFile& file, const std::string& part) {
   FitsImage image;
   image.path = file.path();
+  image.store = file.store();
   const FitsPart kind = part.empty() ? go_to_first(file, image.part) : go_to_named(file, part, image.part);
   const std::string which = "has in HDU " + std::to_string(image.part) + " ";
   if (kind == FitsPart::compressed_image) {

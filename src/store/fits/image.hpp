@@ -12,6 +12,7 @@ namespace tiermap {
 
 struct FitsImage {
   std::string path;
+  std::shared_ptr<Store> store;     ///< That the file lies in, under the name of `path`; nothing if it is a file.
   int part = 0;                     ///< Of the file's HDUs, from 0.
   std::vector<std::uint64_t> axes;  ///< NAXIS1, of which the pixels are next to each other, comes first.
   PixelFormat format;

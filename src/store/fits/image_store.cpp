@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "store/block_reader.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -56,7 +57,10 @@ FitsImageStore::FitsImageStore(const std::vector<FitsImage>& images, PixelTarget
       elements_(layout_of_images(images, target.type, stacked)),
       image_bytes_(images.front().pixels() * target.type.bytes) {
   for (const FitsImage& image : images) {
-    images_.push_back({open_file(image.path, writable, options.direct), {image.format, target}, image.data_at});
+    images_.push_back({image.store,
+                       image.store ? OpenedFile() : open_file(image.path, writable, options.direct),
+                       {image.format, target},
+                       image.data_at});
     if (writable && !images_.back().conversion.exact()) {
       throw StoreError(ENOTSUP, image.path + " has pixels that are calculated (BITPIX " +
                                     std::to_string(image.format.bits) + " as " + target.type.name() +
@@ -132,6 +136,9 @@ std::int64_t FitsImageStore::write(const void* buffer, std::size_t bytes, std::u
 
 int FitsImageStore::read_pixels(const OpenImage& image, std::uint64_t first, std::uint64_t count,
                                 std::byte* pixels) const {
+  if (image.store) {
+    return read_pixels_of_store(image, first, count, pixels);
+  }
   std::byte* const raw = raw_blocks();
   const std::uint64_t pixel_bytes = image.conversion.file_bytes();
   for (std::uint64_t done = 0; done < count;) {
@@ -149,6 +156,27 @@ int FitsImageStore::read_pixels(const OpenImage& image, std::uint64_t first, std
       got += static_cast<std::uint64_t>(more);
     }
     image.conversion.decode(raw + (begin - first_block), some, pixels + done * elements_.bytes);
+    done += some;
+  }
+  return 0;
+}
+
+/// In one request, as each may take long: to where the pixels will be, at the end of that, if they are no smaller than in
+/// the file. No pixel then overwrites one that comes later.
+int FitsImageStore::read_pixels_of_store(const OpenImage& image, std::uint64_t first, std::uint64_t count,
+                                         std::byte* pixels) const {
+  const std::uint64_t file_bytes = image.conversion.file_bytes();
+  const bool in_place = file_bytes <= elements_.bytes;
+  const std::uint64_t most = in_place ? count : piece_bytes / file_bytes;
+  for (std::uint64_t done = 0; done < count;) {
+    const std::uint64_t some = std::min(count - done, most);
+    std::byte* const to = pixels + done * elements_.bytes;
+    std::byte* const raw = in_place ? to + some * (elements_.bytes - file_bytes) : raw_blocks();
+    const int error = read_all_of(*image.store, raw, some * file_bytes, image.data_at + (first + done) * file_bytes);
+    if (error != 0) {
+      return error;
+    }
+    image.conversion.decode(raw, some, to);
     done += some;
   }
   return 0;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ namespace tiermap {
 /// the pixels begin anywhere. Thread-safe: but for flush_error_ nothing changes after the constructor.
 class FitsImageStore final : public Store {
  public:
-  /// Images of equal axes, each converted to `target`. `stacked`: they have one dimension more than each of them.
+  /// Images of equal axes, of files or, to be read, of files in stores, each converted to `target`. `stacked`: they have one dimension more than each of them.
   /// Throws StoreError: a file that cannot be opened; when writable, pixels that cannot be written, or a file twice.
   FitsImageStore(const std::vector<FitsImage>& images, PixelTarget target, bool stacked, bool writable,
                  std::string name, const FileOptions& options);
@@ -35,6 +36,7 @@ class FitsImageStore final : public Store {
 
  private:
   struct OpenImage {
+    std::shared_ptr<Store> store;  ///< That the file lies in: then there is no `file`.
     OpenedFile file;
     PixelConversion conversion;
     std::uint64_t data_at = 0;
@@ -43,6 +45,7 @@ class FitsImageStore final : public Store {
   void refuse_same_files() const;
   /// Pixels of one image. They return 0 or a negative errno value.
   int read_pixels(const OpenImage& image, std::uint64_t first, std::uint64_t count, std::byte* pixels) const;
+  int read_pixels_of_store(const OpenImage& image, std::uint64_t first, std::uint64_t count, std::byte* pixels) const;
   int write_pixels(const OpenImage& image, std::uint64_t first, std::uint64_t count, const std::byte* pixels) const;
   /// A part of one pixel, `skipped` bytes from its beginning.
   int read_part(const OpenImage& image, std::uint64_t pixel, std::uint64_t skipped, std::uint64_t bytes,

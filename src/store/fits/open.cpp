@@ -5,6 +5,7 @@
 
 #include "store/fits/image_store.hpp"
 #include "store/matching_files.hpp"
+#include "store/nested_url.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -38,9 +39,36 @@ void require_same(const FitsImage& first, const FitsImage& image, const PixelTar
   }
 }
 
+/// fits:s3://bucket/image.fits:1
+std::unique_ptr<Store> open_fits_in(const NestedUrl& nested, OpenMode mode) {
+  const StoreUrl& url = nested.format;
+  UrlOptions options(url);
+  const std::string type_asked = options.text("type");
+  options.finish();
+  if (has_wildcard(parse_store_url(nested.store).path)) {
+    throw StoreError(ENOTSUP, "store '" + url.text +
+                                  "': patterns are of files, and this is in a store: name one object, with %2A for a "
+                                  "star and %5B for a bracket in its name, or copy them to files");
+  }
+  const std::string part = percent_decode(nested.part, url.text);
+  const std::shared_ptr<Store> store = open_nested(nested, mode, "FITS files");
+  FileOptions file_options;
+  file_options.max_reads_in_flight = store->max_reads_in_flight();
+  std::vector<FitsImage> images;
+  {
+    FitsFile file(store);
+    images.push_back(find_fits_image(file, part));
+  }
+  const PixelTarget target = choose_target(type_asked, images.front(), url);
+  return std::make_unique<FitsImageStore>(images, target, false, false, url.text, file_options);
+}
+
 }  // namespace
 
 std::unique_ptr<Store> open_fits(const StoreUrl& url, OpenMode mode, const NewStore&) {
+  if (const auto nested = parse_nested_url(url, {"type"}, true)) {
+    return open_fits_in(*nested, mode);
+  }
   UrlOptions options(url);
   const FileOptions file_options = options.file_options();
   const std::string type_asked = options.text("type");

@@ -77,6 +77,12 @@ std::shared_ptr<Hdf5File> Hdf5File::open(const Hdf5Call& hdf5, const std::string
   return file;
 }
 
+std::shared_ptr<Hdf5File> Hdf5File::open_in(const Hdf5Call& hdf5, std::shared_ptr<Store> store) {
+  auto behind = std::make_unique<Hdf5StoreFile>(std::move(store));
+  std::string name = behind->name();
+  return std::make_shared<Hdf5File>(hdf5, std::move(name), std::move(behind));
+}
+
 void Hdf5File::make(const Hdf5Call& hdf5, const std::string& path) {
   const Hdf5Id access(hdf5, file_access(hdf5));
   const hid_t file = hdf5->H5Fcreate(path.c_str(), to_make_anew, H5P_DEFAULT, access.get());
@@ -87,7 +93,8 @@ void Hdf5File::make(const Hdf5Call& hdf5, const std::string& path) {
   }
 }
 
-Hdf5File::Hdf5File(const Hdf5Call& hdf5, std::string path) : functions_(*hdf5.operator->()), path_(std::move(path)) {
+Hdf5File::Hdf5File(const Hdf5Call& hdf5, std::string path, std::unique_ptr<Hdf5StoreFile> behind)
+    : functions_(*hdf5.operator->()), path_(std::move(path)), behind_(std::move(behind)) {
   open_again(hdf5, to_read);
 }
 
@@ -107,9 +114,14 @@ void Hdf5File::refuse_inherited() const {
 
 void Hdf5File::open_again(const Hdf5Call& hdf5, unsigned flags) {
   const Hdf5Id access(hdf5, file_access(hdf5));
+  if (behind_ != nullptr) {
+    behind_->use_for(hdf5, access.get());
+  }
   id_ = hdf5->H5Fopen(path_.c_str(), flags, access.get());
   if (id_ < 0) {
-    refuse_file(path_, hdf5.failure());
+    const Hdf5Failure failure = hdf5.failure();
+    refuse_unread();
+    refuse_file(path_, failure);
   }
   for (Dataset& dataset : datasets_) {
     dataset.id = open_id(hdf5, id_, dataset);
@@ -167,8 +179,17 @@ int Hdf5File::write_out(const Hdf5Call& hdf5) {
   return lost_;
 }
 
+void Hdf5File::refuse_unread() const {
+  if (const int error = behind_ == nullptr ? 0 : behind_->take_error(); error != 0) {
+    throw_file_error(-error, path_, "cannot be read");
+  }
+}
+
 int Hdf5File::failed(const Hdf5Call& hdf5) {
   const Hdf5Failure failure = hdf5.failure();
+  if (const int error = behind_ == nullptr ? 0 : behind_->take_error(); error != 0) {
+    return error;
+  }
   if (writable_ && failure.lost_a_write) {
     lost_ = -failure.error_number;
   }

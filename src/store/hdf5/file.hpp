@@ -11,6 +11,7 @@
 
 #include "store/file_open.hpp"
 #include "store/hdf5/library.hpp"
+#include "store/hdf5/store_file.hpp"
 
 namespace tiermap {
 
@@ -32,11 +33,14 @@ class Hdf5File {
 
   /// For reading, if no store has it open for more. `opened` is the same file, and tells what it is. Throws StoreError.
   static std::shared_ptr<Hdf5File> open(const Hdf5Call& hdf5, const std::string& path, const OpenedFile& opened);
-  Hdf5File(const Hdf5Call& hdf5, std::string path);
+  /// One that lies in a store, for reading, to which nobody can hold a lock. Throws StoreError.
+  static std::shared_ptr<Hdf5File> open_in(const Hdf5Call& hdf5, std::shared_ptr<Store> store);
+  Hdf5File(const Hdf5Call& hdf5, std::string path, std::unique_ptr<Hdf5StoreFile> behind = nullptr);
   ~Hdf5File();
   Hdf5File(const Hdf5File&) = delete;
   Hdf5File& operator=(const Hdf5File&) = delete;
 
+  /// Of one in a store that store's name.
   const std::string& path() const noexcept { return path_; }
   hid_t id() const noexcept { return id_; }
 
@@ -54,6 +58,8 @@ class Hdf5File {
   int write_out(const Hdf5Call& hdf5);
   /// Of a call that failed: why, a negative errno value.
   int failed(const Hdf5Call& hdf5);
+  /// Of one in a store: throws StoreError if that could not be read since the last call.
+  void refuse_unread() const;
   /// Why something that was taken could not be written, for as long as the file is open: 0 or a negative errno value.
   /// Then its datasets have neither the old nor the new.
   int lost() const noexcept { return writable_ && inherited() ? -EBUSY : lost_; }
@@ -67,6 +73,7 @@ class Hdf5File {
 
   const Hdf5Functions& functions_;
   const std::string path_;
+  const std::unique_ptr<Hdf5StoreFile> behind_;  ///< Nothing if it is a file.
   const pid_t owner_ = ::getpid();
   bool writable_ = false;
   int lost_ = 0;
