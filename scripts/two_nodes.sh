@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Two nodes on one machine: network namespaces tiermap-1 (10.77.0.1) and tiermap-2 (10.77.0.2), joined by a virtual cable.
+# Two nodes on one machine: network namespaces tiermap-1 (10.77.0.1, fd77::1) and tiermap-2 (10.77.0.2, fd77::2),
+# joined by a virtual cable.
 # scripts/two_nodes.sh up; then `ip netns exec tiermap-1 COMMAND...`; then scripts/two_nodes.sh down. Needs root.
 # scripts/two_nodes.sh run COMMAND...: up, a memory server on each node, COMMAND as one rank on each by MPICH's mpiexec, down.
 # TWO_NODES_MEMORY is what each server gives, 256MiB if not said.
