@@ -201,6 +201,28 @@ static void close_by_number(void) {
   printf("%llx\n", (unsigned long long)file_checksum(open(file_path(), O_RDONLY)));
 }
 
+/* Whose numbers the program wants for itself. */
+static void replace_any_descriptor(void) {
+  int descriptor = make_file();
+  for (int round = 0; round < 2; ++round) {
+    unsigned char* memory =
+        map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, round == 0 ? MAP_SHARED : MAP_PRIVATE, 0);
+    memory[70000] = 'r';
+    printf("closed: %s\n", outcome(dup2(99, descriptor + 1)));
+    int done = 0;
+    for (int number = descriptor + 1; number < 64; ++number) {
+      done += (number % 2 == 0 ? dup2(STDIN_FILENO, number) : dup3(STDIN_FILENO, number, O_CLOEXEC)) == number;
+    }
+    printf("%d replaced\n", done);
+    check("still there", memory[70000] == 'r' && memory[file_bytes - 1] == known_byte(file_bytes - 1));
+    check("unmap", munmap(memory, file_bytes) == 0);
+  }
+  unsigned char stored = 0;
+  check("stored", pread(descriptor, &stored, 1, 70000) == 1 && stored == 'r');
+  unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ, MAP_SHARED, 0);
+  check("mapped again", memory[70000] == 'r');
+}
+
 /* The kernel lets no process with several threads do that. */
 static void own_namespace(void) {
   int descriptor = make_file();
@@ -418,6 +440,7 @@ const struct test_case process_cases[] = {
     {"close_everything", close_everything},
     {"close_everything_private", close_everything_private},
     {"close_by_number", close_by_number},
+    {"replace_any_descriptor", replace_any_descriptor},
     {"own_namespace", own_namespace},
     {"threads", threads},
     {"fork_then_map", fork_then_map},

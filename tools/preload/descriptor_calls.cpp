@@ -125,10 +125,17 @@ void before_closing(int descriptor) noexcept {
   errno = saved;
 }
 
+/// A number of Tiermap's is free once nothing is served and the engine has ended, but for what keeps record locks.
 template <typename Call>
 int replace_descriptor(int from, int to, Call call) noexcept {
-  if (owner_of(to) != nullptr) {
-    return refuse(EBUSY);
+  if (Mappings* mappings = owner_of(to)) {
+    if (owner_of(from) != nullptr || ::syscall(SYS_fcntl, from, F_GETFD) < 0) {
+      return refuse(EBADF);
+    }
+    mappings->end_engine("the program has another use for the number of one of Tiermap's descriptors");
+    if (owner_of(to) != nullptr) {
+      return refuse(EBUSY);
+    }
   }
   if (from != to) {
     before_closing(to);
