@@ -180,6 +180,62 @@ static void close_everything_private(void) {
   check("unmap", munmap(memory, file_bytes) == 0);
 }
 
+/* As programs do that were made where the C library had no close_range(). */
+static void close_by_number(void) {
+  int descriptor = make_file();
+  unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  memory[5] = 'n';
+  check("dup2", syscall(SYS_dup2, descriptor, descriptor) == descriptor);
+  check("dup3", syscall(SYS_dup3, descriptor, descriptor, 0) == -1 && errno == EINVAL);
+  int closed = 0;
+  for (int number = 3; number < 256; ++number) {
+    closed += syscall(SYS_close, number) == 0;
+  }
+  printf("%d closed\n", closed);
+  check("close_range", syscall(SYS_close_range, 3, ~0U, 0) == 0);
+  check("refused", syscall(SYS_close_range, 9, 3, 0) == -1 && errno == EINVAL);
+  check("others", syscall(SYS_getpid) == getpid() && syscall(SYS_lseek, -1, 0, 0) == -1 && errno == EBADF);
+  memset(memory + 4096, 'z', file_bytes - 4096);
+  check("served on", memory[5] == 'n' && memory[6] == known_byte(6) && memory[file_bytes - 1] == 'z');
+  check("unmap", munmap(memory, file_bytes) == 0);
+  printf("%llx\n", (unsigned long long)file_checksum(open(file_path(), O_RDONLY)));
+}
+
+/* Whose numbers the program wants for itself. */
+static void replace_any_descriptor(void) {
+  int descriptor = make_file();
+  for (int round = 0; round < 2; ++round) {
+    unsigned char* memory =
+        map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, round == 0 ? MAP_SHARED : MAP_PRIVATE, 0);
+    memory[70000] = 'r';
+    printf("closed: %s\n", outcome(dup2(99, descriptor + 1)));
+    int done = 0;
+    for (int number = descriptor + 1; number < 64; ++number) {
+      done += (number % 2 == 0 ? dup2(STDIN_FILENO, number) : dup3(STDIN_FILENO, number, O_CLOEXEC)) == number;
+    }
+    printf("%d replaced\n", done);
+    check("still there", memory[70000] == 'r' && memory[file_bytes - 1] == known_byte(file_bytes - 1));
+    check("unmap", munmap(memory, file_bytes) == 0);
+  }
+  unsigned char stored = 0;
+  check("stored", pread(descriptor, &stored, 1, 70000) == 1 && stored == 'r');
+  unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ, MAP_SHARED, 0);
+  check("mapped again", memory[70000] == 'r');
+}
+
+/* The kernel lets no process with several threads do that. */
+static void own_namespace(void) {
+  int descriptor = make_file();
+  unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  memory[5] = 'u';
+  printf("unshare: %s\n", outcome(unshare(CLONE_NEWUSER)));
+  printf("setns: %s\n", outcome(setns(-1, CLONE_NEWUSER)));
+  check("still there", memory[5] == 'u' && memory[file_bytes - 1] == known_byte(file_bytes - 1));
+  check("unmap", munmap(memory, file_bytes) == 0);
+  memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  check("mapped again", memory[5] == 'u' && memory[file_bytes - 1] == known_byte(file_bytes - 1));
+}
+
 enum { workers = 3, cells = 512 };
 static atomic_int stop;
 static unsigned char* counted;
@@ -383,6 +439,9 @@ const struct test_case process_cases[] = {
     {"exit_keeps", exit_keeps},
     {"close_everything", close_everything},
     {"close_everything_private", close_everything_private},
+    {"close_by_number", close_by_number},
+    {"replace_any_descriptor", replace_any_descriptor},
+    {"own_namespace", own_namespace},
     {"threads", threads},
     {"fork_then_map", fork_then_map},
     {"assertion_keeps", assertion_keeps},

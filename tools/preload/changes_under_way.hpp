@@ -14,8 +14,8 @@
 namespace tiermap::preload {
 
 /// Whoever changes a file says so first, and looks then whether it is served. Whoever serves a file says so first
-/// (ServedRanges), and then waits for those who may not have seen it. Who says so takes no lock and allocates nothing: a
-/// signal handler may write.
+/// (ServedRanges), and then waits for those who may not have seen it. Who says so takes no lock and allocates nothing:
+/// a signal handler may write.
 class ChangesUnderWay {
  public:
   /// From here until end() the calling thread may be changing the file of a descriptor. There is no destructor: the

@@ -81,6 +81,13 @@ void before_own_table() noexcept {
   }
 }
 
+/// Before a call that the kernel refuses to programs that have several threads, or whose threads share a root.
+void before_alone() noexcept {
+  if (Mappings* mappings = mappings_for_caller(); mappings != nullptr && mappings->owned_by_caller()) {
+    mappings->end_engine("the program enters a namespace, or leaves what threads share");
+  }
+}
+
 int close_range_but_own(unsigned first, unsigned last, int flags) noexcept {
   if ((static_cast<unsigned>(flags) & CLOSE_RANGE_UNSHARE) != 0) {
     before_own_table();
@@ -118,10 +125,17 @@ void before_closing(int descriptor) noexcept {
   errno = saved;
 }
 
+/// A number of Tiermap's is free once nothing is served and the engine has ended, but for what keeps record locks.
 template <typename Call>
 int replace_descriptor(int from, int to, Call call) noexcept {
-  if (owner_of(to) != nullptr) {
-    return refuse(EBUSY);
+  if (Mappings* mappings = owner_of(to)) {
+    if (owner_of(from) != nullptr || ::syscall(SYS_fcntl, from, F_GETFD) < 0) {
+      return refuse(EBADF);
+    }
+    mappings->end_engine("the program has another use for the number of one of Tiermap's descriptors");
+    if (owner_of(to) != nullptr) {
+      return refuse(EBUSY);
+    }
   }
   if (from != to) {
     before_closing(to);
@@ -248,7 +262,16 @@ TIERMAP_EXPORTED int unshare(int flags) noexcept {
   if ((flags & CLONE_FILES) != 0) {
     before_own_table();
   }
+  if ((flags & (CLONE_NEWUSER | CLONE_THREAD | CLONE_SIGHAND | CLONE_VM)) != 0) {
+    before_alone();
+  }
   return static_cast<int>(::syscall(SYS_unshare, flags));
+}
+TIERMAP_EXPORTED int setns(int descriptor, int kinds) noexcept {
+  if (kinds == 0 || (kinds & (CLONE_NEWUSER | CLONE_NEWNS)) != 0) {
+    before_alone();
+  }
+  return static_cast<int>(::syscall(SYS_setns, descriptor, kinds));
 }
 TIERMAP_EXPORTED int close_range(unsigned first, unsigned last, int flags) noexcept {
   return close_range_but_own(first, last, flags);
@@ -290,4 +313,19 @@ TIERMAP_EXPORTED int flock(int descriptor, int operation) noexcept {
                     : (operation & LOCK_SH) != 0 ? Lock::shared
                                                  : Lock::none;
   return around_lock(descriptor, lock, [&] { return static_cast<int>(::syscall(SYS_flock, descriptor, operation)); });
+}
+
+/// A call that the program makes by its number: one of those that numbered_calls.cpp knows.
+extern "C" __attribute__((visibility("hidden"))) long tiermap_call_by_number(long number, long first, long second,
+                                                                             long third) {
+  switch (number) {
+    case SYS_close:
+      return close(static_cast<int>(first));
+    case SYS_close_range:
+      return close_range(static_cast<unsigned>(first), static_cast<unsigned>(second), static_cast<int>(third));
+    case SYS_dup3:
+      return dup3(static_cast<int>(first), static_cast<int>(second), static_cast<int>(third));
+    default:
+      return dup2(static_cast<int>(first), static_cast<int>(second));
+  }
 }

@@ -103,6 +103,8 @@ class Mappings {
   /// As mlockall() and munlockall().
   int lock_all(int flags) noexcept;
   int unlock_all() noexcept;
+  /// Gives everything back, and ends the engine and its threads until something is to be served again.
+  void end_engine(const char* reason) noexcept;
   /// From here on everything is the kernel's.
   void serve_nothing_more(const char* reason) { refuse_all_ = reason; }
 
@@ -175,7 +177,7 @@ class Mappings {
   bool fits(const MapRequest& request, const struct stat& status);
   const char* why_not_shared(const MapRequest& request, FileIdentity file);
   bool start_cache();
-  void end_cache() noexcept;
+  bool end_cache(const char* reason) noexcept;
   void serve_again_after_locks() noexcept;
   std::unique_ptr<Mapping> make_mapping(const MapRequest& request, const struct stat& status, const std::string& path,
                                         const RegionOptions& options);
@@ -213,7 +215,7 @@ class Mappings {
   ChangesUnderWay changes_under_way_;
   std::optional<FittingFiles> fitting_;  ///< Made when first asked.
   std::atomic<const char*> refuse_all_{nullptr};
-  Cache* cache_ = nullptr;  ///< Made for the first mapping, and destroyed only before all memory is locked.
+  Cache* cache_ = nullptr;                      ///< Made for the first mapping, and destroyed only by end_cache().
   std::optional<Statistics> ended_statistics_;  ///< Of the one that was destroyed last.
   bool cache_refused_ = false;
   std::string cache_problem_;

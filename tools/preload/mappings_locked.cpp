@@ -1,4 +1,4 @@
-// mlockall(): of a program that locks all of its memory.
+// What cannot be done while the engine runs: locking all memory, and what the kernel lets none do that have threads.
 #include <sys/mman.h>
 
 #include <cerrno>
@@ -18,13 +18,9 @@ constexpr const char* all_locked = "the program locks all of its memory";
 // it ends before, and may start again if only what there is now is to be locked.
 int Mappings::lock_all(int flags) noexcept {
   const Changing changing(lock_);
-  if ((flags & MCL_CURRENT) != 0) {
-    convert_range(nullptr, SIZE_MAX, all_locked);
-    if (!mappings_.empty()) {  // What is dirty cannot be written: there was a line on standard error.
-      errno = ENOMEM;
-      return -1;
-    }
-    end_cache();
+  if ((flags & MCL_CURRENT) != 0 && !end_cache(all_locked)) {
+    errno = ENOMEM;
+    return -1;
   }
   const auto result = static_cast<int>(::syscall(SYS_mlockall, flags));
   if (result == 0) {
@@ -49,13 +45,21 @@ void Mappings::serve_again_after_locks() noexcept {
   refuse_all_.compare_exchange_strong(reason, nullptr);
 }
 
-// Nothing is mapped, and nobody is inside.
-void Mappings::end_cache() noexcept {
-  if (cache_ != nullptr) {
+void Mappings::end_engine(const char* reason) noexcept {
+  const Changing changing(lock_);
+  static_cast<void>(end_cache(reason));
+}
+
+// Gives back what is served, and ends the engine's threads: false if something dirty cannot be written, of which there
+// was a line on standard error.
+bool Mappings::end_cache(const char* reason) noexcept {
+  convert_range(nullptr, SIZE_MAX, reason);
+  if (mappings_.empty() && cache_ != nullptr) {
     ended_statistics_ = cache_->statistics();
     delete cache_;
     cache_ = nullptr;
   }
+  return mappings_.empty();
 }
 
 }  // namespace tiermap::preload
