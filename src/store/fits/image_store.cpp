@@ -161,8 +161,8 @@ int FitsImageStore::read_pixels(const OpenImage& image, std::uint64_t first, std
   return 0;
 }
 
-/// In one request, as each may take long: to where the pixels will be, at the end of that, if they are no smaller than in
-/// the file. No pixel then overwrites one that comes later.
+/// In one request, as each may take long: to where the pixels will be, at the end of that, if they are no smaller than
+/// in the file. No pixel then overwrites one that comes later.
 int FitsImageStore::read_pixels_of_store(const OpenImage& image, std::uint64_t first, std::uint64_t count,
                                          std::byte* pixels) const {
   const std::uint64_t file_bytes = image.conversion.file_bytes();

@@ -18,8 +18,9 @@ namespace tiermap {
 /// the pixels begin anywhere. Thread-safe: but for flush_error_ nothing changes after the constructor.
 class FitsImageStore final : public Store {
  public:
-  /// Images of equal axes, of files or, to be read, of files in stores, each converted to `target`. `stacked`: they have one dimension more than each of them.
-  /// Throws StoreError: a file that cannot be opened; when writable, pixels that cannot be written, or a file twice.
+  /// Images of equal axes, of files or, to be read, of files in stores, each converted to `target`. `stacked`: they
+  /// have one dimension more than each of them. Throws StoreError: a file that cannot be opened; when writable, pixels
+  /// that cannot be written, or a file twice.
   FitsImageStore(const std::vector<FitsImage>& images, PixelTarget target, bool stacked, bool writable,
                  std::string name, const FileOptions& options);
 
