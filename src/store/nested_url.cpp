@@ -61,14 +61,18 @@ std::shared_ptr<Store> open_nested(const NestedUrl& url, OpenMode mode, std::str
   return open_store(url.store, OpenMode::read_only, NewStore());
 }
 
-bool leads_to_scheme(std::string_view text, std::string_view scheme) {
-  const StoreUrl url = parse_store_url(text);
-  if (url.scheme == scheme || (names_store(url.path) && leads_to_scheme(url.path, scheme))) {
-    return true;
+bool leads_to_scheme(std::string_view url, std::string_view scheme) {
+  for (std::string text(url); !text.empty();) {
+    const StoreUrl parsed = parse_store_url(text);
+    if (parsed.scheme == scheme || (names_store(parsed.path) && parse_store_url(parsed.path).scheme == scheme)) {
+      return true;
+    }
+    text.clear();
+    for (const auto& [name, value] : parsed.options) {
+      text = name == "store" ? value : text;
+    }
   }
-  return std::any_of(url.options.begin(), url.options.end(), [&](const auto& option) {
-    return option.first == "store" && !option.second.empty() && leads_to_scheme(option.second, scheme);
-  });
+  return false;
 }
 
 }  // namespace tiermap

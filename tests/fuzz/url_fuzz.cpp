@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "store/nested_url.hpp"
 #include "store/store_url.hpp"
 #include "tiermap/error.hpp"
 
@@ -40,10 +41,26 @@ void take_dataset(std::string_view text) {
   require(!place.file.empty() && (place.dataset.empty() || place.dataset[0] == '/'));
 }
 
+void take_nested(std::string_view text) {
+  const tiermap::StoreUrl url = tiermap::parse_store_url(text);
+  const auto nested = tiermap::parse_nested_url(url, {"type", "columns"}, true);
+  if (!nested) {
+    return;
+  }
+  const tiermap::StoreUrl behind = tiermap::parse_store_url(nested->store);
+  require(!behind.scheme.empty() && nested->store.size() + nested->part.size() < text.size());
+  require(behind.options.size() + nested->format.options.size() == url.options.size());
+  require(nested->part.find(':') == std::string::npos);
+  for (const auto& option : behind.options) {
+    require(option.first != "type" && option.first != "columns");
+  }
+  tiermap::leads_to_scheme(nested->store, "hdf5");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  for (const auto take : {take_apart, take_dataset}) {
+  for (const auto take : {take_apart, take_dataset, take_nested}) {
     try {
       take(std::string_view(reinterpret_cast<const char*>(data), size));
     } catch (const tiermap::StoreError& error) {

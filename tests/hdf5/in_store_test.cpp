@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "hdf5/hdf5_file.hpp"
+#include "s3/moto_server.hpp"
 #include "s3/strict_server.hpp"
 #include "store/hdf5/dataset.hpp"
 #include "store/opening_refusal.hpp"
@@ -279,6 +280,50 @@ TEST_F(Hdf5InStoreTest, AStoreThatFailsWhileAFileIsOpenedIsNamed) {
       EXPECT_EQ(error.code().value(), EREMOTEIO);
       EXPECT_NE(std::string(error.what()).find("half of it cannot be read: Remote I/O error"), std::string::npos);
     }
+  }
+}
+
+TEST_F(Hdf5InStoreTest, BehindTiersAnObjectIsReadOnce) {
+  const Form form{{500'000}, H5T_IEEE_F32LE, {5'000}, true};
+  const std::vector<char> data = random_bytes(bytes_of(form));
+  WrittenFile(path_).add("x", form, data.data());
+  upload();
+  write_file(directory_ / "tiers.yaml", "tiers: [{capacity: 64MiB}]\n");
+  std::string object = server_.url("file.h5");
+  for (std::size_t at = object.find('&'); at != std::string::npos; at = object.find('&', at)) {
+    object.replace(at, 1, "%26");
+  }
+  const auto store = open_store("hdf5:tiered://" + directory_.encoded() + "/tiers.yaml:/x?decoded=1MiB&store=" + object,
+                                OpenMode::read_only);
+  expect_equal(*store, data);
+  server_.counts();
+  expect_equal(*store, data);
+  EXPECT_EQ(server_.counts().value("get", 0), 0);
+}
+
+TEST_F(Hdf5InStoreTest, AServerThatOthersWroteGivesTheSame) {
+  if (!MotoServer::is_installed()) {
+    GTEST_SKIP() << "moto[server] is not installed: scripts/moto.sh fetches it from PyPI";
+  }
+  const Form form{{300, 400}, H5T_IEEE_F32LE, {7, 400}, true};
+  const std::vector<char> data = random_bytes(bytes_of(form));
+  {
+    const WrittenFile file(path_);
+    file.add("group/packed", form, data.data());
+    file.add("plain", {{300, 400}}, data.data());
+  }
+  const MotoServer server;
+  ASSERT_TRUE(server.runs());
+  const std::string content = read_file(path_);
+  {
+    const auto made = open_store(server.url("a folder/file.h5"), OpenMode::create, content.size());
+    ASSERT_EQ(made->write(content.data(), content.size(), 0), static_cast<std::int64_t>(content.size()));
+    ASSERT_EQ(made->flush(), 0);
+  }
+  for (const char* const dataset : {":/group/packed", ":plain"}) {
+    const auto store = open_store("hdf5:" + server.url(std::string("a folder/file.h5") + dataset), OpenMode::read_only);
+    expect_equal(*store, data);
+    EXPECT_EQ(store->element_layout()->shape, (std::vector<std::uint64_t>{300, 400}));
   }
 }
 
