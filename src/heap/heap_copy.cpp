@@ -1,8 +1,11 @@
 #include "heap/heap_copy.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <functional>
 #include <random>
+#include <span>
+#include <vector>
 
 #include "heap/block_check.hpp"
 #include "heap/block_transfer.hpp"
@@ -21,13 +24,21 @@
 namespace tiermap {
 namespace {
 
-/// What a crash left in the journal of the heap that was copied goes to the copy at once.
-void apply_journal(const HeapRemains& remains, Store& data) {
+/// So many entries of a journal are copied before that is told.
+constexpr std::size_t entries_at_once = 16384;
+
+/// What a crash left in the journal of the heap that was copied goes to the copy at once. `told` of each piece.
+void apply_journal(const HeapRemains& remains, Store& data, const std::function<void(std::uint64_t)>& told) {
   const Journal journal(remains.files().journal, remains.superblock()->identity, data.size_bytes(), false);
   std::vector<std::uint32_t> index_slots;
   const std::vector<JournalEntry> entries = journal.load_index(index_slots);
-  if (const int result = copy_to_base(journal, entries, data, journal.record().size_bytes); result != 0) {
-    throw_file_error(-result, data.name(), "cannot be brought to the last checkpoint");
+  for (std::span<const JournalEntry> left = entries; !left.empty();) {
+    const auto piece = left.first(std::min(left.size(), entries_at_once));
+    if (const int result = copy_to_base(journal, piece, data, journal.record().size_bytes); result != 0) {
+      throw_file_error(-result, data.name(), "cannot be brought to the last checkpoint");
+    }
+    told(piece.size() * journal_block_bytes);
+    left = left.subspan(piece.size());
   }
 }
 
@@ -44,19 +55,21 @@ void copy_and_change(const std::string& from, const std::string& to, const HeapR
   }
   std::uint64_t done = 0;
   const std::uint64_t total = bytes_on_disk(from);
-  HeapCopyFiles copy(from, to, [&](std::uint64_t bytes) {
+  const auto told = [&](std::uint64_t bytes) {
     done += bytes;
     if (callbacks.progress) {
       callbacks.progress(done, std::max(done, total));
     }
-  });
+  };
+  HeapCopyFiles copy(from, to, told);
   {
     const std::shared_ptr<Store> data = copy.open_data();
     if (remains.journal_needed()) {
-      apply_journal(remains, *data);
+      apply_journal(remains, *data, told);
     }
     change(*data);
   }
+  told(0);  // What came since the last piece may have taken long: the last chance to stop.
   copy.finish();
 }
 

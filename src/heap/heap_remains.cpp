@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "heap/heap_entries.hpp"
 #include "heap/journal.hpp"
 #include "heap/journal_check.hpp"
 #include "heap/metadata_records.hpp"

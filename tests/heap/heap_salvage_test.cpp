@@ -64,6 +64,26 @@ TEST_F(HeapSalvageTest, a_copy_has_what_a_crash_left_in_the_journal) {
   EXPECT_GT(Heap::check(path_).journal_bytes_to_apply, 0U) << "what is copied stays as it is";
 }
 
+TEST_F(HeapSalvageTest, a_copy_can_be_stopped_until_it_is_a_heap) {
+  make_killed();
+  int calls = 0;
+  copy_heap(path_, copy_, [&](std::uint64_t, std::uint64_t) { ++calls; });
+  Heap::remove(copy_);
+  ASSERT_GT(calls, 1);
+  for (int last = 1; last <= calls; ++last) {
+    int left = last;
+    const auto stop = [&](std::uint64_t, std::uint64_t) {
+      if (--left == 0) {
+        EXPECT_TRUE(std::filesystem::exists(copy_));
+        EXPECT_FALSE(std::filesystem::exists(copy_ + "/data"));
+        throw std::runtime_error("enough");
+      }
+    };
+    EXPECT_THROW(copy_heap(path_, copy_, stop), std::runtime_error);
+    EXPECT_FALSE(std::filesystem::exists(copy_));
+  }
+}
+
 /// As if the crash had come before anything of the checkpoint was in the data.
 TEST_F(HeapSalvageTest, a_copy_does_not_need_the_data_to_have_any_of_the_journal) {
   {
