@@ -121,6 +121,15 @@ TEST_F(KMeansTest, TheSameFromHdf5AndParquetInATenthOfTheMemory) {
     }
     EXPECT_EQ(clustering({url, "--system", "memory"}), expected) << url;
   }
+#ifdef TIERMAP_HAS_S3
+  StrictServer server;
+  ASSERT_TRUE(server.runs());
+  server.load("points.h5", bytes_of(path("points.h5")));
+  const std::string object = "hdf5:" + server.url("points.h5:/points");
+  EXPECT_EQ(clustering({object, "--budget", "400KiB", "--page-size", "64KiB"}), expected);
+  EXPECT_EQ(clustering({object, "--system", "memory"}), expected);
+  expect_refused(program, {"hdf5:" + server.url("points.h5:/none")}, "choose among /points");
+#endif
 }
 
 TEST_F(KMeansTest, FindsWhatWasPlantedAndWhatPlainIterationsFind) {
