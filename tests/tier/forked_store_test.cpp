@@ -122,10 +122,10 @@ TEST_F(ForkedStoreTest, a_child_of_a_busy_parent_does_not_wait_for_it) {
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
   for (std::uint64_t number = 0; number < 3; ++number) {
-    threads.emplace_back([&] {
-      std::vector<char> bytes(block_bytes);
-      for (std::uint64_t block = 0; !stop; block = (block + 1) % 4) {  // All of them want the same.
-        store_->write(bytes.data(), bytes.size(), block * block_bytes);
+    threads.emplace_back([&, number] {
+      std::vector<char> bytes(4096);
+      for (std::uint64_t block = 0; !stop; block = (block + 1) % 4) {  // All want the same blocks, each its own bytes.
+        store_->write(bytes.data(), bytes.size(), block * block_bytes + number * bytes.size());
       }
     });
   }
