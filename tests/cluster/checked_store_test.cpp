@@ -2,10 +2,8 @@
 // never read.
 #include "cluster/server/checked_store.hpp"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -13,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "cluster/flip_in_file.hpp"
 #include "cluster/remote/memory_client.hpp"
 #include "cluster/served_stores.hpp"
 #include "cluster/wire_fixture.hpp"
@@ -189,16 +188,6 @@ std::vector<std::string> files_without_a_name(const std::string& folder) {
     }
   }
   return files;
-}
-
-void flip_in_file(const std::string& path, std::uint64_t offset) {
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  ASSERT_GE(descriptor, 0) << path;
-  unsigned char byte = 0;
-  EXPECT_EQ(::pread(descriptor, &byte, 1, static_cast<off_t>(offset)), 1);
-  byte ^= 16U;
-  EXPECT_EQ(::pwrite(descriptor, &byte, 1, static_cast<off_t>(offset)), 1);
-  ::close(descriptor);
 }
 
 class AtRestTest : public ::testing::Test {

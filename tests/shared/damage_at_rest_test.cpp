@@ -1,13 +1,12 @@
 // Bits that change in a server's files underneath shared vectors: ranks are told which block, and never see them.
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <array>
 #include <filesystem>
 #include <map>
 #include <set>
 
+#include "cluster/flip_in_file.hpp"
 #include "shared/rank_processes.hpp"
 #include "shared/small_pages.hpp"
 #include "store/temporary_directory.hpp"
@@ -38,16 +37,6 @@ std::vector<std::string> nameless_files_of(pid_t process) {
     }
   }
   return files;
-}
-
-void flip_in_file(const std::string& path, std::uint64_t offset) {
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  ASSERT_GE(descriptor, 0) << path;
-  unsigned char byte = 0;
-  EXPECT_EQ(::pread(descriptor, &byte, 1, static_cast<off_t>(offset)), 1);
-  byte ^= 4U;
-  EXPECT_EQ(::pwrite(descriptor, &byte, 1, static_cast<off_t>(offset)), 1);
-  ::close(descriptor);
 }
 
 /// A server that has what it is given in files, and a job on it whose vector has come to rest there, damaged in one
