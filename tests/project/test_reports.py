@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""What `make test` closes with: counts, skipped tests with their reasons, and what passed only when it was tried again."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(sys.argv.pop(1))
+
+PASSED = '<testcase name="good" classname="a"/>'
+FAILED = '<testcase name="late" classname="a"><failure message=""/><system-out>it was late</system-out></testcase>'
+PASSED_LATER = '<testcase name="late" classname="a"/>'
+SKIPPED = ('<testcase name="rare" classname="a"><skipped message="SKIP_RETURN_CODE=77"/>'
+           "<system-out>skipped: no such device</system-out></testcase>")
+
+
+class Reports(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def report(self, name, *cases):
+        path = self.folder / name
+        path.write_text(f"<testsuite>{''.join(cases)}</testsuite>")
+        return path
+
+    def said_of(self, path):
+        run = subprocess.run([sys.executable, ROOT / "scripts/report_tests.py", f"release={path}"], capture_output=True,
+                             text=True, check=False)
+        return run.returncode, run.stdout.splitlines()
+
+    def test_what_failed_is_counted_and_fails(self):
+        status, lines = self.said_of(self.report("report.xml", PASSED, FAILED, SKIPPED))
+        self.assertEqual(status, 1)
+        self.assertEqual(lines, ["release: 1 passed, 1 failed, 1 skipped", "  skipped: rare: no such device",
+                                 "1 passed, 1 failed, 1 skipped"])
+
+    def test_what_passed_when_it_was_tried_again_is_named(self):
+        path = self.report("report.xml", PASSED, FAILED)
+        self.report("report-again.xml", PASSED_LATER)
+        status, lines = self.said_of(path)
+        self.assertEqual(status, 0)
+        self.assertEqual(lines, ["release: 2 passed, 0 failed, 0 skipped", "  failed beside others, passed alone: late",
+                                 "2 passed, 0 failed, 0 skipped"])
+
+    def test_what_failed_again_fails(self):
+        path = self.report("report.xml", PASSED, FAILED)
+        self.report("report-again.xml", FAILED)
+        status, lines = self.said_of(path)
+        self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed, 0 skipped"))
+
+    def test_no_test_is_no_success(self):
+        self.assertEqual(self.said_of(self.report("report.xml"))[0], 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
