@@ -32,7 +32,7 @@ run_tests() {
     --no-tests=error --timeout 300)
   reports+=("$preset=$report")
   if ! show_failures "${tests[@]}" -j "$tests_at_once" --output-junit "$report" "$@"; then
-    may_try_again "$report"
+    python3 scripts/report_tests.py --may-try-again "$report"
     echo "=== $preset: once more, alone, what has failed"
     show_failures "${tests[@]}" -j 1 --rerun-failed --output-junit "${report%.xml}-again.xml"
   fi
@@ -44,17 +44,6 @@ show_failures() {
     "$@" </dev/null
   else
     "$@" </dev/null | { grep --line-buffered -vE '^ *Start +[0-9]+: |^ *[0-9]+/[0-9]+ Test .* Passed ' || true; }
-  fi
-}
-
-# may_try_again REPORT: whether the failures in it can be the machine's: a few tests that did not get their turn in time beside
-# others. What passes alone is named at the end. What a sanitizer has found is found, however seldom it shows.
-may_try_again() {
-  local failed
-  failed=$(grep -oE '<(failure|error)[ >]' "$1" | wc -l)
-  if ((failed == 0 || failed > 5)) ||
-    grep -qE '(ERROR: (Address|Leak)|WARNING: Thread)Sanitizer|: runtime error: ' "$1"; then
-    return 1
   fi
 }
 

@@ -74,14 +74,12 @@ old=false
 cd "$work"
 status=0
 # run_pytest ENVIRONMENT REPORT ARGUMENT...: a file's tests by one process, as they share what they make. Once more, alone, what
-# failed, if it is little: beside others it may not have got its turn in time. scripts/report_tests.py names it.
+# failed, if scripts/report_tests.py, which names it at the end, says so.
 run_pytest() {
   local environment=$1 report=$2
   shift 2
   "$environment/bin/python" -m pytest -q -n 2 --dist loadfile --junit-xml "$report.xml" "$@" && return
-  local failed
-  failed=$(grep -oE '<(failure|error)[ >]' "$report.xml" | wc -l)
-  ((failed > 0 && failed <= 5)) || return 1
+  "$python" ../../scripts/report_tests.py --may-try-again "$report.xml" || return 1
   echo "once more, alone, what has failed"
   "$environment/bin/python" -m pytest -q --last-failed --junit-xml "$report-again.xml" "$@"
 }

@@ -51,6 +51,18 @@ class Reports(unittest.TestCase):
         status, lines = self.said_of(path)
         self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed, 0 skipped"))
 
+    def may_try_again(self, *cases):
+        command = [sys.executable, ROOT / "scripts/report_tests.py", "--may-try-again", self.report("tried.xml", *cases)]
+        return subprocess.run(command, check=False).returncode == 0
+
+    def test_a_few_failures_are_tried_again_and_findings_of_sanitizers_never(self):
+        self.assertFalse(self.may_try_again(PASSED))
+        self.assertTrue(self.may_try_again(PASSED, *[FAILED] * 5))
+        self.assertFalse(self.may_try_again(PASSED, *[FAILED] * 6))
+        for finding in ("ERROR: AddressSanitizer: x", "ERROR: LeakSanitizer: x", "WARNING: ThreadSanitizer: x",
+                        "a.cpp:1:2: runtime error: x"):
+            self.assertFalse(self.may_try_again(FAILED.replace("it was late", finding)), finding)
+
     def test_no_test_is_no_success(self):
         self.assertEqual(self.said_of(self.report("report.xml"))[0], 1)
 
