@@ -37,6 +37,9 @@ const char* try_write(volatile unsigned char* address);
 /* Prints a line: the name, then "ok" if `right`, else "WRONG". */
 void check(const char* name, int right);
 
+/* Whether each of 20 threads, one after the other, which write "xyz" at byte 1000 all the time, ends when cancelled. */
+int writers_are_cancelled(int descriptor);
+
 struct test_case {
   const char* name;
   void (*run)(void);

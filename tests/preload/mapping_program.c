@@ -2,6 +2,7 @@
  * Tiermap. */
 #include "cases.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 
@@ -99,6 +100,28 @@ const char* try_write(volatile unsigned char* address) {
 void check(const char* name, int right) {
   printf("%s: %s\n", name, right ? "ok" : "WRONG");
   fflush(stdout);
+}
+
+static void* write_on(void* argument) {
+  while (pwrite(*(int*)argument, "xyz", 3, 1000) == 3) {
+  }
+  return argument;
+}
+
+int writers_are_cancelled(int descriptor) {
+  int cancelled = 1;
+  for (int round = 0; round < 20; ++round) {
+    pthread_t thread;
+    void* result = NULL;
+    if (pthread_create(&thread, NULL, write_on, &descriptor) != 0) {
+      exit(3);
+    }
+    usleep(2000);
+    pthread_cancel(thread);
+    pthread_join(thread, &result);
+    cancelled = cancelled && result == PTHREAD_CANCELED;
+  }
+  return cancelled;
 }
 
 int main(int argc, char** argv) {
