@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstddef>
@@ -16,6 +15,7 @@
 #include "observe/publication.hpp"
 #include "observe/publication_layout.hpp"
 #include "observe/published_name.hpp"
+#include "platform/process_start.hpp"
 
 namespace tiermap {
 namespace {
@@ -171,37 +171,6 @@ std::optional<PublicationName> parse_publication_name(std::string_view text) {
     return std::nullopt;
   }
   return name;
-}
-
-std::optional<std::uint64_t> process_start_time(pid_t process) {
-  const OpenFile file("/proc/" + std::to_string(process) + "/stat", O_RDONLY | O_CLOEXEC);
-  std::array<char, 1024> buffer{};
-  const ssize_t got = file.descriptor() < 0 ? -1 : ::read(file.descriptor(), buffer.data(), buffer.size());
-  if (got <= 0) {
-    return std::nullopt;
-  }
-  std::string_view text(buffer.data(), static_cast<std::size_t>(got));
-  // The second field is the program's name in parentheses, which may hold blanks and parentheses itself.
-  const std::size_t name_end = text.rfind(')');
-  if (name_end == std::string_view::npos || name_end + 2 >= text.size()) {
-    return std::nullopt;
-  }
-  text.remove_prefix(name_end + 2);
-  // A zombie publishes nothing any more.
-  if (text.front() == 'Z' || text.front() == 'X') {
-    return std::nullopt;
-  }
-  constexpr int fields_before_start_time = 19;  // From the third field, the state, to the 22nd.
-  for (int field = 0; field < fields_before_start_time; ++field) {
-    const std::size_t blank = text.find(' ');
-    if (blank == std::string_view::npos) {
-      return std::nullopt;
-    }
-    text.remove_prefix(blank + 1);
-  }
-  std::uint64_t ticks = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), ticks);
-  return error == std::errc{} && stop != text.data() ? std::optional(ticks) : std::nullopt;
 }
 
 void remove_abandoned_publications(const std::string& folder) {

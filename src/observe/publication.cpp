@@ -16,6 +16,7 @@
 #include "observe/publication_layout.hpp"
 #include "observe/published_name.hpp"
 #include "platform/own_descriptor.hpp"
+#include "platform/process_start.hpp"
 
 namespace tiermap {
 namespace {

@@ -54,7 +54,4 @@ std::optional<PublicationName> parse_publication_name(std::string_view text);
 /// Removes the files in `folder` of this user's processes that are no more: those that ended without destructors.
 void remove_abandoned_publications(const std::string& folder);
 
-/// When the process started, in clock ticks since boot; nothing if there is no such process.
-std::optional<std::uint64_t> process_start_time(pid_t process);
-
 }  // namespace tiermap

@@ -14,6 +14,7 @@
 #include "observe/publication_layout.hpp"
 #include "platform/engine_thread.hpp"
 #include "platform/own_descriptor.hpp"
+#include "platform/process_start.hpp"
 #include "platform/write_unless_closed.hpp"
 #include "tiermap/error.hpp"
 

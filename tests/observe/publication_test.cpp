@@ -19,6 +19,7 @@
 #include <string>
 
 #include "observe/publication_layout.hpp"
+#include "platform/process_start.hpp"
 
 namespace tiermap {
 namespace {
