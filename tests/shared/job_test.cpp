@@ -123,6 +123,31 @@ TEST(JobTest, RanksThatDisagreeAboutTheirNumberAreToldSo) {
   processes.expect_success();
 }
 
+/// The lists of two ranks, who are to be told at once, long before they would have waited for each other in vain.
+void expect_different_servers_are_named(const std::string& of_rank_0, const std::string& of_rank_1) {
+  RankProcesses processes(2, [&](std::uint32_t rank) {
+    JobOptions options;
+    options.rank = rank;
+    options.ranks = 2;
+    options.servers = rank == 0 ? of_rank_0 : of_rank_1;
+    options.join_patience = 10min;
+    const std::string refusal = refusal_of([&] { Job job(options); });
+    EXPECT_TRUE(refusal.find("names other servers than others do") != std::string::npos ||
+                refusal.find("others are left") != std::string::npos)
+        << refusal;
+  });
+  processes.expect_success();
+}
+
+TEST(JobTest, RanksThatNameDifferentServersAreToldSo) {
+  const Servers first(1);
+  const Servers second(1);
+  const std::string both = first.addresses + "," + second.addresses;
+  expect_different_servers_are_named(both, first.addresses);
+  expect_different_servers_are_named(both, second.addresses);
+  expect_different_servers_are_named(both, second.addresses + "," + first.addresses);
+}
+
 TEST(JobTest, ARankThatDoesNotComeIsNamed) {
   const Servers servers;
   JobOptions options = servers.job(0, 3);
@@ -353,7 +378,8 @@ class BareRank {
     }
     std::vector<WireCall> joining;
     for (std::size_t server = 0; server < connections_.size(); ++server) {
-      joining.push_back(start(server, JobRequest::join, {rank, ranks, 0, 0}, "job"));
+      const JobSize size{ranks, connections_.size(), server};
+      joining.push_back(start(server, JobRequest::join, {rank, size.word(), 0, 0}, "job"));
     }
     for (WireCall& call : joining) {
       EXPECT_EQ(call.wait().status, 0) << call.wait().body.text();

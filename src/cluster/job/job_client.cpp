@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
+#include <deque>
 #include <utility>
 
 #include "cluster/job/process_age.hpp"
@@ -43,6 +45,28 @@ bool take_gathered(std::span<const std::byte> body, std::vector<std::vector<std:
   return complete;
 }
 
+/// What servers answered, the first one first: a job that has failed at one of them never begins at the others.
+class JoinReplies {
+ public:
+  void add(std::uint32_t server, WireReply reply) {
+    const std::lock_guard guard(mutex_);
+    replies_.emplace_back(server, std::move(reply));
+    added_.notify_one();
+  }
+  std::pair<std::uint32_t, WireReply> next() {
+    std::unique_lock guard(mutex_);
+    added_.wait(guard, [&] { return !replies_.empty(); });
+    std::pair<std::uint32_t, WireReply> first = std::move(replies_.front());
+    replies_.pop_front();
+    return first;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable added_;  ///< With mutex_, which guards what follows.
+  std::deque<std::pair<std::uint32_t, WireReply>> replies_;
+};
+
 }  // namespace
 
 JobClient::JobClient(const JobPlace& place)
@@ -55,24 +79,28 @@ JobClient::JobClient(const JobPlace& place)
   }
   // Who waited longer for this rank than it would wait itself has not waited for it.
   const auto on_its_way = static_cast<std::uint64_t>(std::min(process_age(), place.join_patience).count());
-  std::vector<WireCall> joining;
-  joining.reserve(connections_.size());
-  for (const auto& connection : connections_) {
-    joining.push_back(
-        connection->start(WireMessage(static_cast<std::uint16_t>(JobRequest::join),
-                                      {place.rank, place.ranks, place.node_cache_bytes, on_its_way}, name),
-                          place.join_patience));
-  }
+  const auto replies = std::make_shared<JoinReplies>();
   for (std::uint32_t server = 0; server < servers(); ++server) {
-    const WireReply& reply = joining[server].wait();
-    if (reply.status == -ETIMEDOUT) {
-      throw StoreError(ETIMEDOUT, "job " + quote_value(place.name) + " at server " + place.servers[server].text() +
-                                      ": of " + std::to_string(place.ranks) + " ranks these have not come within " +
-                                      std::to_string(place.join_patience.count()) + " ms: " + absent(server) +
-                                      ": see why, or wait longer");
-    }
-    require(server, reply);
+    const JobSize size{place.ranks, servers(), server};
+    connections_[server]->start_then(WireMessage(static_cast<std::uint16_t>(JobRequest::join),
+                                                 {place.rank, size.word(), place.node_cache_bytes, on_its_way}, name),
+                                     place.join_patience,
+                                     [replies, server](WireReply reply) { replies->add(server, std::move(reply)); });
   }
+  for (std::uint32_t answered = 0; answered < servers(); ++answered) {
+    require_joined(replies->next());
+  }
+}
+
+void JobClient::require_joined(const std::pair<std::uint32_t, WireReply>& joined) {
+  const auto& [server, reply] = joined;
+  if (reply.status == -ETIMEDOUT) {
+    throw StoreError(ETIMEDOUT, "job " + quote_value(place_.name) + " at server " + place_.servers[server].text() +
+                                    ": of " + std::to_string(place_.ranks) + " ranks these have not come within " +
+                                    std::to_string(place_.join_patience.count()) + " ms: " + absent(server) +
+                                    ": see why, or wait longer");
+  }
+  require(server, reply);
 }
 
 std::string JobClient::absent(std::uint32_t server) {

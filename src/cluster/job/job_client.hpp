@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cluster/job/job_protocol.hpp"
@@ -85,6 +86,8 @@ class JobClient {
   void require(std::uint32_t server, const WireReply& reply);
 
  private:
+  /// Of which server, and what it answered.
+  void require_joined(const std::pair<std::uint32_t, WireReply>& joined);
   std::string absent(std::uint32_t server);
   void tell_other_servers(std::uint32_t server, const std::string& words);
   std::vector<std::string> texts_of_all(const std::string& own);

@@ -11,7 +11,7 @@ namespace tiermap {
 /// Requests. All but the first need it to have been answered on the same connection. A refusal has a negative errno
 /// value as status and one line of text as body; -ECONNABORTED says that the job has failed, and the text why.
 enum class JobRequest : std::uint16_t {
-  join = 64,   ///< Words: rank, ranks, bytes of the cache of a node, milliseconds that the rank has been on its way:
+  join = 64,   ///< Words: rank, JobSize, bytes of the cache of a node, milliseconds that the rank has been on its way:
                ///< what failed meanwhile, and waited for it, was its job. Body: the job's name. Answered when all ranks
                ///< have come.
   absent,      ///< Body: a job's name. Reply's body: which ranks are missing. Needs no join.
@@ -35,6 +35,17 @@ enum class JobRequest : std::uint16_t {
 };
 inline constexpr std::uint16_t first_job_request = 64;
 inline constexpr std::uint16_t last_job_request = static_cast<std::uint16_t>(JobRequest::failed);
+
+/// What a rank says of its job: how many ranks there are, how many servers, and which of these it is talking to. In a
+/// word: 16 bits, 24 and 24.
+struct JobSize {
+  std::uint64_t ranks = 0;
+  std::uint64_t servers = 0;
+  std::uint64_t place = 0;  ///< From 0.
+
+  static JobSize of(std::uint64_t word) noexcept { return {word & 0xFFFFU, word >> 16U & 0xFF'FFFFU, word >> 40U}; }
+  std::uint64_t word() const noexcept { return ranks | servers << 16U | place << 40U; }
+};
 
 /// Of all ranks together in one reply to `gather`; at least one of each.
 inline constexpr std::uint64_t most_gathered_bytes = std::uint64_t{512} << 10U;

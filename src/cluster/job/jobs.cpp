@@ -13,6 +13,22 @@ namespace {
 
 constexpr std::uint64_t most_ranks = 4096;
 
+/// Between a rank and those that came before it; "" if they agree.
+std::string disagreement(std::uint32_t rank, const JobSize& said, const JobSize& before) {
+  if (said.ranks != before.ranks) {
+    return rank_text(rank) + " says that there are " + std::to_string(said.ranks) + " ranks, others that there are " +
+           std::to_string(before.ranks) + ": start all alike";
+  }
+  if (said.servers != before.servers || said.place != before.place) {
+    const auto naming = [](const JobSize& size) {
+      return std::to_string(size.servers) + ", of which this is number " + std::to_string(size.place + 1);
+    };
+    return rank_text(rank) + " names other servers than others do: " + naming(said) + ", and not " + naming(before) +
+           ": give all ranks the same list";
+  }
+  return "";
+}
+
 }  // namespace
 
 void Jobs::fail(Job& job, const std::string& why, Answers& answers) {
@@ -92,8 +108,10 @@ void Jobs::on_closed(const std::shared_ptr<WireConnection>& connection) {
   }
 }
 
-std::shared_ptr<Jobs::Job> Jobs::make_job(const std::string& name, std::uint32_t ranks) {
+std::shared_ptr<Jobs::Job> Jobs::make_job(const std::string& name, const JobSize& size) {
+  const auto ranks = static_cast<std::uint32_t>(size.ranks);
   auto job = std::make_shared<Job>();
+  job->size = size;
   job->name = name;
   job->number = next_number_++;
   job->ranks = ranks;
@@ -105,7 +123,9 @@ std::shared_ptr<Jobs::Job> Jobs::make_job(const std::string& name, std::uint32_t
 }
 
 void Jobs::join(WireRequest request, Answers& answers) {
-  const auto [rank_wanted, ranks_wanted, node_cache_bytes, milliseconds_on_its_way] = request.words();
+  const auto [rank_wanted, size_word, node_cache_bytes, milliseconds_on_its_way] = request.words();
+  const JobSize size = JobSize::of(size_word);
+  const std::uint64_t ranks_wanted = size.ranks;
   const std::string name = request.text();
   const std::string who = "job " + quote_value(name);
   if (!is_plain_name(name) || ranks_wanted == 0 || ranks_wanted > most_ranks || rank_wanted >= ranks_wanted) {
@@ -125,7 +145,7 @@ void Jobs::join(WireRequest request, Answers& answers) {
       answers.refuse(std::move(request), -ECONNABORTED, *why);
       return;
     }
-    job = make_job(name, ranks);
+    job = make_job(name, size);
     jobs_.emplace(key, job);
   }
   if (!job->failure.empty() && !job->began && job->start.claims(rank, reach, now)) {
@@ -144,9 +164,7 @@ void Jobs::join(WireRequest request, Answers& answers) {
                    who + " has a rank " + std::to_string(rank) + " already: give each process a rank of its own");
     return;
   }
-  if (job->ranks != ranks) {
-    const std::string why = rank_text(rank) + " says that there are " + std::to_string(ranks) +
-                            " ranks, others that there are " + std::to_string(job->ranks) + ": start all alike";
+  if (const std::string why = disagreement(rank, size, job->size); !why.empty()) {
     fail(*job, why, answers);
     job->start.come.insert(rank);
     answers.refuse(std::move(request), -EINVAL, job->failure);

@@ -40,6 +40,7 @@ class Jobs {
     std::string name;
     std::uint64_t number = 0;  ///< No other job of this server has it.
     std::uint32_t ranks = 0;
+    JobSize size;                                              ///< As the first rank said that came.
     std::vector<std::shared_ptr<WireConnection>> connections;  ///< By rank; null: not come yet, or gone.
     JobStart start;
     bool began = false;  ///< All ranks have come.
@@ -64,7 +65,7 @@ class Jobs {
   /// Requests that are answered when the lock is no longer held.
   class Answers;
 
-  std::shared_ptr<Job> make_job(const std::string& name, std::uint32_t ranks);
+  std::shared_ptr<Job> make_job(const std::string& name, const JobSize& size);
   void join(WireRequest request, Answers& answers);
   static void begin(Job& job, Answers& answers);
   void absent(WireRequest request, Answers& answers);
