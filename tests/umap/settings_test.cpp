@@ -122,6 +122,7 @@ TEST_F(SettingsOfUmapTest, TheLogSaysAsMuchAsItIsAskedFor) {
   EXPECT_NE(all.find("umap: mapped 800KiB at 0x"), std::string::npos) << all;
   EXPECT_EQ(said_with("ERROR", folder_.path()), "");
   EXPECT_NE(said_with("loud", folder_.path()).find("umap: UMAP_LOG_LEVEL 'loud' is unknown"), std::string::npos);
+  EXPECT_NE(said_with("'lo\nud'", folder_.path()).find("umap: UMAP_LOG_LEVEL 'lo?ud' is unknown"), std::string::npos);
 }
 
 TEST_F(SettingsOfUmapTest, AVariableThatIsMisspeltIsNamed) {
