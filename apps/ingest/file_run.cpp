@@ -143,7 +143,7 @@ class FileRun {
     const std::unique_ptr<MappedBytes> mapped = system_->map(backing, Access::read_only);
     report.fields["load_seconds"] = loading.seconds();
     Measurement measured(*system_);
-    report.failure = compare(*mapped, header, sums);
+    report.failure = name_wrong_lists(url, compare(*mapped, header, sums));
     measured.pause();
     report.verified = report.failure.empty();
     describe("ingest-check", header, measured, report);

@@ -146,6 +146,7 @@ class HeapRun {
     Measurement measured(*system_);
     compare(*graph, sums, report);
     measured.pause();
+    report.failure = name_wrong_lists(options_.file, report.failure);
     describe("ingest-heap-check", measured, report);
     return report;
   }

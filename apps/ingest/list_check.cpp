@@ -89,4 +89,9 @@ std::string find_wrong_list(const std::function<std::optional<ListSum>(Vertex)>&
   return failure;
 }
 
+std::string name_wrong_lists(const std::string& place, const std::string& failure) {
+  return failure.empty() ? std::string()
+                         : fmt::format("{}: {}: make it again, or name the stream that it was made of", place, failure);
+}
+
 }  // namespace tiermap

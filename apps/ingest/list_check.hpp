@@ -26,4 +26,8 @@ ListSums sum_lists(const EdgeSource& source, ThreadTeam& team, ProgressDisplay& 
 std::string find_wrong_list(const std::function<std::optional<ListSum>(Vertex)>& follow, const ListSums& sums,
                             std::uint64_t vertices, ThreadTeam& team, ProgressDisplay& progress);
 
+/// The line for whoever asked whether the lists at `place` are those of a stream: what find_wrong_list() said, with
+/// what to do. Empty if that is.
+std::string name_wrong_lists(const std::string& place, const std::string& failure);
+
 }  // namespace tiermap

@@ -84,7 +84,15 @@ void TraceReader::read_region(const TraceRecord& record) {
            " bytes, which is no page size");
   }
   region.name.back() = '\0';
-  if (!regions_.emplace(record.region, region).second) {
+  std::uint32_t first = record.region;
+  if (record.write) {
+    const auto before = regions_.find(record.region - 1);
+    if (before == regions_.end()) {
+      refuse("region " + std::to_string(record.region) + " has the bytes of one that was not described");
+    }
+    first = before->second.first_of_same_bytes;
+  }
+  if (!regions_.emplace(record.region, Described{region, first}).second) {
     refuse("region " + std::to_string(record.region) + " is described twice");
   }
 }
@@ -112,7 +120,11 @@ std::optional<TraceRecord> TraceReader::next() {
 }
 
 const TraceRegion& TraceReader::region(std::uint32_t number) const {
-  return regions_.at(number);
+  return regions_.at(number).region;
+}
+
+std::uint32_t TraceReader::first_of_same_bytes(std::uint32_t number) const {
+  return regions_.at(number).first_of_same_bytes;
 }
 
 }  // namespace tiermap

@@ -16,7 +16,8 @@ namespace tiermap {
 
 /// What a record tells. The numbers are the file's.
 enum class TraceKind : std::uint8_t {
-  region = 0,       ///< A region begins; `page` words follow that describe it.
+  region = 0,       ///< A region begins; `page` words follow that describe it. With `write` it is the bytes of the
+                    ///< region whose number is one less, in pages of another size: both are one to the program.
   fill = 1,         ///< Accessed while absent, and filled.
   read_ahead = 2,   ///< Filled before anyone asked: no access.
   rescue = 3,       ///< Accessed while unmapped but in its frame.
@@ -96,6 +97,8 @@ class TraceReader {
   std::optional<TraceRecord> next();
   /// Of the regions met so far, by their number.
   const TraceRegion& region(std::uint32_t number) const;
+  /// The first of the regions that have the same bytes in pages of several sizes: often the region itself.
+  std::uint32_t first_of_same_bytes(std::uint32_t number) const;
   /// Whether the record `end` was met. If not, the process was killed before its cache ended.
   bool complete() const noexcept { return complete_; }
 
@@ -109,7 +112,11 @@ class TraceReader {
   std::istream& input_;
   std::string name_;
   TraceHeader header_;
-  std::unordered_map<std::uint32_t, TraceRegion> regions_;  ///< By number.
+  struct Described {
+    TraceRegion region;
+    std::uint32_t first_of_same_bytes = 0;
+  };
+  std::unordered_map<std::uint32_t, Described> regions_;  ///< By number.
   std::uint64_t position_ = 0;
   bool complete_ = false;
 };

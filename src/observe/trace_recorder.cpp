@@ -131,7 +131,7 @@ void TraceRecorder::record(const TraceRecord& record) noexcept {
 }
 
 void TraceRecorder::begin_region(std::uint32_t region, std::uint64_t page_bytes, std::uint64_t length_bytes,
-                                 const std::string& store_name) {
+                                 const std::string& store_name, bool same_bytes) {
   if (region > TraceRecord::most_region) {
     return;  // What is recorded of it counts as lost.
   }
@@ -139,7 +139,7 @@ void TraceRecorder::begin_region(std::uint32_t region, std::uint64_t page_bytes,
   const std::size_t room = described.name.size() - 1;
   store_name.copy(described.name.data(), room, store_name.size() > room ? store_name.size() - room : 0);
   std::array<std::uint64_t, region_words> words{};
-  words[0] = TraceRecord{TraceKind::region, false, region, trace_region_words}.word();
+  words[0] = TraceRecord{TraceKind::region, same_bytes, region, trace_region_words}.word();
   std::memcpy(words.data() + 1, &described, sizeof described);
   while (!failed_.load()) {
     const std::uint32_t turn = room_.load();

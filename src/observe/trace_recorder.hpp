@@ -31,9 +31,10 @@ class TraceRecorder {
 
   /// Appends a record; the caller sees to the order (handler).
   void record(const TraceRecord& record) noexcept;
-  /// To be called before the region's first record, not by a thread that serves faults: waits for room.
+  /// To be called before the region's first record, not by a thread that serves faults: waits for room. With
+  /// `same_bytes` it is the region whose number is one less in pages of another size; that one is described before.
   void begin_region(std::uint32_t region, std::uint64_t page_bytes, std::uint64_t length_bytes,
-                    const std::string& store_name);
+                    const std::string& store_name, bool same_bytes = false);
 
  private:
   bool append(const std::uint64_t* words, std::size_t count) noexcept;

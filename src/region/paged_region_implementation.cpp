@@ -48,7 +48,8 @@ PagedRegionImplementation::PagedRegionImplementation(std::shared_ptr<Userfaultfd
   try {
     if (engine_->recorder_ != nullptr) {
       for_each_size([&](const PagedRegion& region) {
-        engine_->recorder_->begin_region(region.id, region.page_bytes, options.length, region.store->name());
+        engine_->recorder_->begin_region(region.id, region.page_bytes, options.length, region.store->name(),
+                                         region.id != region_.id);
       });
     }
     open_range(0, options.length);

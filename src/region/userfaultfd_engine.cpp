@@ -220,7 +220,7 @@ void UserfaultfdEngine::attach(PagedRegionImplementation& region) {
   inner.traffic = traffic_of(inner.store);
   for (PagedRegion* const same_bytes : {region.small_.get(), region.wide_.get()}) {
     if (same_bytes != nullptr) {
-      same_bytes->id = next_region_id_++;
+      same_bytes->id = next_region_id_++;  // One more than the size before: a trace says by that whose bytes they are.
       same_bytes->pager = &pager_;
       same_bytes->shard = inner.shard;
       same_bytes->userfaultfd = inner.userfaultfd;

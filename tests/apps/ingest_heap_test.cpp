@@ -83,6 +83,7 @@ TEST_F(IngestHeapTest, AnotherStreamIsToldFromTheOneInTheHeap) {
   const Outcome outcome =
       run(program, {"--heap", "--scale", "10", "--seed", "2", "--file", graph_, "--check", "--budget", "2MiB"});
   EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.errors.find(graph_ + ": vertex "), std::string::npos) << outcome.errors;
   EXPECT_NE(outcome.errors.find("neighbours"), std::string::npos) << outcome.errors;
   expect_refused(program, {"--heap", "--scale", "11", "--file", graph_, "--check"}, "--scale", 1);
   expect_refused(program, {"--heap", "--scale", "10", "--file", graph_}, "exists", 1);

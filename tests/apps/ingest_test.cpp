@@ -167,6 +167,7 @@ TEST_F(IngestTest, AnotherStreamIsToldFromTheOneInTheFile) {
   const Outcome outcome = run(program, {"--scale", "10", "--seed", "2", "--file", graph, "--check", "--json"});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(outcome.error_lines(), 1U) << outcome.errors;
+  EXPECT_NE(outcome.errors.find(graph + ": vertex "), std::string::npos) << outcome.errors;
   EXPECT_NE(outcome.errors.find("neighbours"), std::string::npos) << outcome.errors;
   EXPECT_EQ(outcome.json().at("verified"), false);
   expect_refused(program, {"--scale", "11", "--file", graph, "--check"}, "--scale", 1);
@@ -202,6 +203,8 @@ TEST_F(IngestTest, RefusesFilesThatAreNotWhole) {
     const Outcome outcome = run(program, {"--scale", "10", "--file", graph, "--check"});
     EXPECT_EQ(outcome.exit_code, 1);
     EXPECT_EQ(outcome.error_lines(), 1U) << outcome.errors;
+    EXPECT_NE(outcome.errors.find(graph + ": "), std::string::npos) << outcome.errors;
+    EXPECT_NE(outcome.errors.find("make it again"), std::string::npos) << outcome.errors;
     std::filesystem::copy_file(sound, graph, std::filesystem::copy_options::overwrite_existing);
   }
 }

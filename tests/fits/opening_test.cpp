@@ -52,7 +52,8 @@ TEST_F(FitsOpeningTest, PartsThatAreNoImages) {
   expect_said(refusal("parts.fits:3", ENOTSUP), {"parts.fits has in HDU 3 a table, not an image", images});
   expect_said(refusal("parts.fits:CAT", ENOTSUP), {"a table", images});
   expect_said(refusal("parts.fits:0", EINVAL), {"no pixels", images});
-  expect_said(refusal("parts.fits:5", EINVAL), {"an image of 0 x 5 pixels"});
+  expect_said(refusal("parts.fits:5", EINVAL), {"an image of 0 x 5 pixels", images});
+  EXPECT_TRUE(refusal("parts.fits:5", EINVAL).ends_with(images)) << "an image without pixels is none to choose";
   expect_said(refusal("parts.fits:6", ENOENT), {"has no HDU 6, of 6", images});
   expect_said(refusal("parts.fits:-1", ENOENT), {"has no HDU -1"});
   expect_said(refusal("parts.fits:ERR", ENOENT), {"has no HDU ERR", images});

@@ -27,6 +27,7 @@ void read(const std::string& bytes) {
       require(tiermap::TraceRecord::from(record->word()) == *record);
       if (record->kind == tiermap::TraceKind::region) {
         require(described.insert(record->region).second);
+        require(described.contains(reader.first_of_same_bytes(record->region)));
         require(std::strlen(reader.region(record->region).name.data()) < tiermap::TraceRegion::name_bytes);
       } else if (record->kind != tiermap::TraceKind::lost && record->kind != tiermap::TraceKind::end) {
         require(described.contains(record->region) && reader.region(record->region).page_bytes >= 4096);

@@ -151,6 +151,24 @@ TEST_F(TraceFile, RegionsWaitForRoomAndAreNeverLost) {
   EXPECT_EQ(regions, 50U);
 }
 
+TEST_F(TraceFile, RegionsOfTheSameBytesAreTold) {
+  {
+    TraceRecorder recorder(path_, 1, "fifo");
+    recorder.begin_region(3, page_bytes, page_bytes, "memory:1");
+    recorder.begin_region(9, page_bytes, page_bytes, "memory:1");
+    recorder.begin_region(4, 4096, page_bytes, "memory:1", true);
+    recorder.begin_region(5, 1 << 20, page_bytes, "memory:1", true);
+    recorder.record({TraceKind::fill, false, 5, 0});
+  }
+  TraceReader reader(path_);
+  while (reader.next()) {
+  }
+  for (const std::uint32_t region : {3U, 4U, 5U}) {
+    EXPECT_EQ(reader.first_of_same_bytes(region), 3U) << region;
+  }
+  EXPECT_EQ(reader.first_of_same_bytes(9), 9U);
+}
+
 TEST_F(TraceFile, WhatNobodyAccessedLeavesNoFile) {
   {
     TraceRecorder recorder(path_, 1, "fifo");
@@ -247,6 +265,9 @@ TEST_F(TraceFile, WhatIsNoTraceOrIsCutOffIsRefused) {
   changed = good;
   changed[sizeof(TraceHeader) + 8] = 1;
   EXPECT_NE(read_all(changed).find("no page size"), std::string::npos);
+  changed = good;
+  changed[sizeof(TraceHeader) + 7] = '\x08';
+  EXPECT_NE(read_all(changed).find("has the bytes of one that was not described"), std::string::npos);
   changed = good;
   changed[good.size() - 12] = '\x20';
   EXPECT_NE(read_all(changed).find("was not described"), std::string::npos) << read_all(changed);

@@ -116,6 +116,33 @@ TEST_P(TraceTest, EachPageIsFilledBeforeItIsTouchedAndGoesOnceForEachFill) {
   EXPECT_GE(evictions, counted[Counter::evictions]);
 }
 
+TEST_P(TraceTest, ARegionWhosePageSizeFollowsTheAccessIsOne) {
+  {
+    Cache cache(recorded(4 * mib));
+    const Region first = cache.map(known_store(16 * page), {});
+    const Region second = cache.map(known_store(16 * page), {});
+    touch(first.data());
+    touch(second.data());
+  }
+  TraceReader reader(path_);
+  std::set<std::uint32_t> regions;
+  std::set<std::uint32_t> accessed;
+  std::set<std::uint64_t> page_sizes;
+  while (const auto record = reader.next()) {
+    if (record->kind == TraceKind::region) {
+      regions.insert(reader.first_of_same_bytes(record->region));
+      page_sizes.insert(reader.region(record->region).page_bytes);
+    } else if (is_access(record->kind)) {
+      accessed.insert(reader.first_of_same_bytes(record->region));
+    }
+  }
+  EXPECT_EQ(regions.size(), 2U);
+  EXPECT_EQ(accessed, regions);
+  // Of one size where all pages are moved, or all copied.
+  EXPECT_TRUE(page_sizes == std::set<std::uint64_t>{page} ||
+              page_sizes == (std::set<std::uint64_t>{4 * kib, page, mib}));
+}
+
 TEST_P(TraceTest, EachCacheRecordsIntoAFileOfItsOwn) {
   for (std::uint64_t pages = 1; pages <= 2; ++pages) {
     Cache cache(recorded(4 * mib));

@@ -205,6 +205,34 @@ TEST_F(Replay, LargerPagesTakeInWhatSmallerOnesWere) {
   expect_refusal({"replay", path_, "--page-size", "100KiB"}, "is not a power of two");
 }
 
+TEST_F(Replay, BytesInPagesOfSeveralSizesAreOneRegion) {
+  {
+    TraceRecorder recorder(path_, 1 << 20, "cyclic");
+    recorder.begin_region(4, 65536, 1 << 20, "file:data");
+    recorder.begin_region(5, 4096, 1 << 20, "file:data", true);
+    recorder.begin_region(6, 1 << 20, 1 << 20, "file:data", true);
+    recorder.begin_region(7, 4096, 1 << 20, "file:data");  // The same file once more, which nobody takes for one.
+    recorder.record({TraceKind::read_ahead, false, 6, 0});
+    recorder.record({TraceKind::discarded, false, 6, 0});
+    recorder.record({TraceKind::fill, false, 4, 0});
+    recorder.record({TraceKind::evicted, false, 4, 0});
+    recorder.record({TraceKind::fill, true, 5, 15});
+    recorder.record({TraceKind::fill, false, 5, 16});
+    recorder.record({TraceKind::fill, false, 4, 0});
+    recorder.record({TraceKind::fill, false, 7, 0});
+  }
+  const json report = report_of(run_tiermap({"replay", path_, "--budget", "1MiB", "--json"})).at(0);
+  EXPECT_EQ(report.at("recorded_accesses"), 5);
+  EXPECT_EQ(report.at("accesses"), 4);
+  EXPECT_EQ(report.at("regions"), 2);
+  EXPECT_EQ(report.at("pages"), 3);
+  EXPECT_EQ(report.at("page_bytes"), 65536);
+  EXPECT_EQ(report.at("budgets").at(0).at("misses").at("optimum"), 3);
+  EXPECT_EQ(run_tiermap({"replay", path_, "--accesses"}).output,
+            "# tiermap-random-io --pattern trace --trace THIS --block 64KiB --bytes 192KiB\n"
+            "r 0\nw 0\nr 1\nr 0\nr 2\n");
+}
+
 TEST_F(Replay, PrintsTheAccessesAsRandomIoReadsThem) {
   record(path_, 3, 1, 4096);
   const CommandResult result = run_tiermap({"replay", path_, "--accesses"});

@@ -14,11 +14,8 @@ namespace {
 
 /// What has to be known of a trace before its pages can be told apart.
 struct Survey {
-  struct AccessedRegion {
-    std::uint64_t page_bytes = 0;
-    std::uint64_t end_bytes = 0;  ///< Of the last page that was accessed.
-  };
-  std::map<std::uint32_t, AccessedRegion> regions;
+  /// For each region where the last page that was accessed ends. One in pages of several sizes is the first of these.
+  std::map<std::uint32_t, std::uint64_t> ends;
   std::uint64_t page_bytes = 0;  ///< The largest.
   std::uint64_t accesses = 0;
   std::uint64_t lost = 0;
@@ -30,10 +27,10 @@ Survey survey_trace(const std::string& path, std::uint64_t wanted_page_bytes) {
   Survey survey;
   while (const std::optional<TraceRecord> record = reader.next()) {
     if (is_access(record->kind)) {
-      auto& region = survey.regions[record->region];
-      region.page_bytes = reader.region(record->region).page_bytes;
-      region.end_bytes = std::max(region.end_bytes, (record->page + 1) * region.page_bytes);
-      survey.page_bytes = std::max(survey.page_bytes, region.page_bytes);
+      const std::uint64_t own_bytes = reader.region(record->region).page_bytes;
+      std::uint64_t& end = survey.ends[reader.first_of_same_bytes(record->region)];
+      end = std::max(end, (record->page + 1) * own_bytes);
+      survey.page_bytes = std::max(survey.page_bytes, own_bytes);
       ++survey.accesses;
     } else if (record->kind == TraceKind::lost) {
       survey.lost += record->page;
@@ -77,6 +74,12 @@ class PageNumbers {
   std::unordered_map<std::uint64_t, std::uint32_t> numbers_;
 };
 
+/// The page that the record is about, in pages of `page_bytes`, which are no smaller than its own.
+PageKey key_of(const TraceReader& reader, const TraceRecord& record, std::uint64_t page_bytes) {
+  return {reader.first_of_same_bytes(record.region),
+          record.page / (page_bytes / reader.region(record.region).page_bytes)};
+}
+
 void discard_region(std::uint32_t region, Trace& trace) {
   for (std::uint32_t page = 0; page < trace.keys.size(); ++page) {
     if (trace.keys[page].region == region) {
@@ -94,7 +97,7 @@ RecordedTrace read_recorded_trace(const std::string& path, std::uint64_t page_by
   recorded.page_bytes = survey.page_bytes;
   recorded.recorded_accesses = survey.accesses;
   recorded.lost = survey.lost;
-  recorded.regions = static_cast<std::uint32_t>(survey.regions.size());
+  recorded.regions = static_cast<std::uint32_t>(survey.ends.size());
   recorded.complete = survey.complete;
   TraceReader reader(path);
   recorded.budget_bytes = reader.header().budget_bytes;
@@ -103,19 +106,13 @@ RecordedTrace read_recorded_trace(const std::string& path, std::uint64_t page_by
   PageNumbers numbers;
   Trace& trace = recorded.trace;
   while (const std::optional<TraceRecord> record = reader.next()) {
-    const auto region = survey.regions.find(record->region);
-    if (record->kind == TraceKind::region || region == survey.regions.end()) {
-      continue;
-    }
-    const std::uint64_t own_bytes = region->second.page_bytes;
-    const PageKey key{record->region, record->page / (survey.page_bytes / own_bytes)};
     if (is_access(record->kind)) {
-      trace.touch(numbers.number(key, trace));
-    } else if (record->kind == TraceKind::discarded && own_bytes == survey.page_bytes) {
-      if (const std::uint32_t* const page = numbers.find(key)) {
+      trace.touch(numbers.number(key_of(reader, *record, survey.page_bytes), trace));
+    } else if (record->kind == TraceKind::discarded && reader.region(record->region).page_bytes == survey.page_bytes) {
+      if (const std::uint32_t* const page = numbers.find(key_of(reader, *record, survey.page_bytes))) {
         trace.discard(*page);
       }
-    } else if (record->kind == TraceKind::region_end) {
+    } else if (record->kind == TraceKind::region_end && survey.ends.contains(record->region)) {
       discard_region(record->region, trace);
     }
   }
@@ -127,17 +124,17 @@ void print_accesses(const std::string& path, std::uint64_t page_bytes,
   const Survey survey = survey_trace(path, page_bytes);
   std::map<std::uint32_t, std::uint64_t> first_blocks;
   std::uint64_t blocks = 0;
-  for (const auto& [number, region] : survey.regions) {
+  for (const auto& [number, end_bytes] : survey.ends) {
     first_blocks[number] = blocks;
-    blocks += (region.end_bytes + survey.page_bytes - 1) / survey.page_bytes;
+    blocks += (end_bytes + survey.page_bytes - 1) / survey.page_bytes;
   }
   print(fmt::format("# tiermap-random-io --pattern trace --trace THIS --block {} --bytes {}",
                     format_size(survey.page_bytes), format_size(blocks * survey.page_bytes)));
   TraceReader reader(path);
   while (const std::optional<TraceRecord> record = reader.next()) {
     if (is_access(record->kind)) {
-      const std::uint64_t own_pages = survey.page_bytes / reader.region(record->region).page_bytes;
-      print(fmt::format("{} {}", record->write ? 'w' : 'r', first_blocks[record->region] + record->page / own_pages));
+      const PageKey page = key_of(reader, *record, survey.page_bytes);
+      print(fmt::format("{} {}", record->write ? 'w' : 'r', first_blocks[page.region] + page.page));
     }
   }
 }

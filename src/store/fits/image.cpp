@@ -17,12 +17,16 @@ constexpr std::size_t most_listed = 20;
   throw StoreError(error_number, file.path() + " " + why);
 }
 
+bool has_pixels(const std::vector<std::uint64_t>& axes) {
+  return std::find(axes.begin(), axes.end(), 0U) == axes.end();
+}
+
 /// "0, 1 (SCI), 4 (SCI,2)": the images that are there, for messages.
 std::string list_images(FitsFile& file) {
   std::string list;
   std::size_t images = 0;
   for (int part = 0, parts = file.parts(); part < parts; ++part) {
-    if (file.go_to(part) != FitsPart::image) {
+    if (file.go_to(part) != FitsPart::image || !has_pixels(file.axes())) {
       continue;
     }
     if (++images > most_listed) {
