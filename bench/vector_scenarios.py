@@ -152,7 +152,8 @@ def forest_spark(bench):
 SCENARIOS = (
     Scenario("vector-transactions", "Transactions: where all is in memory, and where it is not",
              "`bench-vector_transactions`: the sum of all numbers of a vector, and of random ones of a known seed, by a "
-             "transaction with 2 MiB pages and by the same loops over a `std::vector`; and how many of the pages that a "
+             "transaction with 2 MiB pages and by the same loops over a `std::vector`, which has pages of 4 KiB on machines "
+             "that give huge ones to who asks for them only; and how many of the pages that a "
              "transaction needed were there before it came to them, with eight rounds of a hash as the work on each "
              "number, and 64 times as many on a random one.", (TRANSACTIONS,), transactions),
     Scenario("kmeans-memory", "k-means: less memory",
