@@ -65,10 +65,11 @@ std::optional<DirectoryMetadata> load_directory_metadata(int directory, const st
   }
   char text[longest_text];
   const std::int64_t bytes = read_fully(file.get(), text, sizeof text, 0);
-  if (bytes < 0) {
+  const bool is_file = bytes != -ESPIPE && bytes != -EISDIR;
+  if (bytes < 0 && is_file) {
     throw_file_error(static_cast<int>(-bytes), file_in(path), "cannot be read");
   }
-  const auto metadata = parse_directory_metadata({text, static_cast<std::size_t>(bytes)});
+  const auto metadata = parse_directory_metadata({text, is_file ? static_cast<std::size_t>(bytes) : 0});
   if (!metadata.has_value()) {
     throw StoreError(EINVAL, file_in(path) +
                                  " is not two decimal numbers, a file size and a capacity: name the directory of a "

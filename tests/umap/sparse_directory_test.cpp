@@ -2,6 +2,7 @@
 // size of one page makes a file a page, and a table of 2^31 descriptors for 8 TiB.
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -251,6 +252,10 @@ TEST_F(SparseDirectoryTest, WhatIsNoDirectoryOfItsKindIsRefused) {
     Umap::SparseStore bad(path_, true);
     EXPECT_EQ(bad.get_directory_creation_status(), EINVAL) << text;
   }
+  std::filesystem::remove(path_ + "/_metadata");
+  ASSERT_EQ(::mkfifo((path_ + "/_metadata").c_str(), 0600), 0);
+  Umap::SparseStore fifo(path_, true);
+  EXPECT_EQ(fifo.get_directory_creation_status(), EINVAL);
 }
 
 // Files that are not listed would read as zeros.
