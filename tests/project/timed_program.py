@@ -2,6 +2,7 @@
 """What bench/ runs packaged programs by: a program that does something else than the first time is said to be wrong."""
 import json
 import pathlib
+import resource
 import subprocess
 import sys
 import tempfile
@@ -39,6 +40,14 @@ class TimedProgram(unittest.TestCase):
             self.assertEqual(self.verified("--output", output, "sh", "-c", write.format(text)), right)
         # What an earlier run left does not count.
         self.assertNotEqual(self.run_program("--output", output, "true").returncode, 0)
+
+    def test_what_is_printed_is_not_kept(self):
+        """Whoever measures a program with little memory has no more himself."""
+        limit = 256 << 20
+        done = subprocess.run([sys.executable, "-B", ROOT / "bench/timed_program.py", "--expect", self.folder / "digest",
+                               "head", "-c", str(2 * limit), "/dev/zero"], capture_output=True, text=True, check=False,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_program_that_fails_has_no_time(self):
         done = self.run_program("sh", "-c", "echo no luck; exit 3")
