@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "store/hdf5/dataset.hpp"
@@ -14,7 +15,7 @@ namespace tiermap {
 /// that goes; those that were written are encoded when they leave it, by settle() or flush(), or at the end.
 ///
 /// Thread-safe: one call of libhdf5 at a time. What goes to and from it is copied by way of a buffer of its own, see
-/// Hdf5Call. Once anything that was taken could not be written every call fails: what the file has is then neither the
+/// Hdf5Call. What cannot be read is an error to who asked, and said once on standard error. Once anything that was taken could not be written every call fails: what the file has is then neither the
 /// old nor the new.
 class Hdf5DatasetStore final : public Store {
  public:
@@ -38,6 +39,7 @@ class Hdf5DatasetStore final : public Store {
   /// While one is in libhdf5 another copies: more would only wait.
   static std::uint32_t at_once(std::uint32_t asked) { return asked == 0 ? 2 : asked; }
   int transfer(const Hdf5Call& hdf5, char* items, std::uint64_t first, std::uint64_t count, bool writing);
+  void say_unread(const Hdf5Call& hdf5, std::uint64_t first, std::uint64_t count);
   int write_items(char* items, std::uint64_t first, std::uint64_t count, std::uint64_t skip, std::uint64_t bytes);
 
   std::shared_ptr<Hdf5File> file_;
@@ -49,6 +51,7 @@ class Hdf5DatasetStore final : public Store {
   Hdf5File::Dataset* open_ = nullptr;
   hid_t space_ = H5I_INVALID_HID;
   hid_t type_ = H5I_INVALID_HID;
+  std::set<std::uint64_t> told_;  ///< First items of what was said to be unreadable. Guarded by Hdf5Call.
 };
 
 }  // namespace tiermap
