@@ -59,6 +59,8 @@ void describe_bytes(const ::parquet::ColumnDescriptor& column, ParquetColumn& de
   if (logical.is_float16()) {
     described.kind = 'f';
     described.type = "float16";
+  } else if (logical.is_decimal()) {
+    described.type = "decimal of " + described.type + ", the most significant byte first";
   }
 }
 

@@ -38,9 +38,10 @@ Hdf5DatasetStore::~Hdf5DatasetStore() {
   file_.reset();
 }
 
-/// A program that touches them gets a signal, which cannot say what is damaged.
+/// A program that touches them gets a signal, which cannot say what is damaged. What fails in a store behind the file is
+/// that one's to say.
 void Hdf5DatasetStore::say_unread(const Hdf5Call& hdf5, std::uint64_t first, std::uint64_t count) {
-  constexpr std::size_t most_told = 64;
+  constexpr std::size_t most_told = 8;
   if (told_.size() < most_told && told_.insert(first).second) {
     std::fprintf(stderr, "tiermap: %s: among the elements from %s on, %s in all, are some that cannot be read: %s\n",
                  name_.c_str(), std::to_string(first).c_str(), std::to_string(count).c_str(),
@@ -65,7 +66,7 @@ int Hdf5DatasetStore::transfer(const Hdf5Call& hdf5, char* items, std::uint64_t 
                           : writing ? hdf5->H5Dwrite(open_->id, type_, memory.get(), space_, H5P_DEFAULT, items)
                                     : hdf5->H5Dread(open_->id, type_, memory.get(), space_, H5P_DEFAULT, items);
     if (result < 0) {
-      if (!writing) {
+      if (!writing && !file_->failed_behind()) {
         say_unread(hdf5, first, box.elements);
       }
       return file_->failed(hdf5);

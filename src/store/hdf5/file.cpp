@@ -185,6 +185,10 @@ void Hdf5File::refuse_unread() const {
   }
 }
 
+bool Hdf5File::failed_behind() const noexcept {
+  return behind_ != nullptr && behind_->has_error();
+}
+
 int Hdf5File::failed(const Hdf5Call& hdf5) {
   const Hdf5Failure failure = hdf5.failure();
   if (const int error = behind_ == nullptr ? 0 : behind_->take_error(); error != 0) {

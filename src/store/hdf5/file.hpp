@@ -56,6 +56,8 @@ class Hdf5File {
 
   /// Writes out what libhdf5 has of it in memory. Returns 0 or a negative errno value.
   int write_out(const Hdf5Call& hdf5);
+  /// Of a call that failed, before failed(): whether the store that the file lies in has failed, which says so itself.
+  bool failed_behind() const noexcept;
   /// Of a call that failed: why, a negative errno value.
   int failed(const Hdf5Call& hdf5);
   /// Of one in a store: throws StoreError if that could not be read since the last call.

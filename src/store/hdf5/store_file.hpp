@@ -28,6 +28,7 @@ class Hdf5StoreFile {
   std::uint64_t bytes() const noexcept { return bytes_; }
   /// 0, or a negative errno value that is remembered. Behind the end there are zeros, as in a file that libhdf5 opens.
   int read(void* buffer, std::size_t bytes, std::uint64_t offset) noexcept;
+  bool has_error() const noexcept { return error_ != 0; }
   /// Why a read has failed since the last call: 0 or a negative errno value.
   int take_error() noexcept;
 
