@@ -348,6 +348,23 @@ def test_a_forked_child_does_not_follow_to_another_file(tmp_path, capfd, kind, m
     assert array[0] == 5
 
 
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_a_pickle_of_a_file_that_was_cut_off_is_refused(tmp_path, program, mode):
+    path = tmp_path / "numbers"
+    np.arange(300_000).tofile(path)
+    array = tiermap.map(path, dtype="i8", mode=mode, budget="1MiB")
+    sent = pickle.dumps(array)
+    del array
+    assert pickle.loads(sent)[-1] == 299_999
+    os.truncate(path, 2_399_992)
+    with pytest.raises(OSError, match="has 2399992 bytes, and had 2400000") as caught:
+        pickle.loads(sent)
+    assert caught.value.errno == errno.ESTALE and "\n" not in str(caught.value)
+    ended = program("import pickle, sys; pickle.loads(bytes.fromhex(sys.argv[1]))", sent.hex())
+    assert "was cut off since" in ended.errors and ended.code == 1, ended
+    assert path.stat().st_size == 2_399_992
+
+
 @pytest.mark.parametrize("kind", ["path", "url", "concat", "pattern"])
 def test_a_pickle_does_not_follow_to_another_file(tmp_path, program, kind):
     where, path = named(kind, tmp_path)

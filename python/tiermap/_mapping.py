@@ -273,10 +273,26 @@ def mapping_of(recipe: Recipe, cache: Cache, sender: str) -> Mapping:
         found.refuse_within_another()
         if recipe.writes_to_store and path_of(recipe.source) is None:
             recipe = replace(recipe, writable=False)  # Several writers of these could undo one another's work.
+        store = recipe.open()
+        refuse_shortened(recipe, store)
         if recipe.writes_to_store:
             offset, length = extent_to_write(recipe, recipe.offset + recipe.length, through_kernel=True)
             recipe = replace(recipe, offset=offset, length=length)
-        return Mapping(cache, recipe.open(), recipe, among_processes=recipe.writes_to_store)
+        return Mapping(cache, store, recipe, among_processes=recipe.writes_to_store)
+
+
+def refuse_shortened(recipe: Recipe, store: _core.Store) -> None:
+    """What was sent may have been cut off since: behind the end would be zeros.
+
+    Raises
+    ------
+    OSError
+        ESTALE, if the store does not have all bytes of the recipe.
+    """
+    end = recipe.offset + recipe.length
+    if store.size < end:
+        raise OSError(errno.ESTALE, f"{name_of(recipe.source)} has {store.size} bytes, and had {end} at least when an "
+                                    "array of it was sent: it was cut off since: map what is left of it")
 
 
 def live_mappings() -> List[Mapping]:
