@@ -15,8 +15,8 @@ namespace tiermap {
 /// that goes; those that were written are encoded when they leave it, by settle() or flush(), or at the end.
 ///
 /// Thread-safe: one call of libhdf5 at a time. What goes to and from it is copied by way of a buffer of its own, see
-/// Hdf5Call. What cannot be read is an error to who asked, and said once on standard error. Once anything that was taken
-/// could not be written every call fails: what the file has is then neither the old nor the new.
+/// Hdf5Call. What cannot be read is an error to who asked, and said once on standard error. Once anything that was
+/// taken could not be written every call fails: what the file has is then neither the old nor the new.
 class Hdf5DatasetStore final : public Store {
  public:
   /// With at most `decoded_bytes` of decoded chunks; of larger ones, one. Throws StoreError.
