@@ -38,8 +38,8 @@ Hdf5DatasetStore::~Hdf5DatasetStore() {
   file_.reset();
 }
 
-/// A program that touches them gets a signal, which cannot say what is damaged. What fails in a store behind the file is
-/// that one's to say.
+/// A program that touches them gets a signal, which cannot say what is damaged. What fails in a store behind the file
+/// is that one's to say.
 void Hdf5DatasetStore::say_unread(const Hdf5Call& hdf5, std::uint64_t first, std::uint64_t count) {
   constexpr std::size_t most_told = 8;
   if (told_.size() < most_told && told_.insert(first).second) {
