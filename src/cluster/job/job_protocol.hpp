@@ -37,14 +37,14 @@ inline constexpr std::uint16_t first_job_request = 64;
 inline constexpr std::uint16_t last_job_request = static_cast<std::uint16_t>(JobRequest::failed);
 
 /// What a rank says of its job: how many ranks there are, how many servers, and which of these it is talking to. In a
-/// word: 16 bits, 24 and 24.
+/// word: 32 bits, 16 and 16.
 struct JobSize {
   std::uint64_t ranks = 0;
   std::uint64_t servers = 0;
   std::uint64_t place = 0;  ///< From 0.
 
-  static JobSize of(std::uint64_t word) noexcept { return {word & 0xFFFFU, word >> 16U & 0xFF'FFFFU, word >> 40U}; }
-  std::uint64_t word() const noexcept { return ranks | servers << 16U | place << 40U; }
+  static JobSize of(std::uint64_t word) noexcept { return {word & 0xFFFF'FFFFU, word >> 32U & 0xFFFFU, word >> 48U}; }
+  std::uint64_t word() const noexcept { return ranks | servers << 32U | place << 48U; }
 };
 
 /// Of all ranks together in one reply to `gather`; at least one of each.
