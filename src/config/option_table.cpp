@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "config/size.hpp"
+#include "platform/control_characters.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -197,8 +198,7 @@ std::uint64_t parse_choice(const OptionRow& row, std::string_view text, std::str
 }
 
 void check_text(const OptionRow& row, std::string_view text, std::string_view what) {
-  const bool printable = std::ranges::none_of(
-      text, [](char character) { return static_cast<unsigned char>(character) < 0x20 || character == 0x7F; });
+  const bool printable = std::ranges::none_of(text, is_control_character);
   if (text.size() < row.minimum || text.size() > row.maximum || !printable) {
     refuse(row, what, quote_value(text), "cannot be shown");
   }

@@ -10,6 +10,7 @@
 #include "config/option_table.hpp"
 #include "config/options_file.hpp"
 #include "config/size.hpp"
+#include "platform/control_characters.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -83,8 +84,7 @@ OptionValue default_value(const OptionRow& row, const Decisions& decisions) {
     case OptionId::name: {
       std::string name = ::program_invocation_short_name;
       name.resize(std::min<std::size_t>(name.size(), row.maximum));
-      std::ranges::replace_if(
-          name, [](char character) { return static_cast<unsigned char>(character) < 0x20 || character == 0x7F; }, '?');
+      hide_control_characters(name);
       return {row.minimum, name.empty() ? "program" : name};
     }
     case OptionId::trace:

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "platform/control_characters.hpp"
 #include "platform/memory_limits.hpp"
 #include "tiermap/error.hpp"
 
@@ -184,11 +185,8 @@ std::string format_size_rounded(double bytes) {
 
 std::string quote_value(std::string_view text) {
   constexpr std::size_t longest = 80;
-  std::string quoted = "'";
-  for (const char character : text.substr(0, longest)) {
-    const bool printable = static_cast<unsigned char>(character) >= 0x20 && character != 0x7F;
-    quoted += printable ? character : '?';
-  }
+  std::string quoted = "'" + std::string(text.substr(0, longest));
+  hide_control_characters(quoted);
   return quoted + (text.size() > longest ? "...'" : "'");
 }
 

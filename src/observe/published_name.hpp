@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "platform/control_characters.hpp"
+
 namespace tiermap {
 
 /// As much of it as there is room for, with zeros behind.
@@ -20,8 +22,7 @@ inline void copy_name(std::span<char> destination, std::string_view source) noex
 /// Whatever is there, made fit for a screen.
 inline std::string read_name(std::span<const char> text) {
   std::string name(text.begin(), std::find(text.begin(), text.end(), '\0'));
-  std::ranges::replace_if(
-      name, [](char character) { return static_cast<unsigned char>(character) < 0x20 || character == 0x7F; }, '?');
+  hide_control_characters(name);
   return name;
 }
 

@@ -1,16 +1,13 @@
 #include "tiermap/error.hpp"
 
+#include "platform/control_characters.hpp"
+
 namespace tiermap {
 namespace {
 
 /// One line, whatever file name or text from outside the message quotes.
 std::string one_line(std::string message) {
-  for (char& character : message) {
-    const auto code = static_cast<unsigned char>(character);
-    if (code < 0x20 || code == 0x7f) {
-      character = '?';
-    }
-  }
+  hide_control_characters(message);
   return message;
 }
 

@@ -8,9 +8,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <set>
 #include <string>
+
+#include "platform/control_characters.hpp"
 
 namespace tiermap::umap_interface {
 namespace {
@@ -43,10 +46,7 @@ LogLevel read_level() noexcept {
   std::array<char, 160> line{};
   std::snprintf(line.data(), line.size(),
                 "UMAP_LOG_LEVEL '%.60s' is unknown: choose ERROR, WARNING, INFO, DEBUG or NONE", text);
-  for (char& character : line) {
-    const bool control = static_cast<unsigned char>(character) < 0x20 || character == 0x7F;
-    character = control && character != '\0' ? '?' : character;
-  }
+  hide_control_characters({line.data(), std::strlen(line.data())});
   write_line(line.data());
   return LogLevel::error;
 }
