@@ -109,33 +109,29 @@ void Jobs::on_closed(const std::shared_ptr<WireConnection>& connection) {
 }
 
 std::shared_ptr<Jobs::Job> Jobs::make_job(const std::string& name, const JobSize& size) {
-  const auto ranks = static_cast<std::uint32_t>(size.ranks);
   auto job = std::make_shared<Job>();
-  job->size = size;
   job->name = name;
   job->number = next_number_++;
-  job->ranks = ranks;
-  job->node_cache_bytes.resize(ranks);
-  job->connections.resize(ranks);
-  job->joining.resize(ranks);
-  job->gathered.resize(ranks);
+  job->size = size;
+  job->node_cache_bytes.resize(size.ranks);
+  job->connections.resize(size.ranks);
+  job->joining.resize(size.ranks);
+  job->gathered.resize(size.ranks);
   return job;
 }
 
 void Jobs::join(WireRequest request, Answers& answers) {
   const auto [rank_wanted, size_word, node_cache_bytes, milliseconds_on_its_way] = request.words();
   const JobSize size = JobSize::of(size_word);
-  const std::uint64_t ranks_wanted = size.ranks;
   const std::string name = request.text();
   const std::string who = "job " + quote_value(name);
-  if (!is_plain_name(name) || ranks_wanted == 0 || ranks_wanted > most_ranks || rank_wanted >= ranks_wanted) {
+  if (!is_plain_name(name) || size.ranks == 0 || size.ranks > most_ranks || rank_wanted >= size.ranks) {
     answers.refuse(std::move(request), -EINVAL,
-                   who + " cannot have rank " + std::to_string(rank_wanted) + " of " + std::to_string(ranks_wanted) +
+                   who + " cannot have rank " + std::to_string(rank_wanted) + " of " + std::to_string(size.ranks) +
                        ": count ranks from 0, up to 4096 of them, and name it in letters, digits, '_', '-' and '.'");
     return;
   }
   const auto rank = static_cast<std::uint32_t>(rank_wanted);
-  const auto ranks = static_cast<std::uint32_t>(ranks_wanted);
   const FailedStarts::Key key{request.from()->user(), name};
   const std::uint64_t reach = std::min<std::uint64_t>(milliseconds_on_its_way, 3'600'000) * 1'000'000U;
   const std::uint64_t now = now_nanoseconds();
@@ -159,7 +155,7 @@ void Jobs::join(WireRequest request, Answers& answers) {
             ": choose another name, or wait until it has ended");
     return;
   }
-  if (job->ranks == ranks && (job->joining[rank].has_value())) {
+  if (job->size.ranks == size.ranks && job->joining[rank].has_value()) {
     answers.refuse(std::move(request), -EEXIST,
                    who + " has a rank " + std::to_string(rank) + " already: give each process a rank of its own");
     return;
@@ -176,7 +172,7 @@ void Jobs::join(WireRequest request, Answers& answers) {
   job->node_cache_bytes[rank] = node_cache_bytes;
   ++job->connected;
   job->start.come.insert(rank);
-  if (job->start.come.size() == job->ranks) {
+  if (job->start.come.size() == job->size.ranks) {
     job->began = true;
     begin(*job, answers);
   }
@@ -204,7 +200,7 @@ void Jobs::absent(WireRequest request, Answers& answers) {
   std::string missing;
   const auto found = jobs_.find({request.from()->user(), request.text()});
   if (found != jobs_.end()) {
-    for (std::uint32_t rank = 0; rank < found->second->ranks; ++rank) {
+    for (std::uint32_t rank = 0; rank < found->second->size.ranks; ++rank) {
       if (found->second->connections[rank] == nullptr) {
         missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
       }

@@ -38,8 +38,7 @@ class Jobs {
   };
   struct Job {
     std::string name;
-    std::uint64_t number = 0;  ///< No other job of this server has it.
-    std::uint32_t ranks = 0;
+    std::uint64_t number = 0;                                  ///< No other job of this server has it.
     JobSize size;                                              ///< As the first rank said that came.
     std::vector<std::shared_ptr<WireConnection>> connections;  ///< By rank; null: not come yet, or gone.
     JobStart start;

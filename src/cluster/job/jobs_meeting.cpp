@@ -48,7 +48,7 @@ void Jobs::meet(Job& job, std::uint32_t rank, WireRequest request, Answers& answ
                    rank_text(rank) + " waits for the others already: one thread of it at a time");
     return;
   }
-  if (gathers(request) && request.body().size() > most_gathered_of(job.ranks)) {
+  if (gathers(request) && request.body().size() > most_gathered_of(static_cast<std::uint32_t>(job.size.ranks))) {
     answers.refuse(std::move(request), -EMSGSIZE, "more than one message holds: gather less at once");
     return;
   }
