@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <utility>
 #include <vector>
 
+#include "platform/write_unless_closed.hpp"
 #include "store/hdf5/hyperslab.hpp"
 
 namespace tiermap {
@@ -43,9 +43,8 @@ Hdf5DatasetStore::~Hdf5DatasetStore() {
 void Hdf5DatasetStore::say_unread(const Hdf5Call& hdf5, std::uint64_t first, std::uint64_t count) {
   constexpr std::size_t most_told = 8;
   if (told_.size() < most_told && told_.insert(first).second) {
-    std::fprintf(stderr, "tiermap: %s: among the elements from %s on, %s in all, are some that cannot be read: %s\n",
-                 name_.c_str(), std::to_string(first).c_str(), std::to_string(count).c_str(),
-                 hdf5.failure().text.c_str());
+    tell_unless_closed("tiermap: " + name_ + ": among the elements from " + std::to_string(first) + " on, " +
+                       std::to_string(count) + " in all, are some that cannot be read: " + hdf5.failure().text + "\n");
   }
 }
 

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <utility>
 
 #include "config/size.hpp"
+#include "platform/write_unless_closed.hpp"
 #include "store/file_transfer.hpp"
 #include "tiermap/error.hpp"
 
@@ -97,8 +97,8 @@ int ParquetRowsStore::decode(std::size_t number, char* records, bool ahead) {
     }
     const std::lock_guard lock(told_mutex_);
     if (!ahead && std::exchange(told_[number], 1) == 0) {
-      std::fprintf(stderr, "tiermap: %s: column %s of row group %zu cannot be read: %s\n", file.name.c_str(),
-                   field.column.name.c_str(), part.group, failure.c_str());
+      tell_unless_closed("tiermap: " + file.name + ": column " + field.column.name + " of row group " +
+                         std::to_string(part.group) + " cannot be read: " + failure + "\n");
     }
     return -EIO;
   }
