@@ -10,6 +10,7 @@
 #include <random>
 #include <thread>
 
+#include "store/refusal.hpp"
 #include "store/temporary_directory.hpp"
 #include "vector/text_serializer.hpp"
 
@@ -27,18 +28,6 @@ class SerializedVectorTest : public testing::Test {
       ASSERT_EQ(texts[index], expected[index]) << index;
     }
   }
-  template <typename Expected, typename Call>
-  static std::string refusal(int error_number, Call&& call) {
-    try {
-      call();
-    } catch (const Expected& error) {
-      EXPECT_EQ(error.code().value(), error_number) << error.what();
-      return error.what();
-    }
-    ADD_FAILURE() << "no exception";
-    return "";
-  }
-
   const TemporaryDirectory directory_;
   const std::string path_ = directory_ / "texts";
 };
@@ -175,7 +164,7 @@ TEST_F(SerializedVectorTest, SerializersMayHaveAStateAndThrow) {
 TEST_F(SerializedVectorTest, WhatCannotBeIsRefused) {
   Texts texts = Texts::create(path_, small());
   texts.append("one");
-  EXPECT_NE(refusal<OptionError>(ERANGE, [&] { texts.at(1); }).find("1"), std::string::npos);
+  EXPECT_NE(refusal_of_call<OptionError>(ERANGE, [&] { texts.at(1); }).find("1"), std::string::npos);
   EXPECT_THROW(texts.set(1, "two"), OptionError);
   texts.bound_memory(128 << 10);
   texts.close();
@@ -186,12 +175,13 @@ TEST_F(SerializedVectorTest, WhatCannotBeIsRefused) {
   }
   other.close();
   const Texts mixed = Texts::open_read_only(path_, {.index_url = directory_ / "other.index"});
-  EXPECT_NE(refusal<StoreError>(EINVAL, [&] { mixed.at(9); }).find("no record for element 9"), std::string::npos);
+  EXPECT_NE(refusal_of_call<StoreError>(EINVAL, [&] { mixed.at(9); }).find("no record for element 9"),
+            std::string::npos);
   // Nothing is made where not both can be.
   write_file(directory_ / "third.index", "");
   EXPECT_THROW(Texts::create(directory_ / "third", small()), StoreError);
   EXPECT_FALSE(std::filesystem::exists(directory_ / "third"));
-  EXPECT_NE(refusal<OptionError>(EINVAL, [&] { Texts::create("memory:1MiB"); }).find("say index_url"),
+  EXPECT_NE(refusal_of_call<OptionError>(EINVAL, [&] { Texts::create("memory:1MiB"); }).find("say index_url"),
             std::string::npos);
   EXPECT_EQ(default_index_url("file:/a%2Cb?direct=off"), "file:/a%2Cb.index?direct=off");
   Cache cache;

@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "store/refusal.hpp"
 #include "store/temporary_directory.hpp"
 
 namespace tiermap {
@@ -40,20 +41,6 @@ VectorOptions small(std::uint64_t page_bytes = 16 << 10) {
 class VectorTest : public testing::Test {
  protected:
   std::uint64_t file_bytes() const { return std::filesystem::file_size(path_); }
-
-  /// What the exception says; a failure if there is none, or another, or another errno value.
-  template <typename Expected, typename Call>
-  static std::string refusal(int error_number, Call&& call) {
-    try {
-      call();
-    } catch (const Expected& error) {
-      EXPECT_EQ(error.code().value(), error_number) << error.what();
-      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
-      return error.what();
-    }
-    ADD_FAILURE() << "no exception";
-    return "";
-  }
 
   const TemporaryDirectory directory_;
   const std::string path_ = directory_ / "vector";
@@ -97,7 +84,8 @@ TEST_F(VectorTest, any_store_can_be_under_a_vector) {
       adding.push_back(number);
     }
     adding.commit();
-    EXPECT_NE(refusal<OptionError>(ENOTSUP, [&] { vector.destroy(); }).find("vector turned"), std::string::npos);
+    EXPECT_NE(refusal_of_call<OptionError>(ENOTSUP, [&] { vector.destroy(); }).find("vector turned"),
+              std::string::npos);
     vector.close();
   }
   EXPECT_EQ(Vector<std::uint32_t>::open_read_only(path_)[77], ~77U);
@@ -364,7 +352,7 @@ TEST_F(VectorTest, is_never_removed_but_by_destroy) {
   EXPECT_FALSE(std::filesystem::exists(path_));
   numbers.close();
   auto sparse = Vector<int>::create("sparse://" + path_ + "?segment=1MiB&capacity=64MiB", 10, small());
-  refusal<OptionError>(ENOTSUP, [&] { sparse.destroy(); });
+  refusal_of_call<OptionError>(ENOTSUP, [&] { sparse.destroy(); });
   EXPECT_EQ(sparse.size(), 10U) << "it is as it was";
 }
 
@@ -376,43 +364,43 @@ TEST_F(VectorTest, lies_in_any_store) {
     auto numbers = Vector<std::uint64_t>::open_or_create(url, 1 << 20, shared);
     std::iota(numbers.begin(), numbers.end(), 0U);
     EXPECT_EQ(numbers.at((1 << 20) - 1), (1U << 20) - 1);
-    refusal<OptionError>(EINVAL, [&] { numbers.bound_memory(4 << 20); });
+    refusal_of_call<OptionError>(EINVAL, [&] { numbers.bound_memory(4 << 20); });
   }
   auto sparse = Vector<std::uint64_t>::open("sparse://" + path_, shared);
   sparse.append(99);
   sparse.close();
   EXPECT_EQ(Vector<std::uint64_t>::open_read_only("sparse://" + path_, shared).at(1 << 20), 99U);
   auto fixed = Vector<std::uint64_t>::open("memory:8MiB", shared);
-  refusal<OptionError>(ENOSPC, [&] { fixed.append(1); });
-  refusal<OptionError>(ENOTSUP, [&] { fixed.resize(1); });
+  refusal_of_call<OptionError>(ENOSPC, [&] { fixed.append(1); });
+  refusal_of_call<OptionError>(ENOTSUP, [&] { fixed.resize(1); });
 }
 
 TEST_F(VectorTest, what_cannot_be_is_refused_and_changes_nothing) {
   {
     std::ofstream(path_) << "seven b";
   }
-  refusal<StoreError>(EINVAL, [&] { Vector<int>::open(path_); });
-  refusal<StoreError>(EEXIST, [&] { Vector<int>::create(path_); });
+  refusal_of_call<StoreError>(EINVAL, [&] { Vector<int>::open(path_); });
+  refusal_of_call<StoreError>(EEXIST, [&] { Vector<int>::create(path_); });
   EXPECT_EQ(file_bytes(), 7U);
   EXPECT_EQ(Vector<char>::open(path_, small()).size(), 7U);
-  refusal<StoreError>(ENOENT, [&] { Vector<int>::open(directory_ / "none"); });
-  refusal<StoreError>(EISDIR, [&] { Vector<int>::open(directory_.path()); });
+  refusal_of_call<StoreError>(ENOENT, [&] { Vector<int>::open(directory_ / "none"); });
+  refusal_of_call<StoreError>(EISDIR, [&] { Vector<int>::open(directory_.path()); });
   const std::string fresh = directory_ / "fresh";
-  refusal<OptionError>(EINVAL, [&] { Vector<int>::create(fresh, 1ULL << 62); });
-  refusal<OptionError>(EINVAL, [&] { Vector<int>::create(fresh, 5, small(5000)); });
+  refusal_of_call<OptionError>(EINVAL, [&] { Vector<int>::create(fresh, 1ULL << 62); });
+  refusal_of_call<OptionError>(EINVAL, [&] { Vector<int>::create(fresh, 5, small(5000)); });
   EXPECT_FALSE(std::filesystem::exists(fresh));
   VectorOptions tight = small();
   tight.capacity_bytes = 100;
   auto numbers = Vector<int>::create(fresh, 10, tight);
   EXPECT_EQ(numbers.capacity(), 25U);
-  refusal<OptionError>(ENOSPC, [&] { numbers.append(std::vector<int>(16)); });
-  refusal<OptionError>(ENOSPC, [&] { numbers.resize(1ULL << 63); });
+  refusal_of_call<OptionError>(ENOSPC, [&] { numbers.append(std::vector<int>(16)); });
+  refusal_of_call<OptionError>(ENOSPC, [&] { numbers.resize(1ULL << 63); });
   EXPECT_EQ(numbers.size(), 10U);
-  refusal<OptionError>(ERANGE, [&] { static_cast<void>(numbers.at(10)); });
-  refusal<OptionError>(ERANGE, [&] { static_cast<void>(numbers.span({8, 3})); });
-  refusal<OptionError>(ERANGE, [&] { numbers.prefetch({11, 0}); });
-  refusal<OptionError>(EINVAL, [&] { static_cast<void>(numbers.view(3, 4)); });
-  refusal<StoreError>(ENOENT, [&] { Vector<int>::temporary(1, small(), directory_ / "nowhere"); });
+  refusal_of_call<OptionError>(ERANGE, [&] { static_cast<void>(numbers.at(10)); });
+  refusal_of_call<OptionError>(ERANGE, [&] { static_cast<void>(numbers.span({8, 3})); });
+  refusal_of_call<OptionError>(ERANGE, [&] { numbers.prefetch({11, 0}); });
+  refusal_of_call<OptionError>(EINVAL, [&] { static_cast<void>(numbers.view(3, 4)); });
+  refusal_of_call<StoreError>(ENOENT, [&] { Vector<int>::temporary(1, small(), directory_ / "nowhere"); });
 }
 
 TEST_F(VectorTest, an_empty_one_is_opened_either_way) {
@@ -430,8 +418,8 @@ TEST_F(VectorTest, copies_in_and_out) {
   std::vector<int> out(6);
   numbers.copy_to(out, 4);
   EXPECT_EQ(out, (std::vector<int>{0, 1, 2, 3, 4, 5}));
-  refusal<OptionError>(ERANGE, [&] { numbers.copy_from(five, 6); });
-  refusal<OptionError>(ERANGE, [&] { numbers.copy_to(out, 5); });
+  refusal_of_call<OptionError>(ERANGE, [&] { numbers.copy_from(five, 6); });
+  refusal_of_call<OptionError>(ERANGE, [&] { numbers.copy_to(out, 5); });
   numbers.prefetch({0, 10}).wait();
 }
 
@@ -450,7 +438,7 @@ TEST_F(VectorTest, is_an_array_of_any_dimensions) {
 TEST_F(VectorTest, is_no_array_of_extents_whose_product_wraps_round) {
   const auto cells = Vector<int>::create(path_, 0, small());
   const std::uint64_t half = std::uint64_t{1} << 32U;
-  const std::string said = refusal<OptionError>(EINVAL, [&] { static_cast<void>(cells.view(half, half)); });
+  const std::string said = refusal_of_call<OptionError>(EINVAL, [&] { static_cast<void>(cells.view(half, half)); });
   EXPECT_NE(said.find("more than can be counted"), std::string::npos) << said;
   EXPECT_EQ(cells.view(half, half, 0).size(), 0U);
 }
