@@ -133,10 +133,12 @@ void WriteBack::write_through_store(std::size_t index, std::uint64_t store_offse
     // A store that takes nothing and names no error would keep us here for ever.
     if (result <= 0) {
       page.error = result == 0 ? -EIO : static_cast<int>(result);
-      distrust(index, store_offset + done, bytes - done);
     } else {
       done += static_cast<std::uint64_t>(result);
     }
+  }
+  if (done < bytes) {  // Also where another piece of the page has failed before, and this one was not even tried.
+    distrust(index, store_offset + done, bytes - done);
   }
   region.traffic->writes.leave();
   pager_.count(region, Counter::written_bytes, done);

@@ -9,6 +9,7 @@
 
 #include "region/engine_fixture.hpp"
 #include "store/faulty_store.hpp"
+#include "store/file_size_limit.hpp"
 #include "store/temporary_directory.hpp"
 #include "tiermap/error.hpp"
 
@@ -210,6 +211,28 @@ TEST_P(WriteBackTest, AfterAnErrorWhatWasNotWrittenIsWrittenAgainAndNoMore) {
   poke(region.data() + 200 * kib, known_byte(200 * kib));
   region.sync();
   EXPECT_TRUE(is_known(read_store(*store, 0, 1 * mib), 0));
+}
+
+// Where one piece of a page fails, those that the same request leaves over are not tried; they are not written for that.
+TEST_P(WriteBackTest, WhatAShortRequestLeavesOverBehindAnErrorIsWrittenNextTime) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "data";
+  write_known_file(path, 2 * mib);
+  const auto store = std::make_shared<WatchedFile>(open_store(path, OpenMode::read_write));
+  store->most_extent_bytes = 4 * kib;
+  Cache cache(cache_options(16 * mib));
+  Region region = cache.map(store, read_write(64 * kib));
+  for (std::uint64_t offset = 0; offset < region.size(); offset += 64 * kib) {
+    touch(region.data() + offset);  // What is read before it is changed is compared with what it was.
+  }
+  std::memset(region.data(), 1, region.size());
+  {
+    const FileSizeLimit limit(8 * kib);
+    EXPECT_THROW(region.sync(), Error);
+    EXPECT_GT(store->located_bytes.load(), 8 * kib) << "the file was not written directly";
+  }
+  region.sync();
+  EXPECT_TRUE(is_all(read_bytes(path), std::byte{1}));
 }
 
 TEST_P(WriteBackTest, HolesBetweenChangedBlocksStayHoles) {

@@ -2,7 +2,6 @@
 // there is a whole file under the name.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -12,6 +11,7 @@
 
 #include "parquet/parquet_files.hpp"
 #include "store/file_descriptor.hpp"
+#include "store/file_size_limit.hpp"
 #include "store/parquet/assembly.hpp"
 #include "store/reference_check.hpp"
 #include "tiermap/vector.hpp"
@@ -227,25 +227,6 @@ TEST_F(ParquetWritingTest, WhoHasTheOldFileOpenKeepsIt) {
   EXPECT_EQ(open_store(where, OpenMode::read_write)->size_bytes(), old.size());
 }
 
-/// No file becomes longer than this while it is there.
-class NoGrowth {
- public:
-  explicit NoGrowth(rlim_t bytes) {
-    std::signal(SIGXFSZ, SIG_IGN);
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    struct rlimit limit = before_;
-    limit.rlim_cur = bytes;
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~NoGrowth() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, SIG_DFL);
-  }
-
- private:
-  struct rlimit before_ = {};
-};
-
 TEST_F(ParquetWritingTest, WhatCannotBeWrittenStaysAndIsTriedAgain) {
   const std::string before = read_file(copy("points.parquet"));
   std::vector<char> expected = coordinates();
@@ -254,7 +235,7 @@ TEST_F(ParquetWritingTest, WhatCannotBeWrittenStaysAndIsTriedAgain) {
     random_work(*store, expected, 0, expected.size(), 20, 1);
     testing::internal::CaptureStderr();
     {
-      const NoGrowth limit(100'000);
+      const FileSizeLimit limit(100'000);
       EXPECT_EQ(store->flush(), -EFBIG);
       EXPECT_EQ(store->flush(), -EFBIG);
     }
