@@ -34,7 +34,8 @@ run_tests() {
   if ! show_failures "${tests[@]}" -j "$tests_at_once" --output-junit "$report" "$@"; then
     python3 scripts/report_tests.py --may-try-again "$report"
     echo "=== $preset: once more, alone, what has failed"
-    show_failures "${tests[@]}" -j 1 --rerun-failed --output-junit "${report%.xml}-again.xml"
+    # CTest finds it by a number that depends on the filters.
+    show_failures "${tests[@]}" -j 1 --rerun-failed --output-junit "${report%.xml}-again.xml" "$@"
   fi
 }
 

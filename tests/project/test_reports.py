@@ -63,6 +63,11 @@ class Reports(unittest.TestCase):
                         "a.cpp:1:2: runtime error: x"):
             self.assertFalse(self.may_try_again(FAILED.replace("it was late", finding)), finding)
 
+    def test_what_a_random_test_found_is_not_tried_again_with_another_seed(self):
+        self.assertTrue(self.may_try_again(FAILED, PASSED_LATER.replace("/>", "><system-out>seed 7</system-out></testcase>")))
+        for seed in ("TIERMAP_TEST_SEED=3145961240", "seed 7", "Seed: 8"):
+            self.assertFalse(self.may_try_again(FAILED.replace("it was late", seed)), seed)
+
     def test_no_test_is_no_success(self):
         self.assertEqual(self.said_of(self.report("report.xml"))[0], 1)
 
