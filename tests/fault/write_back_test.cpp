@@ -213,7 +213,7 @@ TEST_P(WriteBackTest, AfterAnErrorWhatWasNotWrittenIsWrittenAgainAndNoMore) {
   EXPECT_TRUE(is_known(read_store(*store, 0, 1 * mib), 0));
 }
 
-// Where one piece of a page fails, those that the same request leaves over are not tried; they are not written for that.
+// Where one piece of a page fails, those that the same request leaves over are not tried, and not taken for written.
 TEST_P(WriteBackTest, WhatAShortRequestLeavesOverBehindAnErrorIsWrittenNextTime) {
   const TemporaryDirectory directory;
   const std::string path = directory / "data";
