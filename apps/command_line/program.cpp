@@ -109,8 +109,9 @@ void prepare_process(const char* name) {
   remove_scratch_on_interruption(name);
 #ifdef M_MMAP_THRESHOLD
   // A fixed threshold: tables and buffers go back to the kernel when they are freed, and do not add to what a budget
-  // was meant to limit. Left alone, glibc raises it with the first large block that is freed.
-  ::mallopt(M_MMAP_THRESHOLD, 256 << 10);
+  // was meant to limit. Left alone, glibc raises it with the first large block that is freed. Low, since smaller ones,
+  // come and gone in 64 threads, leave holes in glibc's 16 heaps that it does not give back.
+  ::mallopt(M_MMAP_THRESHOLD, 64 << 10);
 #endif
 }
 

@@ -40,7 +40,8 @@ void declare(CLI::App& app, RandomIoOptions& random) {
   app.add_option("--processes", random.processes_text,
                  "Processes, each with --threads threads, blocks of its own, and its share of --budget (default: 1)");
   app.add_flag("--direct", random.direct,
-               "Read and write blocks with O_DIRECT in place of mapped memory: what the device can do");
+               "Read and write blocks with O_DIRECT in place of mapped memory, and of any --system: what the "
+               "device can do");
 }
 
 void take_access_from(std::span<const BlockAccess> trace, RandomIoOptions& random) {

@@ -15,13 +15,13 @@ void LookupOutcome::add(const LookupOutcome& other) noexcept {
   first_wrong = std::min(first_wrong, other.first_wrong);
 }
 
-std::string LookupOutcome::failure(const LookupSequence& sequence) const {
+std::string LookupOutcome::failure(const LookupSequence& sequence, const std::string& file) const {
   if (wrong == 0) {
     return {};
   }
   const Lookup first = sequence.at(first_wrong);
-  return fmt::format("{} of {} look-ups were answered wrongly, the first that of key {}, which {}", wrong,
-                     hits + misses, first.key, first.value.has_value() ? "the file should have" : "no file has");
+  return fmt::format("{} of {} look-ups in {} were answered wrongly, the first that of key {}, which {}", wrong,
+                     hits + misses, file, first.key, first.value.has_value() ? "the file should have" : "no file has");
 }
 
 LookupOutcome look_up(const Dictionary& dictionary, const LookupSequence& sequence, std::uint64_t count,

@@ -20,8 +20,8 @@ struct LookupOutcome {
   std::uint64_t first_wrong = ~std::uint64_t{0};  ///< Its index.
 
   void add(const LookupOutcome& other) noexcept;
-  /// What was wrong, in one line; empty if nothing was.
-  std::string failure(const LookupSequence& sequence) const;
+  /// What was wrong in the answers from `file`, in one line; empty if nothing was.
+  std::string failure(const LookupSequence& sequence, const std::string& file) const;
 };
 
 /// Makes the first `count` look-ups of the sequence. Throws what Dictionary::find() throws.

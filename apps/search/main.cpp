@@ -142,7 +142,7 @@ Report search_file(const WorkloadOptions& options, SearchOptions search) {
   Report report;
   describe_lookups(report, file.header, search, outcome, measured);
   if (options.verify) {
-    report.failure = outcome.failure(sequence);
+    report.failure = outcome.failure(sequence, file.backing.url());
     report.verified = report.failure.empty();
   }
   report.fields["prepare_seconds"] = prepare_seconds;

@@ -39,6 +39,12 @@ struct Plan {
 
 void declare_options(CLI::App& app, YcsbOptions& ycsb);
 
+/// Records that each of `partitions` has room for, so that all together have room for `capacity`.
+std::uint64_t partition_records_of(std::uint64_t capacity, std::uint64_t partitions);
+
+/// What --capacity says. Throws OptionError.
+std::uint64_t parse_capacity(const std::string& text);
+
 /// Throws OptionError, one line that names the value and the remedy.
 Plan make_plan(const WorkloadOptions& options, const YcsbOptions& ycsb);
 

@@ -222,8 +222,10 @@ TEST(LookupSequenceTest, SaysWhatWasWrong) {
   const LookupOutcome outcome = look_up(*built.open(), sequence, 20'000, team, progress);
   EXPECT_EQ(outcome.hits, 20'000U);
   EXPECT_GT(outcome.wrong, 0U);
-  EXPECT_NE(outcome.failure(sequence).find("key " + std::to_string(other.key)), std::string::npos);
-  EXPECT_EQ(LookupOutcome{}.failure(sequence), "");
+  EXPECT_NE(outcome.failure(sequence, "a file")
+                .find(" in a file were answered wrongly, the first that of key " + std::to_string(other.key)),
+            std::string::npos);
+  EXPECT_EQ(LookupOutcome{}.failure(sequence, "a file"), "");
 }
 
 TEST(SearchHeaderTest, FilesAreAsLargeAsAskedButForAPage) {
