@@ -18,6 +18,7 @@
 #include "store/memory_store.hpp"
 #include "store/reference_check.hpp"
 #include "store/temporary_directory.hpp"
+#include "store/unread_standard_error.hpp"
 #include "tiermap/tiers.hpp"
 
 namespace tiermap {
@@ -370,6 +371,15 @@ TEST_F(TieredStoreTest, tiers_are_used_in_the_order_of_what_a_block_takes) {
             "tiers are used in the order 'dram', 'disk', as their bandwidth and latency (where these are "
             "equal, their cost) say of a block of 16KiB, and not "
             "as they are listed: list them so");
+}
+
+TEST_F(TieredStoreTest, nobody_has_to_hear_what_is_said) {
+  TierOptions slow = in_directory(directory_.path(), 20);
+  slow.bytes_per_second = 100e6;
+  TierOptions fast = in_memory(20);
+  fast.bytes_per_second = 5e9;
+  const UnreadStandardError unread;
+  EXPECT_EQ(content(*open(calm({slow, fast}))), content(*backing_));
 }
 
 TEST_F(TieredStoreTest, an_emulated_tier_says_so) {
