@@ -397,7 +397,7 @@ void TieredStore::publish() noexcept {
 }
 
 void TieredStore::note_room() {
-  if (blocks_.is_full()) {
+  if (blocks_.is_full(mover_.blocks_in_all())) {
     organizer_->wake();
   }
 }
