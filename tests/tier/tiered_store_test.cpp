@@ -99,6 +99,22 @@ TEST_F(TieredStoreTest, all_is_behind_the_tiers_in_the_end) {
   EXPECT_TRUE(std::filesystem::is_empty(directory_.path()));
 }
 
+TEST_F(TieredStoreTest, nothing_is_lost_where_all_fits_exactly) {
+  constexpr std::uint64_t blocks = store_bytes / block_bytes + 1;
+  std::vector<char> expected(store_bytes);
+  {
+    const auto store = open(restless({in_memory(blocks / 2), in_directory(directory_.path(), blocks - blocks / 2)}));
+    random_work(*store, expected, 0, store_bytes, 400, 3);
+    expect_equal(*store, expected);
+    for (std::uint64_t block = 0; block < blocks; ++block) {  // Those of the slower one are to change places.
+      store->score(block * block_bytes, block_bytes, static_cast<double>(block) / blocks, 1);
+    }
+    random_work(*store, expected, 0, store_bytes, 400, 4);
+    expect_equal(*store, expected);
+  }
+  EXPECT_EQ(content(*backing_), expected);
+}
+
 TEST_F(TieredStoreTest, threads_scores_and_flushes_at_once) {
   constexpr std::uint64_t threads = 4;
   std::vector<char> expected(store_bytes);

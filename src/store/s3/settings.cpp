@@ -141,11 +141,11 @@ void require_no_control_characters(const S3Place& place, const NamedKey& key) {
 
 /// The environment's unless the URL names a profile. A secret alone there is no reason not to take a profile's.
 FoundKeys choose_keys(const S3Place& place, const Profile& profile) {
-  const FoundKeys of_environment = place.options.profile.empty() ? keys_of_environment() : FoundKeys();
+  FoundKeys of_environment = place.options.profile.empty() ? keys_of_environment() : FoundKeys();
   if (!of_environment.access.value.empty()) {
     return of_environment;
   }
-  const FoundKeys of_profile = keys_of_profile(profile);
+  FoundKeys of_profile = keys_of_profile(profile);
   return of_profile.neither() && !of_environment.neither() ? of_environment : of_profile;
 }
 
