@@ -22,6 +22,12 @@ nlohmann::ordered_json counters_of(const Statistics& statistics) {
   return counters;
 }
 
+/// Over a network, decoded or from the page cache: more than what was read from disks and happened to be beside it.
+bool came_from_elsewhere(double paged_in, double read) {
+  constexpr double tenth_more = 1.1;
+  return paged_in > tenth_more * read;
+}
+
 }  // namespace
 
 Measurement::Measurement(const MemorySystem& system) : system_(system) {
@@ -43,6 +49,8 @@ void Measurement::pause() {
   system_seconds += now.system_seconds - usage_.system_seconds;
   read_bytes += now.read_bytes - usage_.read_bytes;
   written_bytes += now.written_bytes - usage_.written_bytes;
+  paged_in_bytes += statistics[Counter::read_bytes] - statistics_[Counter::read_bytes];
+  paged_out_bytes += statistics[Counter::written_bytes] - statistics_[Counter::written_bytes];
   minor_faults += now.minor_faults - usage_.minor_faults;
   // The engine's own threads take no major faults worth counting; what the program waited for is in the statistics.
   const std::uint64_t served = absent_page_faults(statistics) - absent_page_faults(statistics_);
@@ -62,6 +70,10 @@ void Report::describe(const WorkloadOptions& options, const MemorySystem& system
   shared["threads"] = options.threads;
   shared["read_bytes"] = measured.read_bytes;
   shared["written_bytes"] = measured.written_bytes;
+  if (options.system == System::tiermap) {
+    shared["paged_in_bytes"] = measured.paged_in_bytes;
+    shared["paged_out_bytes"] = measured.paged_out_bytes;
+  }
   shared["faults"] = measured.faults;
   shared["peak_rss_bytes"] = measured.peak_rss_bytes;
   shared["verified"] = verified.has_value() ? nlohmann::ordered_json(*verified) : nlohmann::ordered_json(nullptr);
@@ -111,9 +123,11 @@ void Report::combine(Ranks& ranks) {
       take_most(fields[most]);
     }
   }
-  for (const char* const sum :
-       {"read_bytes", "written_bytes", "faults", "minor_faults", "user_seconds", "system_seconds"}) {
-    add_up(fields[sum]);
+  for (const char* const sum : {"read_bytes", "written_bytes", "paged_in_bytes", "paged_out_bytes", "faults",
+                                "minor_faults", "user_seconds", "system_seconds"}) {
+    if (fields.contains(sum)) {
+      add_up(fields[sum]);
+    }
   }
   if (fields.contains("counters")) {
     for (nlohmann::ordered_json& counter : fields["counters"]) {
@@ -134,8 +148,12 @@ std::string Report::summary() const {
       fields.contains("ranks") ? fmt::format(" on each of {} ranks", fields.at("ranks").get<std::uint32_t>()) : "";
   std::string text = fmt::format("{} with {}: {:.2f} s, {}{}, {} thread{}{}\n", workload, name, number("seconds"),
                                  size("bytes"), memory, threads, threads == 1 ? "" : "s", ranks);
-  text += fmt::format("read {}, wrote {}, {} faults, peak {} resident\n", size("read_bytes"), size("written_bytes"),
-                      fields.at("faults").get<std::uint64_t>(), size("peak_rss_bytes"));
+  text += fmt::format("read {} from disks, wrote {}, {} faults, peak {} resident\n", size("read_bytes"),
+                      size("written_bytes"), fields.at("faults").get<std::uint64_t>(), size("peak_rss_bytes"));
+  if (fields.contains("paged_in_bytes") && came_from_elsewhere(number("paged_in_bytes"), number("read_bytes"))) {
+    text += fmt::format("{} came from the stores of its regions, {} went there\n", size("paged_in_bytes"),
+                        size("paged_out_bytes"));
+  }
   if (!remark.empty()) {
     text += remark + "\n";
   }

@@ -35,8 +35,10 @@ class Measurement {
   double seconds = 0;
   double user_seconds = 0;
   double system_seconds = 0;
-  std::uint64_t read_bytes = 0;
+  std::uint64_t read_bytes = 0;  ///< From disks, as the kernel counts.
   std::uint64_t written_bytes = 0;
+  std::uint64_t paged_in_bytes = 0;  ///< tiermap: what regions read from their stores, whatever those are; others: 0.
+  std::uint64_t paged_out_bytes = 0;
   std::uint64_t faults = 0;  ///< tiermap: accesses to absent pages; others: major faults.
   std::uint64_t minor_faults = 0;
   std::uint64_t peak_rss_bytes = 0;

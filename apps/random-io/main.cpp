@@ -41,6 +41,8 @@ struct ProcessOutcome {
   std::uint64_t accesses;
   std::uint64_t wrong;
   std::uint64_t read_bytes;
+  std::uint64_t paged_in_bytes;
+  std::uint64_t paged_out_bytes;
   std::uint64_t written_bytes;
   std::uint64_t faults;
   std::uint64_t minor_faults;
@@ -125,6 +127,8 @@ void run_part(const WorkloadOptions& options, const RandomIoOptions& random, con
   outcome.accesses = sequence.size();
   outcome.read_bytes = measured.read_bytes;
   outcome.written_bytes = measured.written_bytes;
+  outcome.paged_in_bytes = measured.paged_in_bytes;
+  outcome.paged_out_bytes = measured.paged_out_bytes;
   outcome.faults = measured.faults;
   outcome.minor_faults = measured.minor_faults;
   outcome.peak_rss_bytes = measured.peak_rss_bytes;
@@ -180,6 +184,8 @@ void add_up(std::span<const ProcessOutcome> outcomes, Measurement& total, Latenc
     latencies.add(outcome.latencies);
     total.read_bytes += outcome.read_bytes;
     total.written_bytes += outcome.written_bytes;
+    total.paged_in_bytes += outcome.paged_in_bytes;
+    total.paged_out_bytes += outcome.paged_out_bytes;
     total.faults += outcome.faults;
     total.minor_faults += outcome.minor_faults;
     total.peak_rss_bytes += outcome.peak_rss_bytes;

@@ -49,6 +49,10 @@ std::uint64_t BlockMover::bytes_in(std::uint64_t block) const noexcept {
   return begin < size ? std::min(block_bytes_, size - begin) : 0;
 }
 
+std::uint64_t BlockMover::blocks_in_all() const noexcept {
+  return (backing_->size_bytes() + block_bytes_ - 1) / block_bytes_;
+}
+
 int BlockMover::read_block(const BlockOwnership& owned, BlockBuffer& buffer) {
   const TierPlace place = owned.place();
   if (place.tier == in_backing) {
@@ -92,6 +96,9 @@ int BlockMover::move(BlockOwnership& owned, TierNumber to) {
     if (error != 0 || to == in_backing) {
       return error;
     }
+  }
+  if (!owned.can_move_to(to)) {
+    return -ENOSPC;  // Before anything is read.
   }
   BlockBuffer buffer(block_bytes_);
   const int error = read_block(owned, buffer);

@@ -35,6 +35,8 @@ class BlockMover {
   std::uint64_t block_bytes() const noexcept { return block_bytes_; }
   /// How many bytes of the block there are.
   std::uint64_t bytes_in(std::uint64_t block) const noexcept;
+  /// As many as the backing store has now.
+  std::uint64_t blocks_in_all() const noexcept;
 
   /// The block's bytes, wherever they are, with zeros behind the store's end.
   int read_block(const BlockOwnership& owned, BlockBuffer& buffer);

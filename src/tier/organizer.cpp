@@ -113,7 +113,8 @@ double Organizer::organize() {
   const std::uint64_t begun = now_nanoseconds();
   std::vector<ScoredBlock> scored = blocks_.take_scored();
   const std::size_t most_moves = std::max(least_moves_a_round, scored.size() / moves_share);
-  std::vector<BlockMove> moves = plan_moves(std::move(scored), blocks_.capacities(), least_score_to_come);
+  std::vector<BlockMove> moves =
+      plan_moves(std::move(scored), blocks_.capacities(mover_.blocks_in_all()), least_score_to_come);
   for (; moves.size() > most_moves; moves.pop_back()) {
     blocks_.want(moves.back().block);  // The next round, then.
   }

@@ -19,8 +19,12 @@ constexpr std::uint32_t most_doublings = 7;
 /// Blocks in no tier that the organizer looks at in one round.
 constexpr std::uint64_t most_wanted = 1 << 20;
 
-std::uint64_t reserve_of(const Tier& tier) noexcept {
-  return tier.slots() > 1 ? std::max<std::uint64_t>(tier.slots() / reserve_share, 1) : 0;
+/// A part of the `spare` slots of all tiers, which is less by that then.
+std::uint64_t reserve_of(const Tier& tier, std::uint64_t& spare) noexcept {
+  const std::uint64_t usual = tier.slots() > 1 ? std::max<std::uint64_t>(tier.slots() / reserve_share, 1) : 0;
+  const std::uint64_t reserve = std::min(usual, spare);
+  spare -= reserve;
+  return reserve;
 }
 
 }  // namespace
@@ -77,10 +81,21 @@ void TierBlocks::want(std::uint64_t block, Entry& entry) {
   }
 }
 
-bool TierBlocks::is_full() const {
+/// Where all blocks fit nothing comes that would need room: what left for its sake would only come back, and in its
+/// place what is read next would leave.
+std::uint64_t TierBlocks::spare_slots(std::uint64_t blocks_in_all) const noexcept {
+  std::uint64_t slots = 0;
+  for (const auto& tier : tiers_) {
+    slots += tier->failed ? 0 : tier->slots();
+  }
+  return slots < blocks_in_all ? slots : slots - blocks_in_all;
+}
+
+bool TierBlocks::is_full(std::uint64_t blocks_in_all) const {
   const std::lock_guard held(mutex_);
-  return std::ranges::any_of(tiers_,
-                             [](const auto& tier) { return !tier->failed && tier->free_slots() < reserve_of(*tier); });
+  std::uint64_t spare = spare_slots(blocks_in_all);
+  return std::ranges::any_of(
+      tiers_, [&](const auto& tier) { return !tier->failed && tier->free_slots() < reserve_of(*tier, spare); });
 }
 
 bool TierBlocks::has_room() const {
@@ -121,11 +136,12 @@ std::vector<ScoredBlock> TierBlocks::take_scored() {
   return scored;
 }
 
-std::vector<std::uint64_t> TierBlocks::capacities() const {
+std::vector<std::uint64_t> TierBlocks::capacities(std::uint64_t blocks_in_all) const {
   const std::lock_guard held(mutex_);
+  std::uint64_t spare = spare_slots(blocks_in_all);
   std::vector<std::uint64_t> capacities;
   for (const auto& tier : tiers_) {
-    capacities.push_back(tier->failed ? 0 : tier->slots() - reserve_of(*tier));
+    capacities.push_back(tier->failed ? 0 : tier->slots() - reserve_of(*tier, spare));
   }
   return capacities;
 }
@@ -320,14 +336,11 @@ void BlockOwnership::set_dirty(bool dirty) {
   place_.dirty = entry_.dirty;
 }
 
-TierNumber BlockOwnership::tier_with_room() const {
+bool BlockOwnership::can_move_to(TierNumber tier) const {
   const std::lock_guard held(blocks_.mutex_);
-  for (std::size_t tier = 0; tier < blocks_.tiers_.size(); ++tier) {
-    if (blocks_.tiers_[tier]->free_slots() > 0) {
-      return static_cast<TierNumber>(tier);
-    }
-  }
-  return in_backing;
+  const auto end =
+      place_.tier > tier && place_.tier != in_backing ? blocks_.tiers_.begin() + place_.tier : blocks_.tiers_.end();
+  return std::any_of(blocks_.tiers_.begin() + tier, end, [](const auto& other) { return other->free_slots() > 0; });
 }
 
 }  // namespace tiermap

@@ -53,8 +53,8 @@ class TierBlocks {
   TierPlace place(std::uint64_t block) const;
 
   void score(std::uint64_t block, double value, std::uint64_t sharer);
-  /// Whether some tier is so full that the organizer should look after it.
-  bool is_full() const;
+  /// Whether some tier is so full that the organizer should look after it, of so many blocks in all.
+  bool is_full(std::uint64_t blocks_in_all) const;
   bool has_room() const;
   /// The same of tiers that may have what is nowhere else.
   bool has_room_for_changes() const;
@@ -64,8 +64,8 @@ class TierBlocks {
   std::vector<ScoredBlock> take_scored();
   /// To be looked at again, if it is in none.
   void want(std::uint64_t block);
-  /// How many blocks each tier has room for, those that it has included.
-  std::vector<std::uint64_t> capacities() const;
+  /// How many blocks each tier has room for, those that it has included, of so many in all.
+  std::vector<std::uint64_t> capacities(std::uint64_t blocks_in_all) const;
   /// In order; with `idle_milliseconds`, those that were not written to for so long.
   std::vector<std::uint64_t> dirty_blocks(double idle_milliseconds = 0) const;
   std::vector<std::uint64_t> blocks_from(std::uint64_t first) const;
@@ -104,6 +104,7 @@ class TierBlocks {
     return {entry.tier_and_one == 0 ? in_backing : static_cast<TierNumber>(entry.tier_and_one - 1), entry.slot,
             entry.dirty};
   }
+  std::uint64_t spare_slots(std::uint64_t blocks_in_all) const noexcept;
   bool limit(Tier& tier) noexcept;
   void set_dirty(Entry& entry, bool dirty) noexcept;
   void want(std::uint64_t block, Entry& entry);
@@ -159,8 +160,8 @@ class BlockOwnership {
   /// Its bytes are in the backing store now, or not wanted.
   void leave();
   void set_dirty(bool dirty);
-  /// The fastest tier with room, or in_backing.
-  TierNumber tier_with_room() const;
+  /// Whether it would get nearer to that tier than it is, or, if it comes from a faster one, into any behind that.
+  bool can_move_to(TierNumber tier) const;
 
  private:
   void give_up_slot(const std::lock_guard<std::mutex>& held);

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <exception>
 
 #include "observe/published_tiers.hpp"
+#include "platform/write_unless_closed.hpp"
 #include "tier/throttled_store.hpp"
 #include "tier/tiering_options.hpp"
 #include "tiermap/error.hpp"
@@ -44,7 +44,7 @@ BlockMover::Warn warn_of(const TieringOptions& options) {
   if (options.warn) {
     return options.warn;
   }
-  return [](const std::string& line) { std::fprintf(stderr, "tiermap: %s\n", line.c_str()); };
+  return [](const std::string& line) { tell_unless_closed("tiermap: " + line + "\n"); };
 }
 
 }  // namespace
@@ -397,7 +397,7 @@ void TieredStore::publish() noexcept {
 }
 
 void TieredStore::note_room() {
-  if (blocks_.is_full()) {
+  if (blocks_.is_full(mover_.blocks_in_all())) {
     organizer_->wake();
   }
 }

@@ -167,7 +167,9 @@ void check_tiering_options(const TieringOptions& options) {
                      options.organize_seconds > 0 && options.organize_seconds <= 3600 &&
                      options.write_down_seconds >= 0 && options.retry_seconds >= 0;
   if (!times) {
-    throw OptionError("tiers take no times below 0, and none of 0 to organize and for the half life: choose seconds");
+    throw OptionError(
+        "tiers take no times below 0, none of 0 for the half life, and to organize more than 0 seconds and at most an "
+        "hour: choose seconds");
   }
   if (!is_speed(options.backing_bytes_per_second, options.backing_latency_microseconds) ||
       !is_amount(options.backing_cost_per_gigabyte)) {

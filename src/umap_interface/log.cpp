@@ -14,6 +14,7 @@
 #include <string>
 
 #include "platform/control_characters.hpp"
+#include "platform/write_unless_closed.hpp"
 
 namespace tiermap::umap_interface {
 namespace {
@@ -27,8 +28,7 @@ void write_line(std::string_view text) noexcept {
   for (std::size_t part = 0; part < 3; ++part) {
     pieces[part] = {const_cast<char*>(parts[part].data()), parts[part].size()};
   }
-  // Where standard error is closed or full there is nobody to tell.
-  [[maybe_unused]] const ssize_t written = ::writev(STDERR_FILENO, pieces, 3);
+  write_unless_closed(STDERR_FILENO, pieces);
   errno = before;
 }
 

@@ -81,6 +81,12 @@ TEST_F(KMeansTest, TheSameFromAnObjectInS3) {
   ASSERT_TRUE(server.runs());
   server.load("points", bytes_of(points));
   EXPECT_EQ(clustering({server.url("points"), "--budget", "400KiB", "--page-size", "64KiB"}), expected);
+  // What it read is told, though nothing of it was on a disk: each pass is of all points.
+  const std::vector<std::string> of_object = {server.url("points"), "--budget", "400KiB", "--page-size", "64KiB"};
+  const nlohmann::json report = verified_report(program, join(of_object, {"--json"}));
+  EXPECT_GT(report.at("paged_in_bytes").get<std::uint64_t>(), 5U * 2'400'000) << report;
+  EXPECT_LT(report.at("read_bytes"), report.at("paged_in_bytes"));
+  EXPECT_NE(run(program, of_object).output.find(" came from the stores of its regions"), std::string::npos);
   const Outcome outcome = run(program, {server.url("none")});
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_EQ(outcome.error_lines(), 1U) << outcome.errors;

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
+#include <iostream>
 
 #include "hdf5/hdf5_file.hpp"
 #include "store/file_descriptor.hpp"
@@ -77,6 +79,29 @@ TEST_F(Hdf5BadInputTest, FilesThatAreNone) {
   std::filesystem::remove(path_);
   std::filesystem::create_directory(path_);
   refusal(url("/x"), EISDIR);
+}
+
+// libhdf5 keeps something of such a header, and tells of that when the program ends.
+TEST(Hdf5DamagedHeaderTest, IsOneLineAlsoAtTheEndOfTheProgram) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "file.h5";
+  WrittenFile(path).add("x", {{100, 3}, H5T_IEEE_F32LE, {10, 3}, true}, random_bytes(1200).data());
+  std::string content = read_file(path);
+  const std::string chunk("\x0a\0\0\0\x03\0\0\0\x04\0\0\0", 12);
+  ASSERT_NE(content.find(chunk), std::string::npos);
+  content[content.find(chunk) + 3] = '\x8a';
+  write_file(path, content);
+  const std::string url = "hdf5:" + directory.encoded() + "/file.h5:/x";
+  EXPECT_EXIT(
+      {
+        try {
+          open_store(url, OpenMode::read_only);
+        } catch (const StoreError& error) {
+          std::cerr << error.what() << '\n';
+        }
+        std::exit(0);  // NOLINT(concurrency-mt-unsafe): it is alone.
+      },
+      testing::ExitedWithCode(0), "^[^\n]*file.h5: dataset /x cannot be opened [^\n]*\n$");
 }
 
 TEST_F(Hdf5BadInputTest, FilesThatWereCut) {

@@ -54,6 +54,18 @@ TEST_F(ParquetBadInputTest, FilesOfOtherColumns) {
   expect_said(refusal(url("p*", "columns=x,y"), EINVAL), {"part-9"});
 }
 
+TEST_F(ParquetBadInputTest, TwoColumnsOfOneName) {
+  copy("namesakes.parquet");
+  for (const char* columns : {"columns=x", "columns=y,x", ""}) {
+    expect_said(refusal(url("namesakes.parquet", columns), EINVAL),
+                {"namesakes.parquet: 2 columns are called x", "write the file again with a name for each"});
+  }
+  EXPECT_EQ(open_store(url("namesakes.parquet", "columns=y"), OpenMode::read_only)->size_bytes(), 80U);
+  expect_said(
+      refusal("parquet:" + directory_.encoded() + "/new?columns=x:int8,x:int8&rows=5", EINVAL, OpenMode::create),
+      {"column x is named twice"});
+}
+
 TEST_F(ParquetBadInputTest, FilesThatAreNone) {
   const std::string content = read_file(copy("points.parquet"));
   write_file(directory_ / "text", "no Parquet file, by any means");

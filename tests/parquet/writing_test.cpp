@@ -14,6 +14,7 @@
 #include "store/file_size_limit.hpp"
 #include "store/parquet/assembly.hpp"
 #include "store/reference_check.hpp"
+#include "store/unread_standard_error.hpp"
 #include "tiermap/vector.hpp"
 
 namespace tiermap {
@@ -248,6 +249,16 @@ TEST_F(ParquetWritingTest, WhatCannotBeWrittenStaysAndIsTriedAgain) {
     EXPECT_EQ(store->flush(), 0);
   }
   expect_equal(*open_store(url("points.parquet", "columns=x,y,z"), OpenMode::read_only), expected);
+}
+
+TEST_F(ParquetWritingTest, NobodyHasToHearWhatCannotBeWritten) {
+  copy("points.parquet");
+  auto store = open_store(url("points.parquet", "columns=x,y,z"), OpenMode::read_write);
+  ASSERT_EQ(store->write("abcd", 4, 0), 4);
+  const UnreadStandardError unread;
+  const FileSizeLimit limit(100'000);
+  EXPECT_EQ(store->flush(), -EFBIG);
+  store.reset();  // Says that it is lost.
 }
 
 TEST_F(ParquetWritingTest, AFileThatAnotherProgramReplacedIsLeftToIt) {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "s3/strict_server.hpp"
+#include "store/unread_standard_error.hpp"
 #include "tiermap/cache.hpp"
 #include "tiermap/error.hpp"
 #include "tiermap/region.hpp"
@@ -48,6 +49,14 @@ TEST_F(S3FailureTest, WhatPassesIsTriedAgain) {
     EXPECT_EQ(said_, "") << kind;
     EXPECT_EQ(server_.counts()["faults_left"], 0) << kind;
   }
+}
+
+TEST_F(S3FailureTest, NobodyHasToHearWhatFailed) {
+  const auto store = open_store(server_.url("key", "retries=0"), OpenMode::read_only);
+  server_.fault("get", "503", 1);
+  const UnreadStandardError unread;
+  char byte = 0;
+  EXPECT_EQ(store->read(&byte, 1, 0), -EIO);
 }
 
 TEST_F(S3FailureTest, TriesAreCountedAndTheLastSaysWhy) {

@@ -158,5 +158,43 @@ TEST_F(S3SettingsTest, WhatIsMissingIsNamed) {
   EXPECT_NE(said("s3://b/k?region=a.b", EINVAL).find("write one such as eu-west-1"), std::string::npos);
 }
 
+TEST_F(S3SettingsTest, HalfAPairOfKeysIsNamed) {
+  ::setenv("AWS_ACCESS_KEY_ID", "AKENV", 1);
+  EXPECT_NE(refusal([] { settings("s3://b/k"); }, EACCES)
+                .find("AWS_ACCESS_KEY_ID is set, and AWS_SECRET_ACCESS_KEY is not: set both"),
+            std::string::npos);
+  ::unsetenv("AWS_ACCESS_KEY_ID");
+  ::setenv("AWS_SECRET_ACCESS_KEY", "envsecret", 1);
+  EXPECT_EQ(settings("s3://b/k").access_key, "AKDEFAULT");  // As Amazon's tools do.
+  write_file(directory_ / "credentials", "[half]\naws_access_key_id=AKHALF\n");
+  EXPECT_NE(refusal([] { settings("s3://b/k"); }, EACCES)
+                .find("AWS_SECRET_ACCESS_KEY is set, and AWS_ACCESS_KEY_ID is not: set both"),
+            std::string::npos);
+  EXPECT_NE(refusal([] { settings("s3://b/k?profile=half"); }, EACCES)
+                .find("aws_access_key_id of profile half is set, and aws_secret_access_key of profile half is not"),
+            std::string::npos);
+}
+
+// They would be lines of their own in what is sent.
+TEST_F(S3SettingsTest, KeysWithControlCharactersAreNamed) {
+  const char* const names[] = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"};
+  for (const char* bad : names) {
+    for (const char* name : names) {
+      ::setenv(name, "plain", 1);
+    }
+    for (const char* value : {"key\n", "key\r\nx-amz-acl: public-read", "k\tey", "key\x7f"}) {
+      ::setenv(bad, value, 1);
+      const std::string said = refusal([] { settings("s3://b/k"); }, EINVAL);
+      EXPECT_NE(said.find(std::string(bad) + " has a line break or another control character in it"), std::string::npos)
+          << said;
+      EXPECT_EQ(said.find('\n'), std::string::npos);
+    }
+  }
+  write_file(directory_ / "credentials", "[odd]\naws_access_key_id=AK\rODD\naws_secret_access_key=s\n");
+  EXPECT_NE(refusal([] { settings("s3://b/k?profile=odd"); }, EINVAL)
+                .find("aws_access_key_id of profile odd has a line break"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace tiermap

@@ -18,6 +18,7 @@
 #include "store/memory_store.hpp"
 #include "store/reference_check.hpp"
 #include "store/temporary_directory.hpp"
+#include "store/unread_standard_error.hpp"
 #include "tiermap/tiers.hpp"
 
 namespace tiermap {
@@ -96,6 +97,22 @@ TEST_F(TieredStoreTest, all_is_behind_the_tiers_in_the_end) {
   }
   EXPECT_EQ(content(*backing_), expected);
   EXPECT_TRUE(std::filesystem::is_empty(directory_.path()));
+}
+
+TEST_F(TieredStoreTest, nothing_is_lost_where_all_fits_exactly) {
+  constexpr std::uint64_t blocks = store_bytes / block_bytes + 1;
+  std::vector<char> expected(store_bytes);
+  {
+    const auto store = open(restless({in_memory(blocks / 2), in_directory(directory_.path(), blocks - blocks / 2)}));
+    random_work(*store, expected, 0, store_bytes, 400, 3);
+    expect_equal(*store, expected);
+    for (std::uint64_t block = 0; block < blocks; ++block) {  // Those of the slower one are to change places.
+      store->score(block * block_bytes, block_bytes, static_cast<double>(block) / blocks, 1);
+    }
+    random_work(*store, expected, 0, store_bytes, 400, 4);
+    expect_equal(*store, expected);
+  }
+  EXPECT_EQ(content(*backing_), expected);
 }
 
 TEST_F(TieredStoreTest, threads_scores_and_flushes_at_once) {
@@ -370,6 +387,15 @@ TEST_F(TieredStoreTest, tiers_are_used_in_the_order_of_what_a_block_takes) {
             "tiers are used in the order 'dram', 'disk', as their bandwidth and latency (where these are "
             "equal, their cost) say of a block of 16KiB, and not "
             "as they are listed: list them so");
+}
+
+TEST_F(TieredStoreTest, nobody_has_to_hear_what_is_said) {
+  TierOptions slow = in_directory(directory_.path(), 20);
+  slow.bytes_per_second = 100e6;
+  TierOptions fast = in_memory(20);
+  fast.bytes_per_second = 5e9;
+  const UnreadStandardError unread;
+  EXPECT_EQ(content(*open(calm({slow, fast}))), content(*backing_));
 }
 
 TEST_F(TieredStoreTest, an_emulated_tier_says_so) {

@@ -166,7 +166,8 @@ TEST(TieringOptionsTest, tiers_that_cannot_be) {
   EXPECT_EQ(refusal_of(one_tier + "block: 5000\n"),
             "/t.yaml: tiers cannot have blocks of 5000: choose a power of two from 4KiB to 64MiB");
   EXPECT_EQ(refusal_of(one_tier + "organize_seconds: 0\n"),
-            "/t.yaml: tiers take no times below 0, and none of 0 to organize and for the half life: choose seconds");
+            "/t.yaml: tiers take no times below 0, none of 0 for the half life, and to organize more than 0 seconds "
+            "and at most an hour: choose seconds");
   EXPECT_EQ(refusal_of("tiers: [{kind: memory, path: /tmp, capacity: 1GiB}]"),
             "/t.yaml: tier 'tier 1' is of kind memory and has a path: leave it out, or make it a directory");
   EXPECT_EQ(refusal_of("tiers: [{kind: directory, capacity: 1GiB}]"),

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <thread>
 
+#include "store/unread_standard_error.hpp"
 #include "umap_fixture.hpp"
 #include "umap_interface/settings.hpp"
 
@@ -123,6 +124,13 @@ TEST_F(SettingsOfUmapTest, TheLogSaysAsMuchAsItIsAskedFor) {
   EXPECT_EQ(said_with("ERROR", folder_.path()), "");
   EXPECT_NE(said_with("loud", folder_.path()).find("umap: UMAP_LOG_LEVEL 'loud' is unknown"), std::string::npos);
   EXPECT_NE(said_with("'lo\nud'", folder_.path()).find("umap: UMAP_LOG_LEVEL 'lo?ud' is unknown"), std::string::npos);
+}
+
+TEST_F(SettingsOfUmapTest, NobodyHasToReadTheLog) {
+  const UnreadStandardError unread;
+  const std::string command =
+      "UMAP_LOG_LEVEL=debug " TIERMAP_BINARY_FOLDER "/test-umap-use_stores " + folder_.path() + " >/dev/null";
+  EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
 TEST_F(SettingsOfUmapTest, AVariableThatIsMisspeltIsNamed) {

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <memory>
 
 #include "tiermap/error.hpp"
@@ -15,6 +16,9 @@ namespace {
 constinit std::mutex hdf5_mutex;
 Hdf5Functions hdf5_functions;        // Filled once, under the mutex.
 constinit bool hdf5_loaded = false;  // Under the mutex.
+/// What of a damaged header libhdf5 could not take, it may never let go of: then it has a word to say on standard error
+/// when the program ends, about itself.
+constinit bool hdf5_failed = false;  // Under the mutex.
 
 [[noreturn]] void refuse_library(const std::string& url, const std::string& why) {
   throw StoreError(ENOTSUP, "store '" + url + "' needs HDF5's library: " + why +
@@ -57,6 +61,15 @@ herr_t note_frame(unsigned depth, const H5E_error2_t* frame, void* data) {
   return 0;
 }
 
+/// It asks the same printer whether anybody wants to hear that, of the thread that ends the program. Called before the
+/// library closes itself; who calls it after that has had all its errors printed as it wishes.
+void end_quietly() {
+  const std::unique_lock lock(hdf5_mutex, std::try_to_lock);
+  if (lock.owns_lock() && hdf5_failed) {
+    hdf5_functions.H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  }
+}
+
 }  // namespace
 
 void load_hdf5(const std::string& url) {
@@ -88,6 +101,7 @@ void load_hdf5(const std::string& url) {
   }
   // So that a child does not find the library in the middle of something.
   ::pthread_atfork([] { hdf5_mutex.lock(); }, [] { hdf5_mutex.unlock(); }, [] { hdf5_mutex.unlock(); });
+  std::atexit(end_quietly);  // Behind the library's own, which H5open() has named: it is called before that.
   hdf5_functions = found;
   hdf5_loaded = true;
 }
@@ -102,6 +116,7 @@ Hdf5Call::~Hdf5Call() {
 }
 
 Hdf5Failure Hdf5Call::failure() const {
+  hdf5_failed = true;
   Hdf5Failure failure;
   functions_->H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, note_frame, &failure);
   if (failure.text.empty()) {

@@ -6,6 +6,8 @@
 #include <charconv>
 #include <cstring>
 #include <limits>
+#include <set>
+#include <string_view>
 
 #include "tiermap/error.hpp"
 
@@ -72,10 +74,15 @@ std::string names_of(const std::vector<ParquetColumn>& columns) {
 }
 
 std::size_t find_column(const std::vector<ParquetColumn>& columns, const std::string& name, const std::string& file) {
-  const auto found =
-      std::find_if(columns.begin(), columns.end(), [&](const ParquetColumn& column) { return column.name == name; });
+  const auto bears_it = [&](const ParquetColumn& column) { return column.name == name; };
+  const auto found = std::find_if(columns.begin(), columns.end(), bears_it);
   if (found == columns.end()) {
     throw StoreError(ENOENT, file + ": column " + name + " is not there: choose among " + names_of(columns));
+  }
+  if (const auto count = std::count_if(found, columns.end(), bears_it); count > 1) {
+    throw StoreError(EINVAL, file + ": " + std::to_string(count) + " columns are called " + name +
+                                 ", and which is meant cannot be said: write the file again with a name for each, or "
+                                 "choose others");
   }
   return static_cast<std::size_t>(found - columns.begin());
 }
@@ -88,6 +95,15 @@ void require_served(const ParquetColumn& column, const std::string& wanted_type,
   if (!wanted_type.empty() && wanted_type != column.type) {
     throw StoreError(EINVAL, file + ": column " + column.name + " holds " + column.type + ", not " + wanted_type +
                                  ": leave out the type, or name another column");
+  }
+}
+
+void require_named_once(const ParquetForm& form, const std::string& file) {
+  std::set<std::string_view> names;
+  for (const ParquetForm::Column& column : form.columns) {
+    if (!names.insert(column.name).second) {
+      throw StoreError(EINVAL, file + ": column " + column.name + " is named twice: leave one out");
+    }
   }
 }
 
@@ -192,17 +208,13 @@ ParquetRecords arrange_records(const ParquetForm& form, const ParquetReader& rea
   if (wanted.empty()) {
     throw StoreError(EINVAL, file + " has no columns: name another file");
   }
+  require_named_once(form, file);
   ParquetRecords records;
   for (const ParquetForm::Column& column : wanted) {
     ParquetField field;
     field.number = find_column(there, column.name, file);
     field.column = there[field.number];
     require_served(field.column, column.type, file);
-    for (const ParquetField& earlier : records.fields) {
-      if (earlier.number == field.number) {
-        throw StoreError(EINVAL, file + ": column " + column.name + " is named twice: leave one out");
-      }
-    }
     settle_nulls(field, form, reader, file);
     records.fields.push_back(std::move(field));
   }

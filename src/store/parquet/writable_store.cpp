@@ -6,12 +6,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <mutex>
 #include <utility>
 
+#include "platform/write_unless_closed.hpp"
 #include "store/parquet/rewriting.hpp"
 #include "tiermap/error.hpp"
 
@@ -68,7 +68,7 @@ ParquetWritableStore::ParquetWritableStore(std::vector<ParquetTarget> targets, O
 
 ParquetWritableStore::~ParquetWritableStore() {
   if (const int result = settle(); result != 0 && ::getpid() == owner_) {
-    std::fprintf(stderr, "tiermap: %s: what was written is lost: %s\n", name_.c_str(), error_text(-result).c_str());
+    tell_unless_closed("tiermap: " + name_ + ": what was written is lost: " + error_text(-result) + "\n");
   }
 }
 
@@ -118,7 +118,7 @@ int ParquetWritableStore::settle() {
     return 0;
   } catch (const Error& error) {
     if (error.what() != std::exchange(told_, error.what())) {
-      std::fprintf(stderr, "tiermap: %s\n", error.what());
+      tell_unless_closed(std::string("tiermap: ") + error.what() + "\n");
     }
     return -error.code().value();
   } catch (const std::exception&) {

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <exception>
+
+#include "platform/write_unless_closed.hpp"
 
 namespace tiermap {
 namespace {
@@ -53,7 +54,7 @@ int S3ObjectStore::report(const S3Failure& failure) noexcept {
   try {
     const std::lock_guard lock(reported_mutex_);
     if (reported_.size() < most_reports && reported_.insert(failure.said).second) {
-      std::fprintf(stderr, "tiermap: store '%s': %s\n", name().c_str(), failure.text().c_str());
+      tell_unless_closed("tiermap: store '" + name() + "': " + failure.text() + "\n");
     }
   } catch (const std::exception&) {  // Out of memory: the number has to do.
   }

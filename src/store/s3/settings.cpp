@@ -1,9 +1,11 @@
 #include "store/s3/settings.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
 
+#include "platform/control_characters.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -92,27 +94,82 @@ Profile find_profile(const S3Place& place) {
   return profile;
 }
 
+/// A part of the keys, and what it is called where it comes from.
+struct NamedKey {
+  std::string name;
+  std::string value;
+};
+
+/// The two keys that requests are signed with, and the token that may go with them.
+struct FoundKeys {
+  NamedKey access;
+  NamedKey secret;
+  NamedKey token;
+  std::string origin;
+
+  bool both() const { return !access.value.empty() && !secret.value.empty(); }
+  bool neither() const { return access.value.empty() && secret.value.empty(); }
+};
+
+FoundKeys keys_of_environment() {
+  const auto named = [](const char* name) { return NamedKey{name, variable(name)}; };
+  return {named("AWS_ACCESS_KEY_ID"), named("AWS_SECRET_ACCESS_KEY"), named("AWS_SESSION_TOKEN"), "AWS_ACCESS_KEY_ID"};
+}
+
+FoundKeys keys_of_profile(const Profile& profile) {
+  const std::string origin = "profile " + profile.name;
+  const auto named = [&](const std::string& name) { return NamedKey{name + " of " + origin, profile.value(name)}; };
+  return {named("aws_access_key_id"), named("aws_secret_access_key"), named("aws_session_token"), origin};
+}
+
+/// Half of a pair that signs nothing, and of which somebody thinks that it does.
+[[noreturn]] void refuse_half(const S3Place& place, const FoundKeys& keys) {
+  const bool no_secret = keys.secret.value.empty();
+  const NamedKey& there = no_secret ? keys.access : keys.secret;
+  const NamedKey& missing = no_secret ? keys.secret : keys.access;
+  refuse_settings(place, EACCES,
+                  there.name + " is set, and " + missing.name +
+                      " is not: set both, or open what anybody may read with anonymous=on");
+}
+
+void require_no_control_characters(const S3Place& place, const NamedKey& key) {
+  if (std::ranges::any_of(key.value, is_control_character)) {
+    refuse_settings(place, EINVAL,
+                    key.name + " has a line break or another control character in it: set it to the key alone");
+  }
+}
+
+/// The environment's unless the URL names a profile. A secret alone there is no reason not to take a profile's.
+FoundKeys choose_keys(const S3Place& place, const Profile& profile) {
+  FoundKeys of_environment = place.options.profile.empty() ? keys_of_environment() : FoundKeys();
+  if (!of_environment.access.value.empty()) {
+    return of_environment;
+  }
+  FoundKeys of_profile = keys_of_profile(profile);
+  return of_profile.neither() && !of_environment.neither() ? of_environment : of_profile;
+}
+
 void find_keys(const S3Place& place, const Profile& profile, S3Settings& settings) {
   if (place.options.anonymous) {
     return;
   }
-  if (place.options.profile.empty() && !variable("AWS_ACCESS_KEY_ID").empty()) {
-    settings.access_key = variable("AWS_ACCESS_KEY_ID");
-    settings.secret_key = variable("AWS_SECRET_ACCESS_KEY");
-    settings.session_token = variable("AWS_SESSION_TOKEN");
-    settings.origin = "AWS_ACCESS_KEY_ID";
-  } else {
-    settings.access_key = profile.value("aws_access_key_id");
-    settings.secret_key = profile.value("aws_secret_access_key");
-    settings.session_token = profile.value("aws_session_token");
-    settings.origin = "profile " + profile.name;
-  }
-  if (settings.access_key.empty() || settings.secret_key.empty()) {
+  const FoundKeys keys = choose_keys(place, profile);
+  if (keys.neither()) {
     refuse_settings(place, EACCES,
                     "no keys to sign with: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, write both " +
                         std::string("into ") + profile.credentials_path +
                         ", or open what anybody may read with anonymous=on");
   }
+  if (!keys.both()) {
+    refuse_half(place, keys);
+  }
+  for (const NamedKey* key : {&keys.access, &keys.secret, &keys.token}) {
+    require_no_control_characters(place, *key);
+  }
+  settings.access_key = keys.access.value;
+  settings.secret_key = keys.secret.value;
+  settings.session_token = keys.token.value;
+  settings.origin = keys.origin;
 }
 
 /// Scheme and authority: https://host:port.
