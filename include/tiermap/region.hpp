@@ -128,6 +128,8 @@ class Region {
 
  private:
   friend class Cache;
+  friend class TransactionPrefetcher;
+  void make_room(ByteRange range);  // Advice::dont_need, but that memory may stay with the cache.
   explicit Region(std::shared_ptr<class RegionImplementation> implementation) noexcept;
   std::shared_ptr<class RegionImplementation> implementation_;
 };

@@ -121,6 +121,13 @@ void Region::advise(Advice advice, ByteRange range) {
   region.advise(advice, pages);
 }
 
+void Region::make_room(ByteRange range) {
+  RegionImplementation& region = mapped(implementation_);
+  const ByteRange pages = checked(region, range);
+  const SignalsBlocked quiet;
+  region.make_room(pages);
+}
+
 void Region::sync(ByteRange range) {
   RegionImplementation& region = mapped(implementation_);
   const ByteRange pages = checked(region, range);
