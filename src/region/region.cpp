@@ -48,6 +48,10 @@ std::uint64_t Prefetch::wait() const {
   return state_ == nullptr ? 0 : state_->wait();
 }
 
+bool Prefetch::wait_for(std::chrono::milliseconds time) const noexcept {
+  return state_ == nullptr || state_->wait_for(std::chrono::nanoseconds(time).count());
+}
+
 bool Prefetch::done() const noexcept {
   return state_ == nullptr || state_->done();
 }
