@@ -140,12 +140,12 @@ class Served:
             except OSError:
                 return
 
-    def stuck_with(self, patience: float) -> Optional[str]:
+    def stuck_with(self, patience: float) -> Optional[Tuple[int, str]]:
         """The call that nobody waits for any more, if it has taken longer than it may."""
         call = self.call
         if call is None or time.monotonic() - call[3] < patience or not self.is_hung_up():
             return None
-        return f"{VERBS[call[0]]} {call[1]} bytes at {call[2]}"
+        return call[0], f"{VERBS[call[0]]} {call[1]} bytes at {call[2]}"
 
     def is_hung_up(self) -> bool:
         """Whether the other end is closed."""
@@ -177,8 +177,9 @@ def serve(store: Any, channels: List[socket.socket], memory: int, slot_bytes: in
     stuck = await_all(served, getattr(store, "patience", PATIENCE))
     failures.tell_of_the_rest()
     if stuck:
-        if message != GIVEN_UP:
-            say(f"tiermap: store {type(store).__name__} was to {stuck[0]}, and has not returned though the program has "
+        unwritten = [said for kind, said in stuck if kind != READ]
+        if unwritten and message != GIVEN_UP:
+            say(f"tiermap: store {failures.name} was to {unwritten[0]}, and has not returned though the program has "
                 "ended: so does the store's process, and that is not done\n")
         return
     close = getattr(store, "close", None)
@@ -186,8 +187,8 @@ def serve(store: Any, channels: List[socket.socket], memory: int, slot_bytes: in
         close()
 
 
-def await_all(served: List[Served], patience: float) -> List[str]:
-    """Until all channels are closed, and all calls have returned, or are stuck: those."""
+def await_all(served: List[Served], patience: float) -> List[Tuple[int, str]]:
+    """Until all channels are closed, and all calls have returned, or are stuck: those, by kind and in words."""
     while True:
         at_work = [channel for channel in served if channel.thread.is_alive()]
         stuck = [said for said in (channel.stuck_with(patience) for channel in at_work) if said is not None]
