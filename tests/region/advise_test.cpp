@@ -81,7 +81,8 @@ TEST_P(AdviseTest, DontNeedGivesTheMemoryToTheSystem) {
       [[maybe_unused]] const std::uint64_t full = anonymous_bytes();
       region.advise(Advice::dont_need);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // Their own memory comes and goes.
-      EXPECT_LT(anonymous_bytes() + size * 7 / 8, full) << page_bytes << (writes ? " written" : " read");
+      // Some pages of 2 MiB may be free beside those that are dropped, or still on their way.
+      EXPECT_LT(anonymous_bytes() + size / 2, full) << page_bytes << (writes ? " written" : " read");
 #endif
       EXPECT_TRUE(is_known(bytes_of(region), 0));
     }
