@@ -1,4 +1,5 @@
 // `tiermap run`: becomes a program whose mappings of files are served by Tiermap.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -80,9 +81,25 @@ void set_engine_option(OptionId id, const char* flag, const std::optional<std::s
   }
 }
 
+/// Found out before the program runs, whose end would be too late.
+void check_report_file(const std::string& path) {
+  // A pipe that nobody reads yet (ENXIO) is not waited for.
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
+  if (descriptor < 0 && errno != ENXIO) {
+    throw OptionError("--report=" + quote_value(path) + " cannot be written: " + std::strerror(errno) +
+                      ": choose another file");
+  }
+  ::close(descriptor);
+}
+
 /// A file's place holds wherever the program goes.
 std::string report_place(const std::string& report) {
-  return report == "true" ? "-" : report.empty() ? "" : std::filesystem::absolute(report).string();
+  if (report == "true" || report.empty()) {
+    return report.empty() ? "" : "-";
+  }
+  std::string path = std::filesystem::absolute(report).string();
+  check_report_file(path);
+  return path;
 }
 
 /// They are handed on as lines.

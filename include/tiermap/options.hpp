@@ -56,7 +56,7 @@ enum class Advice : std::uint8_t {
   sequential,  ///< Read ahead at full width at once, and give up pages behind the reader first: read once, in order.
   random,      ///< Never read ahead.
   will_need,   ///< Fetch the range in the background.
-  dont_need,   ///< Write back what is dirty and free the range's memory.
+  dont_need,   ///< Write back what is dirty and give the range's memory back to the system.
   cold,        ///< Evict the range before others.
   hot,         ///< Evict the range after others.
 };

@@ -2,6 +2,7 @@
 // coming and what must last.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -28,6 +29,8 @@ class Prefetch {
   /// given up: touching it tells the error). Returns how many pages are in memory because of it or were already; one
   /// that a fault or another prefetch is just reading is left to that, neither waited for nor counted.
   std::uint64_t wait() const;
+  /// Waits as long as that at most; a signal handler that runs meanwhile ends it, too. Returns done().
+  bool wait_for(std::chrono::milliseconds time) const noexcept;
   /// Whether wait() would return at once.
   bool done() const noexcept;
 
@@ -128,6 +131,8 @@ class Region {
 
  private:
   friend class Cache;
+  friend class TransactionPrefetcher;
+  void make_room(ByteRange range);  // Advice::dont_need, but that memory may stay with the cache.
   explicit Region(std::shared_ptr<class RegionImplementation> implementation) noexcept;
   std::shared_ptr<class RegionImplementation> implementation_;
 };

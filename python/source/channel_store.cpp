@@ -8,10 +8,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <numeric>
+#include <set>
+#include <thread>
 #include <utility>
 
+#include "platform/signals_blocked.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap::python {
@@ -38,6 +43,18 @@ bool receive_reply(int socket, ChannelReply& reply) {
     }
   }
 }
+
+std::int64_t now_in_milliseconds() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
+/// All stores of this process. Never freed: the thread that loses patience may run to the very end.
+struct LiveStores {
+  std::mutex mutex;
+  std::set<ChannelStore*> stores;
+};
+LiveStores* live = new LiveStores;
 
 /// Processes that were still at work when their stores ended: forked children may have channels to them.
 std::mutex unreaped_mutex;
@@ -66,6 +83,25 @@ void reap(pid_t process) {
 
 }  // namespace
 
+void lose_patience() {
+  const SignalsBlocked inherited;
+  std::thread([] {
+    const std::int64_t began = now_in_milliseconds();
+    while (true) {
+      constexpr std::chrono::milliseconds interval{20};
+      std::this_thread::sleep_for(interval);
+      const std::lock_guard lock(live->mutex);
+      for (ChannelStore* const store : live->stores) {
+        store->give_up_if_stuck(began, now_in_milliseconds());
+      }
+    }
+  }).detach();
+}
+
+void forget_channel_stores() {
+  live = new LiveStores;
+}
+
 class ChannelStore::Held {
  public:
   explicit Held(ChannelStore& store) : store_(store) {
@@ -92,8 +128,15 @@ class ChannelStore::Held {
   std::size_t index_ = 0;
 };
 
-ChannelStore::ChannelStore(ChannelEnds ends, std::uint64_t size, bool writable, std::string name)
-    : ends_(std::move(ends)), size_(size), writable_(writable), name_(std::move(name)), owner_(::getpid()) {
+ChannelStore::ChannelStore(ChannelEnds ends, std::uint64_t size, bool writable, std::string name,
+                           double patience_seconds)
+    : ends_(std::move(ends)),
+      size_(size),
+      writable_(writable),
+      name_(std::move(name)),
+      patience_milliseconds_(static_cast<std::int64_t>(patience_seconds * 1000)),
+      owner_(::getpid()),
+      under_way_(ends_.sockets.size()) {
   const std::size_t bytes = ends_.sockets.size() * ends_.slot_bytes;
   void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ends_.memory, 0);
   if (memory == MAP_FAILED) {
@@ -103,11 +146,17 @@ ChannelStore::ChannelStore(ChannelEnds ends, std::uint64_t size, bool writable, 
   slots_ = static_cast<char*>(memory);
   free_.resize(ends_.sockets.size());
   std::iota(free_.begin(), free_.end(), std::size_t{0});
+  const std::lock_guard lock(live->mutex);
+  live->stores.insert(this);
 }
 
 ChannelStore::~ChannelStore() {
   if (::getpid() != owner_) {
     return;  // A forked child has a copy of this; the channels are its parent's.
+  }
+  {
+    const std::lock_guard lock(live->mutex);
+    live->stores.erase(this);
   }
   ::munmap(slots_, ends_.sockets.size() * ends_.slot_bytes);
   for (const int socket : ends_.sockets) {
@@ -137,11 +186,45 @@ std::string ChannelStore::last_error() const {
   return std::string(error_, error_bytes_);
 }
 
+// The other end is told as well, which ends when it sees that its call does not.
+void ChannelStore::give_up_if_stuck(std::int64_t since_milliseconds, std::int64_t now_milliseconds) {
+  for (const CallUnderWay& call : under_way_) {
+    const std::int64_t began = call.began_milliseconds.load();
+    if (began == 0 || now_milliseconds - std::max(began, since_milliseconds) < patience_milliseconds_ ||
+        given_up_.exchange(true)) {
+      continue;
+    }
+    constexpr const char* verbs[] = {"be called", "read", "write", "flush"};
+    char text[200];
+    const int length = std::snprintf(
+        text, sizeof text, "the store was to %s %llu bytes at %llu, and has not returned for %.3g s",
+        verbs[std::min<std::uint32_t>(call.kind.load(), kind_flush)],
+        static_cast<unsigned long long>(call.bytes.load()), static_cast<unsigned long long>(call.offset.load()),
+        static_cast<double>(patience_milliseconds_) / 1000);
+    keep_error(text, static_cast<std::size_t>(length));
+    constexpr char told = 0;
+    ::send(ends_.control, &told, sizeof told, MSG_NOSIGNAL | MSG_DONTWAIT);
+    for (const int socket : ends_.sockets) {
+      ::shutdown(socket, SHUT_RDWR);
+    }
+  }
+}
+
 std::int64_t ChannelStore::call(std::size_t channel, std::uint32_t kind, std::uint64_t offset, std::size_t bytes) {
   const int socket = ends_.sockets[channel];
   ChannelReply reply;
   const ChannelRequest request{.kind = kind, .bytes = static_cast<std::uint32_t>(bytes), .offset = offset};
-  if (!send_request(socket, request) || !receive_reply(socket, reply)) {
+  CallUnderWay& call = under_way_[channel];
+  call.kind.store(kind);
+  call.bytes.store(bytes);
+  call.offset.store(offset);
+  call.began_milliseconds.store(now_in_milliseconds());
+  const bool answered = send_request(socket, request) && receive_reply(socket, reply);
+  call.began_milliseconds.store(0);
+  if (!answered) {
+    if (given_up_.load()) {
+      return -ETIMEDOUT;
+    }
     constexpr char ended[] = "the process that served the store has ended";
     keep_error(ended, sizeof ended - 1);
     return -EIO;

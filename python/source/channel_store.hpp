@@ -2,6 +2,7 @@
 // lock, so whoever fills the page must never want it; the process at the other end has an interpreter of its own.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -35,11 +36,26 @@ struct ChannelEnds {
   int process = 0;   ///< Reaped when the store ends; 0: another process's, which has the control to end.
 };
 
+/// What one channel is asked for, for who looks whether it is ever answered.
+struct CallUnderWay {
+  std::atomic<std::int64_t> began_milliseconds{0};  ///< 0: nothing.
+  std::atomic<std::uint32_t> kind{0};
+  std::atomic<std::uint64_t> bytes{0};
+  std::atomic<std::uint64_t> offset{0};
+};
+
+/// From here on no store is waited for longer than its patience in one call: it is given up then, and all its calls
+/// fail (ETIMEDOUT). For the end of the program.
+void lose_patience();
+
+/// In a forked child: the stores are its parent's.
+void forget_channel_stores();
+
 /// Thread-safe. As many calls are under way at once as there are channels.
 class ChannelStore final : public Store {
  public:
   /// Throws StoreError when the memory cannot be mapped.
-  ChannelStore(ChannelEnds ends, std::uint64_t size, bool writable, std::string name);
+  ChannelStore(ChannelEnds ends, std::uint64_t size, bool writable, std::string name, double patience_seconds);
   ~ChannelStore() override;
   ChannelStore(const ChannelStore&) = delete;
   ChannelStore& operator=(const ChannelStore&) = delete;
@@ -55,6 +71,9 @@ class ChannelStore final : public Store {
 
   int control() const { return ends_.control; }
 
+  /// Gives the store up if one of its calls takes longer than its patience, reckoned from `since` at the earliest.
+  void give_up_if_stuck(std::int64_t since_milliseconds, std::int64_t now_milliseconds);
+
   /// What the other end said of its last failure; "" if it had none.
   std::string last_error() const;
 
@@ -68,12 +87,15 @@ class ChannelStore final : public Store {
   const std::uint64_t size_;
   const bool writable_;
   const std::string name_;
+  const std::int64_t patience_milliseconds_;
   const int owner_;
   char* slots_ = nullptr;
 
   std::mutex mutex_;
   std::condition_variable freed_;
-  std::vector<std::size_t> free_;  ///< Channels that no call uses. Guarded by mutex_.
+  std::vector<std::size_t> free_;        ///< Channels that no call uses. Guarded by mutex_.
+  std::vector<CallUnderWay> under_way_;  ///< Of each channel.
+  std::atomic<bool> given_up_{false};
 
   mutable std::mutex error_mutex_;
   std::size_t error_bytes_ = 0;  ///< Guarded by error_mutex_, like the text: fillers must not allocate.

@@ -2,17 +2,20 @@
 // ends when the last of them does.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "bindings.hpp"
+#include "channel_store.hpp"
+#include "errand.hpp"
 #include "platform/page_sizes.hpp"
 #include "released_gil.hpp"
 #include "row_prefetch.hpp"
@@ -42,8 +45,11 @@ struct MappedRegion {
   RegionOptions options;
   pid_t owner = ::getpid();
   std::shared_ptr<RegionCount> count;  ///< Null if it is in none.
+  bool in_python;                      ///< The store is: its calls may take as long as they like.
+  Errands errands;
 
-  MappedRegion(Region mapped, const RegionOptions& with) : region(std::move(mapped)), options(with) {}
+  MappedRegion(Region mapped, const RegionOptions& with, bool python)
+      : region(std::move(mapped)), options(with), in_python(python) {}
   MappedRegion(const MappedRegion&) = delete;
   MappedRegion& operator=(const MappedRegion&) = delete;
 
@@ -61,6 +67,7 @@ struct MappedRegion {
       return;
     }
     const ReleasedGil released;
+    errands.wait();
     try {
       region.unmap();
     } catch (const std::exception& error) {
@@ -121,8 +128,34 @@ void map_again(MappedRegion& self, CacheHandle& cache, StoreHandle& store) {
   if (cache.cache->fault_mode() == FaultMode::kernel) {
     options.page_size_bytes = page_size_that_fits(self.region);
   }
+  self.errands.forget();
   self.region = cache.cache->map(store.store, options);
   self.owner = ::getpid();
+}
+
+/// What waits for the store: with the GIL released, and so that Ctrl-C ends the waiting for a store written in Python.
+void wait_for(MappedRegion& self, std::function<void()> work, std::function<void()> undo = [] {}) {
+  if (self.in_python) {
+    return self.errands.run(std::move(work), std::move(undo));
+  }
+  const ReleasedGil released;
+  work();
+}
+
+void pin(MappedRegion& self, std::uint64_t offset, std::uint64_t bytes) {
+  Region& region = self.region;
+  wait_for(
+      self, [&region, offset, bytes] { region.pin({offset, bytes}); },
+      [&region, offset, bytes] { region.unpin({offset, bytes}); });
+}
+
+void sync(MappedRegion& self, std::uint64_t offset, std::uint64_t bytes) {
+  wait_for(self, [&region = self.region, offset, bytes] { region.sync({offset, bytes}); });
+}
+
+void advise(MappedRegion& self, const std::string& name, std::uint64_t offset, std::uint64_t bytes) {
+  const Advice advice = advice_named(name);
+  wait_for(self, [&region = self.region, advice, offset, bytes] { region.advise(advice, {offset, bytes}); });
 }
 
 Prefetch prefetch(MappedRegion& self, const Ranges& ranges) {
@@ -144,14 +177,15 @@ Prefetch prefetch_rows(MappedRegion& self, std::uint64_t offset, std::uint64_t s
   return self.region.prefetch(pages_of_rows(layout, std::span(rows.data(), rows.size())));
 }
 
+bool wait_a_little(const Prefetch& prefetch) {
+  constexpr std::chrono::milliseconds time{50};
+  const ReleasedGil released;
+  return prefetch.wait_for(time);
+}
+
 /// Waits with the GIL released; Ctrl-C ends the waiting, not the prefetch.
 std::uint64_t wait(const Prefetch& self) {
-  for (unsigned round = 0; !self.done(); ++round) {
-    {
-      const ReleasedGil released;
-      const timespec pause{0, round < 50 ? 100'000 : 2'000'000};
-      ::nanosleep(&pause, nullptr);
-    }
+  while (!wait_a_little(self)) {
     if (PyErr_CheckSignals() != 0) {
       throw nb::python_error();
     }
@@ -177,10 +211,7 @@ PyType_Slot region_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buff
 void bind_region(nb::module_& module) {
   using Released = nb::call_guard<ReleasedGil>;
   const auto none = nb::none();
-  nb::class_<Prefetch>(module, "Prefetch")
-      .def("wait", &wait)
-      .def("wait_without_signals", &Prefetch::wait, Released())
-      .def_prop_ro("done", &Prefetch::done);
+  nb::class_<Prefetch>(module, "Prefetch").def("wait", &wait).def_prop_ro("done", &Prefetch::done);
   nb::class_<RegionCount>(module, "RegionCount")
       .def(nb::init<>())
       .def_prop_rw(
@@ -195,7 +226,8 @@ void bind_region(nb::module_& module) {
             const RegionOptions options =
                 region_options(writable, private_copy, offset, length, page_size, read_ahead, advice, manual_flush);
             const ReleasedGil released;
-            new (self) MappedRegion(cache.cache->map(store.store, options), options);
+            const bool in_python = dynamic_cast<const ChannelStore*>(store.store.get()) != nullptr;
+            new (self) MappedRegion(cache.cache->map(store.store, options), options, in_python);
           },
           nb::arg("cache"), nb::arg("store"), nb::kw_only(), nb::arg("writable") = false,
           nb::arg("private_copy") = false, nb::arg("offset") = 0, nb::arg("length") = 0, nb::arg("page_size") = none,
@@ -221,24 +253,13 @@ void bind_region(nb::module_& module) {
       .def("prefetch", &prefetch, nb::arg("ranges"), Released())
       .def("prefetch_rows", &prefetch_rows, nb::arg("offset"), nb::arg("stride"), nb::arg("row_bytes"), nb::arg("rows"),
            Released())
-      .def(
-          "pin",
-          [](MappedRegion& self, std::uint64_t offset, std::uint64_t bytes) { self.region.pin({offset, bytes}); },
-          nb::arg("offset"), nb::arg("bytes"), Released())
+      .def("pin", &pin, nb::arg("offset"), nb::arg("bytes"))
       .def(
           "unpin",
           [](MappedRegion& self, std::uint64_t offset, std::uint64_t bytes) { self.region.unpin({offset, bytes}); },
           nb::arg("offset"), nb::arg("bytes"), Released())
-      .def(
-          "advise",
-          [](MappedRegion& self, const std::string& advice, std::uint64_t offset, std::uint64_t bytes) {
-            self.region.advise(advice_named(advice), {offset, bytes});
-          },
-          nb::arg("advice"), nb::arg("offset"), nb::arg("bytes"), Released())
-      .def(
-          "sync",
-          [](MappedRegion& self, std::uint64_t offset, std::uint64_t bytes) { self.region.sync({offset, bytes}); },
-          nb::arg("offset"), nb::arg("bytes"), Released())
+      .def("advise", &advise, nb::arg("advice"), nb::arg("offset"), nb::arg("bytes"))
+      .def("sync", &sync, nb::arg("offset"), nb::arg("bytes"))
       .def(
           "flush",
           [](MappedRegion& self, std::uint64_t offset, std::uint64_t bytes) { self.region.flush({offset, bytes}); },

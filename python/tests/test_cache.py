@@ -124,6 +124,9 @@ def test_operations_take_plain_views(numbers):
     tiermap.drop(view)
     assert array.stats()["resident_bytes"] < before
     tiermap.drop(memoryview(view).obj)
+    tiermap.drop(memoryview(view))
+    with tiermap.pin(memoryview(view)[100:200]):
+        tiermap.prefetch(memoryview(view), wait=True)
 
 
 @pytest.mark.parametrize("arguments, expected", [

@@ -79,6 +79,30 @@ def test_what_was_read_can_be_dropped(tmp_path, program):
     assert none < empty + 12 * MIB
 
 
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+@pytest.mark.parametrize("budget", ["256MiB", "64MiB"])
+def test_dropped_memory_goes_to_the_system(tmp_path, program, mode, budget):
+    """Also what was written, and what the cache had taken out of the array already."""
+    ended = program(MEASURE + """
+    folder, mode, budget = sys.argv[1:]
+    make(folder + "/data", 128)
+    array = tiermap.map(folder + "/data", mode=mode, budget=budget)
+    empty = status("RssAnon")
+    total = int(array.sum(dtype=np.int64))
+    if mode != "r":
+        array[::4096] ^= 255
+        total = int(array.sum(dtype=np.int64))
+    full = status("RssAnon")
+    array.drop()
+    print(empty, full, status("RssAnon"))
+    assert int(array.sum(dtype=np.int64)) == total
+    """, tmp_path, mode, budget)
+    assert ended.code == 0, ended
+    empty, full, none = map(int, ended.output.split())
+    assert full > empty + (100 * MIB if budget == "256MiB" else 40 * MIB)
+    assert none < empty + 12 * MIB, (empty, full, none)
+
+
 @pytest.mark.parametrize("way", ["cache=False", "blocks"])
 def test_a_pass_that_keeps_nothing(tmp_path, program, way):
     """numpy#28825: reading once takes a little memory, however much is read."""

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import List
 
-from tiermap import _cache, _core, _forking_for_a_store, _mapping
+from tiermap import _cache, _core, _forking_for_a_store, _mapping, _python_store
 
 def say(text: str) -> None:
     """A line on standard error; a process just forked is no place for more."""
@@ -39,6 +39,7 @@ def after_in_parent() -> None:
 def after_in_child() -> None:
     """New engines, and every region again where it was."""
     _core.forget_releases()
+    _core.forget_channel_stores()
     if _forking_for_a_store.is_announced():
         return
     _forking_for_a_store.after_fork_in_child()
@@ -99,7 +100,7 @@ def write_all() -> List[str]:
         try:
             mapping.sync_range(0, mapping.size)
         except (OSError, ValueError) as error:
-            complaints.append(f"data of {mapping!r} is lost: {error}")
+            complaints.append(f"data of {mapping!r} is lost: {_python_store.reason_of(error)}")
             say(complaints[-1])
     return complaints
 

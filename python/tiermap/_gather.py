@@ -78,7 +78,7 @@ def batches(array: Any, mapping: Mapping, rows: np.ndarray) -> Iterator[Tuple[in
     for first in range(0, len(rows), step):
         end = min(first + step, len(rows))
         coming = ask(end) if end < len(rows) else None
-        under_way.wait_without_signals()
+        under_way.wait()
         yield first, end
         under_way = coming
 

@@ -48,6 +48,11 @@ class Recipe:
         """How many calls a store written in Python likes at once."""
         return int(getattr(self.source, "threads", 1))
 
+    @property
+    def patience(self) -> float:
+        """Seconds that a call of a store written in Python may take when the program ends."""
+        return _python_store.patience_of(self.source)
+
     def open(self) -> _core.Store:
         """The store, opened anew.
 
@@ -145,7 +150,9 @@ class Mapping(_core.Region):
         if self.writes_to_store and path_of(self.recipe.source) is None:
             raise ValueError("only plain files are written by several processes")
         engine = self.cache.engine_among_processes() if self.writes_to_store else self.cache._core
-        store = self.recipe.open() if self.store is None else _python_store.attach(self.store, self.recipe.threads)
+        recipe = self.recipe
+        store = (recipe.open() if self.store is None
+                 else _python_store.attach(self.store, recipe.threads, recipe.patience))
         _core.give_up_addresses(self.address, held_bytes(self))
         try:
             self.map_again(engine, store)

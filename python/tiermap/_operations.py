@@ -66,6 +66,8 @@ def extent(array: Any) -> Optional[Tuple[Mapping, int, int]]:
         If it is not mapped.
     """
     mapping = owner_known(array)
+    if isinstance(array, memoryview):
+        array = np.asarray(array)
     if isinstance(mapping, Nothing) or array.size == 0:
         return None
     low = high = address(array)

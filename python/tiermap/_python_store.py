@@ -6,6 +6,7 @@ no code that wants that lock may be on the page's way: a store written in Python
 
 from __future__ import annotations
 
+import numbers
 import os
 import pickle
 import signal
@@ -17,6 +18,8 @@ from typing import Any, List, Optional, Protocol, Tuple
 
 from tiermap import _core, _forking_for_a_store, _store_server
 
+#: Seconds; a year. Longer than any program's end.
+MOST_PATIENCE = 31_536_000
 MOST_SLOT_BYTES = 4 << 20
 LEAST_SLOT_BYTES = 64 << 10
 
@@ -36,7 +39,7 @@ class Store(Protocol):
     -----
     Optional members: ``write_from(offset, buffer)``, without which it is read-only; ``flush()``, which makes durable
     what was written; ``open()`` and ``close()``, called once each in the process that serves it; ``threads``, how many
-    calls it likes at once (1).
+    calls it likes at once (1); ``patience``, the seconds that a call may take when the program ends (10).
     """
 
     size: int
@@ -47,6 +50,12 @@ class Store(Protocol):
 
 class StoreFailure(Exception):
     """What a store written in Python raised, as text: the ``__cause__`` of the OSError."""
+
+
+def reason_of(error: BaseException) -> str:
+    """What a line has room for: what is known of a store that was given up, else the error."""
+    known = str(error.__cause__).strip() if isinstance(error.__cause__, StoreFailure) else ""
+    return known if known and "\n" not in known else str(error)
 
 
 class Telling:
@@ -90,6 +99,7 @@ def start(store: Any, writable: bool, page_size: int, how: str) -> _core.Channel
         raise TypeError(f"{name}.threads is {threads!r}: choose 1 to 64")
     if not 1 <= threads <= 64:
         raise ValueError(f"{name}.threads is {threads}: choose 1 to 64")
+    patience = patience_of(store)
     with _forking_for_a_store.starting():
         ends, control, process, report = launch(store, threads, page_size, how)
     try:
@@ -102,7 +112,26 @@ def start(store: Any, writable: bool, page_size: int, how: str) -> _core.Channel
         raise
     finally:
         os.close(report)
-    return ends.store(control.detach(), process, size, writable, name)
+    return ends.store(control.detach(), process, size, writable, name, patience)
+
+
+def patience_of(store: Any) -> float:
+    """Seconds that a call of a store may take when the program ends.
+
+    Raises
+    ------
+    TypeError
+        If it is no number.
+    ValueError
+        If it is no time to wait.
+    """
+    patience = getattr(store, "patience", _store_server.PATIENCE)
+    what = f"{type(store).__name__}.patience is {patience!r}: give seconds, more than 0 and at most {MOST_PATIENCE}"
+    if isinstance(patience, bool) or not isinstance(patience, numbers.Real):
+        raise TypeError(what)
+    if not 0 < patience <= MOST_PATIENCE:
+        raise ValueError(what)
+    return float(patience)
 
 
 def launch(store: Any, threads: int, page_size: int, how: str) -> Tuple[Ends, socket.socket, int, int]:
@@ -124,7 +153,7 @@ def launch(store: Any, threads: int, page_size: int, how: str) -> Tuple[Ends, so
     return ends, ours, process, report
 
 
-def attach(parents: _core.ChannelStore, threads: int) -> _core.ChannelStore:
+def attach(parents: _core.ChannelStore, threads: int, patience: float) -> _core.ChannelStore:
     """In a forked child: channels of its own to the process that serves its parent's store.
 
     fork() again, as start() does, must not be: this runs inside a fork(), when locks of other modules are held.
@@ -141,7 +170,7 @@ def attach(parents: _core.ChannelStore, threads: int) -> _core.ChannelStore:
         raise
     finally:
         close_all(ends.theirs)
-    return ends.store(control, 0, parents.size, parents.writable, parents.name)
+    return ends.store(control, 0, parents.size, parents.writable, parents.name, patience)
 
 
 def pair() -> Tuple[socket.socket, socket.socket]:
@@ -163,10 +192,11 @@ class Ends:
         close_all(self.ours)
         os.close(self.memory)
 
-    def store(self, control: int, process: int, size: int, writable: bool, name: str) -> _core.ChannelStore:
+    def store(self, control: int, process: int, size: int, writable: bool, name: str,
+              patience: float) -> _core.ChannelStore:
         return _core.ChannelStore(sockets=[end.detach() for end in self.ours], memory=self.memory,
                                   slot_bytes=self.slot_bytes, control=control, process=process, size=size,
-                                  writable=writable, name=name)
+                                  writable=writable, name=name, patience=patience)
 
 
 def close_all(ends: List[socket.socket]) -> None:

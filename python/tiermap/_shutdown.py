@@ -9,8 +9,11 @@ from tiermap import _core, _fork
 
 def end() -> None:
     """The last call of this package, but for those of daemon threads."""
-    _fork.write_all()
-    _core.end_releases()
+    _core.lose_patience()
+    try:
+        _fork.write_all()
+    finally:  # Ctrl-C ends the waiting for a store.
+        _core.end_releases()
 
 
 atexit.register(end)

@@ -10,19 +10,25 @@ import errno
 import mmap
 import os
 import pickle
+import select
 import signal
 import socket
 import struct
 import sys
 import threading
+import time
 import traceback
-from typing import Any, Dict, List, NoReturn, Tuple
+from typing import Any, Dict, List, NoReturn, Optional, Tuple
 
 REQUEST = struct.Struct("=IIQQ")
 REPLY = struct.Struct("=qII")
 CHANNELS = struct.Struct("=Q")  # Bytes of a slot; the memory and the sockets come along as descriptors.
 MOST_DESCRIPTORS = 65
 MOST_BYTES = (1 << 63) - 1  # Of any store: what a file offset can say.
+#: Seconds that a call may go on for once nobody waits for it any more, unless the store says otherwise.
+PATIENCE = 10.0
+#: By ``control``: the program has said itself what it has given up.
+GIVEN_UP = b"\0"
 READ, WRITE, FLUSH = 1, 2, 3
 VERBS = {READ: "read", WRITE: "write", FLUSH: "flush"}
 
@@ -87,72 +93,108 @@ def say(text: str) -> None:
             print(text, file=sys.stderr, end="", flush=True)
 
 
-def serve_channel(store: Any, channel: socket.socket, slot: memoryview, zeros: memoryview, failures: Failures) -> None:
-    """answer_all(), and whatever may end that, who waits at the other end is told."""
-    try:
-        answer_all(store, channel, slot, zeros, failures)
-    finally:
-        with contextlib.suppress(OSError):
-            channel.shutdown(socket.SHUT_RDWR)
+class Served:
+    """A channel, the thread that answers it, and what that is at."""
 
+    def __init__(self, store: Any, channel: socket.socket, slot: memoryview, zeros: memoryview,
+                 failures: Failures) -> None:
+        self.channel = channel
+        self.slot = slot
+        self.call: Optional[Tuple[int, int, int, float]] = None  # What, bytes, offset, and when it began.
+        self.thread = threading.Thread(target=self.serve, daemon=True, args=(store, zeros, failures))
+        self.thread.start()
 
-def answer_all(store: Any, channel: socket.socket, slot: memoryview, zeros: memoryview, failures: Failures) -> None:
-    """Answers one request after the other until the other end is closed."""
-    while True:
+    def serve(self, store: Any, zeros: memoryview, failures: Failures) -> None:
+        """answer_all(), and whatever may end that, who waits at the other end is told."""
         try:
-            message = channel.recv(REQUEST.size)
-        except OSError:
-            return
-        if len(message) != REQUEST.size:
-            return
-        kind, count, offset, number = REQUEST.unpack(message)
-        text = b""
-        try:
-            result = answer(store, kind, count, offset, slot, zeros)
-        except BaseException as error:  # Whatever it is, the thread that waits must be told.
-            said = describe(store, kind, count, offset)
-            failures.note(kind, error, said)
-            known = isinstance(error, OSError) and error.errno is not None and 0 < error.errno < 4096
-            result = -(error.errno if known else errno.EIO)  # type: ignore[attr-defined]
-            text = said.encode("utf-8", "replace")[:len(slot)]
-            slot[:len(text)] = text
-        try:
-            channel.send(REPLY.pack(result, len(text), number & 0xFFFFFFFF))
-        except OSError:
-            return
+            self.answer_all(store, zeros, failures)
+        finally:
+            with contextlib.suppress(OSError):
+                self.channel.shutdown(socket.SHUT_RDWR)
+
+    def answer_all(self, store: Any, zeros: memoryview, failures: Failures) -> None:
+        """Answers one request after the other until the other end is closed."""
+        slot = self.slot
+        while True:
+            try:
+                message = self.channel.recv(REQUEST.size)
+            except OSError:
+                return
+            if len(message) != REQUEST.size:
+                return
+            kind, count, offset, number = REQUEST.unpack(message)
+            text = b""
+            self.call = (kind, count, offset, time.monotonic())
+            try:
+                result = answer(store, kind, count, offset, slot, zeros)
+            except BaseException as error:  # Whatever it is, the thread that waits must be told.
+                said = describe(store, kind, count, offset)
+                failures.note(kind, error, said)
+                known = isinstance(error, OSError) and error.errno is not None and 0 < error.errno < 4096
+                result = -(error.errno if known else errno.EIO)  # type: ignore[attr-defined]
+                text = said.encode("utf-8", "replace")[:len(slot)]
+                slot[:len(text)] = text
+            self.call = None
+            try:
+                self.channel.send(REPLY.pack(result, len(text), number & 0xFFFFFFFF))
+            except OSError:
+                return
+
+    def stuck_with(self, patience: float) -> Optional[Tuple[int, str]]:
+        """The call that nobody waits for any more, if it has taken longer than it may."""
+        call = self.call
+        if call is None or time.monotonic() - call[3] < patience or not self.is_hung_up():
+            return None
+        return call[0], f"{VERBS[call[0]]} {call[1]} bytes at {call[2]}"
+
+    def is_hung_up(self) -> bool:
+        """Whether the other end is closed."""
+        poll = select.poll()
+        poll.register(self.channel, 0)
+        return any(events & select.POLLHUP for _, events in poll.poll(0))
 
 
 def start_threads(store: Any, channels: List[socket.socket], memory: int, slot_bytes: int,
-                  failures: Failures) -> List[threading.Thread]:
+                  failures: Failures) -> List[Served]:
     """A thread for each channel. They end when the other ends do."""
     slots = memoryview(mmap.mmap(memory, len(channels) * slot_bytes))
     os.close(memory)
     zeros = memoryview(bytes(slot_bytes))
-    threads = [threading.Thread(target=serve_channel, daemon=True,
-                                args=(store, channel, slots[index * slot_bytes:(index + 1) * slot_bytes], zeros,
-                                      failures))
-               for index, channel in enumerate(channels)]
-    for thread in threads:
-        thread.start()
-    return threads
+    return [Served(store, channel, slots[index * slot_bytes:(index + 1) * slot_bytes], zeros, failures)
+            for index, channel in enumerate(channels)]
 
 
 def serve(store: Any, channels: List[socket.socket], memory: int, slot_bytes: int, control: socket.socket) -> None:
     """Serves every channel until all are closed, and those that forked children of the program bring by ``control``."""
     failures = Failures(store)
-    threads = start_threads(store, channels, memory, slot_bytes, failures)
+    served = start_threads(store, channels, memory, slot_bytes, failures)
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, CHANNELS.size, MOST_DESCRIPTORS)
         if len(message) != CHANNELS.size or len(descriptors) < 2:
             break
         brought = [socket.socket(fileno=descriptor) for descriptor in descriptors[1:]]
-        threads += start_threads(store, brought, descriptors[0], CHANNELS.unpack(message)[0], failures)
-    for thread in threads:
-        thread.join()
+        served += start_threads(store, brought, descriptors[0], CHANNELS.unpack(message)[0], failures)
+    stuck = await_all(served, getattr(store, "patience", PATIENCE))
     failures.tell_of_the_rest()
+    if stuck:
+        unwritten = [said for kind, said in stuck if kind != READ]
+        if unwritten and message != GIVEN_UP:
+            say(f"tiermap: store {failures.name} was to {unwritten[0]}, and has not returned though the program has "
+                "ended: so does the store's process, and that is not done\n")
+        return
     close = getattr(store, "close", None)
     if close is not None:
         close()
+
+
+def await_all(served: List[Served], patience: float) -> List[Tuple[int, str]]:
+    """Until all channels are closed, and all calls have returned, or are stuck: those, by kind and in words."""
+    while True:
+        at_work = [channel for channel in served if channel.thread.is_alive()]
+        stuck = [said for said in (channel.stuck_with(patience) for channel in at_work) if said is not None]
+        if len(stuck) == len(at_work):
+            return stuck
+        at_work[0].thread.join(min(patience / 4, 0.25))
 
 
 def open_and_describe(store: Any) -> Tuple[bool, bytes]:

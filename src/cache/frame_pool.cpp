@@ -242,24 +242,29 @@ void FramePool::drop_memory(std::span<const FrameId> frames) noexcept {
 bool FramePool::empty_free(FrameArena& arena) noexcept {
   constexpr std::size_t least_at_once = 2;
   constexpr std::size_t most_bytes = 128 << 10;  // Of large ones one is enough: to fill it again takes longer.
-  const std::size_t wanted = std::min<std::size_t>(most_dropped_at_once, most_bytes / arena.frame_bytes);
+  return drop_free(arena, least_at_once, most_bytes / arena.frame_bytes) > 0;
+}
+
+// Makes holes of free frames, at most most_dropped_at_once, and returns how many; of none if there are under `least`.
+std::size_t FramePool::drop_free(FrameArena& arena, std::size_t least, std::size_t most) noexcept {
   std::array<FrameId, most_dropped_at_once> frames;
+  const std::size_t wanted = std::min<std::size_t>(most_dropped_at_once, most);
   std::size_t count = 0;
   {
     const std::lock_guard held(lock_);
     while (count < wanted && arena.free_list != no_frame) {
       frames[count++] = pop(arena.free_list);
     }
-    if (count < least_at_once) {
-      if (count > 0) {
-        push(arena.free_list, frames[0]);
+    if (count < least) {
+      while (count > 0) {
+        push(arena.free_list, frames[--count]);
       }
-      return false;
+      return 0;
     }
     free_bytes_.fetch_sub(count * cost(arena.frame_bytes), std::memory_order_relaxed);
   }
   drop_memory(std::span(frames).first(count));
-  return true;
+  return count;
 }
 
 void FramePool::give_back(FrameId frame, bool populated) noexcept {
@@ -282,6 +287,16 @@ void FramePool::give_back(FrameId frame, bool populated) noexcept {
 void FramePool::release(FrameId frame) noexcept {
   records_[frame].region = nullptr;
   drop_memory({&frame, 1});
+}
+
+void FramePool::release_free(FrameArena& arena, std::uint64_t frames) noexcept {
+  while (frames > 0) {
+    const std::size_t dropped = drop_free(arena, 1, std::min<std::uint64_t>(frames, most_dropped_at_once));
+    if (dropped == 0) {
+      return;
+    }
+    frames -= dropped;
+  }
 }
 
 void FramePool::set_budget_bytes(std::uint64_t bytes) noexcept {

@@ -90,6 +90,8 @@ class FramePool {
   void give_back(FrameId frame, bool populated) noexcept;
   /// A held frame becomes free and its slot's memory goes, so that another arena can have it.
   void release(FrameId frame) noexcept;
+  /// The memory of so many free frames of the arena, if there are as many, goes to the system.
+  void release_free(FrameArena& arena, std::uint64_t frames) noexcept;
 
   FrameArena& arena_of(FrameId frame) noexcept;
   std::byte* address(FrameId frame) noexcept;
@@ -122,6 +124,7 @@ class FramePool {
   static constexpr std::size_t most_dropped_at_once = 8;
   void drop_memory(std::span<const FrameId> frames) noexcept;
   bool empty_free(FrameArena& arena) noexcept;
+  std::size_t drop_free(FrameArena& arena, std::size_t least, std::size_t most) noexcept;
   void push(FrameId& list, FrameId frame) noexcept;
   FrameId pop(FrameId& list) noexcept;
   FrameArena& add_arena(std::uint64_t frame_bytes, unsigned shard);

@@ -311,15 +311,15 @@ bool Pager::clear_suspicion(PagedRegion& region, std::uint64_t page, PageWord& w
   return false;
 }
 
-void Pager::discard(PagedRegion& region, std::uint64_t page, bool only_idle) noexcept {
+bool Pager::discard(PagedRegion& region, std::uint64_t page, bool only_idle) noexcept {
   PageWord word = region.table.load(page);
   while (true) {
     if (word.state() == PageState::absent || word.state() == PageState::failed) {
-      return;
+      return false;
     }
     const bool idle = word.pins() == 0 && (word.state() == PageState::clean || word.state() == PageState::unmapped);
     if (only_idle && !idle) {
-      return;
+      return false;
     }
     if (word.owned()) {
       region.table.wait(page, word);
@@ -331,7 +331,7 @@ void Pager::discard(PagedRegion& region, std::uint64_t page, bool only_idle) noe
     }
   }
   if (only_idle && word.mapped() && suspect(word.frame()) && !clear_suspicion(region, page, word)) {
-    return;
+    return false;
   }
   if (word.state() == PageState::dirty || word.state() == PageState::unmapped_dirty) {
     page_cleaned(region);
@@ -345,6 +345,7 @@ void Pager::discard(PagedRegion& region, std::uint64_t page, bool only_idle) noe
   give_back_frame_of(region, page, word.frame(), !was_mapped);
   settle(region, page, PageWord{});
   announce_supply();
+  return !was_mapped;
 }
 
 // The slot of a mapped page is empty, but for a last page shorter than its slot, whose rest may hold memory.

@@ -156,8 +156,8 @@ class Pager {
   // --- Dropping.
 
   /// Frees a page, dirty or not; pins stay, and hold whatever is read there next. `only_idle` leaves alone what is
-  /// dirty, pinned or in somebody's hands.
-  void discard(PagedRegion& region, std::uint64_t page, bool only_idle) noexcept;
+  /// dirty, pinned or in somebody's hands. Whether its memory is in a free frame now, and not the system's.
+  bool discard(PagedRegion& region, std::uint64_t page, bool only_idle) noexcept;
   /// Takes every page of [first, end) out of the cache; the caller unmaps the range before release_retired() gives the
   /// frames back.
   void retire_pages(PagedRegion& region, std::uint64_t first, std::uint64_t end) noexcept;

@@ -41,6 +41,13 @@ class PrefetchState {
     }
     return resident_.load(std::memory_order_relaxed);
   }
+  /// Whether it is done then; any signal ends the waiting.
+  bool wait_for(std::int64_t nanoseconds) const noexcept {
+    if (const std::uint32_t left = left_.load(std::memory_order_acquire); left != 0) {
+      futex_wait(&left_, left, nanoseconds);
+    }
+    return done();
+  }
 
  private:
   static void free_ended() noexcept {

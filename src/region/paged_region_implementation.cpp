@@ -299,16 +299,7 @@ void PagedRegionImplementation::advise(Advice advice, ByteRange range) {
       prefetch({&range, 1});
       return;
     case Advice::dont_need:
-      if (!region_.manual_flush) {
-        write_back_sizes(range);
-      }
-      for_each_size([&](PagedRegion& region) {
-        const Pages pages = pages_of(region, range);
-        region.table.for_each_used(pages.first, pages.end,
-                                   [&](std::uint64_t page) { engine_->pager_.discard(region, page, true); });
-      });
-      give_back_page_tables(pages_of(range));
-      return;
+      return drop(range, true);
     case Advice::cold:
     case Advice::hot:
       for_each_size([&](PagedRegion& region) {
@@ -319,6 +310,28 @@ void PagedRegionImplementation::advise(Advice advice, ByteRange range) {
       });
       return;
   }
+}
+
+void PagedRegionImplementation::make_room(ByteRange range) {
+  drop(range, false);
+}
+
+// What was moved out into its frame, to be written or looked at, has its memory there.
+void PagedRegionImplementation::drop(ByteRange range, bool to_system) {
+  if (!region_.manual_flush) {
+    write_back_sizes(range);
+  }
+  for_each_size([&](PagedRegion& region) {
+    const Pages pages = pages_of(region, range);
+    std::uint64_t frames = 0;
+    region.table.for_each_used(pages.first, pages.end, [&](std::uint64_t page) {
+      frames += engine_->pager_.discard(region, page, true) ? 1U : 0U;
+    });
+    if (to_system) {
+      engine_->pager_.frames().release_free(*region.arena, frames);
+    }
+  });
+  give_back_page_tables(pages_of(range));
 }
 
 // The kernel keeps the page table of any 2 MiB that was once touched, until (Linux 6.14) all of them are dropped in one

@@ -34,6 +34,7 @@ class PagedRegionImplementation final : public RegionImplementation {
   void pin(ByteRange range) override;
   void unpin(ByteRange range) override;
   void advise(Advice advice, ByteRange range) override;
+  void make_room(ByteRange range) override;
   void sync(ByteRange range) override;
   void write_back(ByteRange range) override;
   void flush(ByteRange range) override;
@@ -73,6 +74,7 @@ class PagedRegionImplementation final : public RegionImplementation {
   int write_back(PagedRegion& region, Pages pages);
   int write_back_sizes(ByteRange range);
   void quiesce(PagedRegion& region) noexcept;
+  void drop(ByteRange range, bool to_system);
   void give_back_page_tables(Pages pages) noexcept;
   [[noreturn]] void refuse_write_back(int error) const;
   void enter_index();

@@ -48,6 +48,10 @@ std::uint64_t Prefetch::wait() const {
   return state_ == nullptr ? 0 : state_->wait();
 }
 
+bool Prefetch::wait_for(std::chrono::milliseconds time) const noexcept {
+  return state_ == nullptr || state_->wait_for(std::chrono::nanoseconds(time).count());
+}
+
 bool Prefetch::done() const noexcept {
   return state_ == nullptr || state_->done();
 }
@@ -119,6 +123,13 @@ void Region::advise(Advice advice, ByteRange range) {
   const ByteRange pages = checked(region, range);
   const SignalsBlocked quiet;
   region.advise(advice, pages);
+}
+
+void Region::make_room(ByteRange range) {
+  RegionImplementation& region = mapped(implementation_);
+  const ByteRange pages = checked(region, range);
+  const SignalsBlocked quiet;
+  region.make_room(pages);
 }
 
 void Region::sync(ByteRange range) {

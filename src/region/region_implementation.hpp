@@ -30,6 +30,8 @@ class RegionImplementation {
   virtual void pin(ByteRange range) = 0;
   virtual void unpin(ByteRange range) = 0;
   virtual void advise(Advice advice, ByteRange range) = 0;
+  /// Advice::dont_need, but that memory may stay with the cache, for the pages that come next.
+  virtual void make_room(ByteRange range) { advise(Advice::dont_need, range); }
   virtual void sync(ByteRange range) = 0;
   virtual void write_back(ByteRange range) = 0;
   virtual void flush(ByteRange range) = 0;

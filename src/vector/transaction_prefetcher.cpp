@@ -157,7 +157,7 @@ void TransactionPrefetcher::make_room(std::uint64_t window, const Statistics& no
   }
   collect(finished_);
   for (const ByteRange& range : ranges_) {
-    vector_.region().advise(Advice::dont_need, range);
+    vector_.region().make_room(range);  // The next pages will want the memory at once.
   }
 }
 

@@ -180,6 +180,23 @@ TEST(FramePool, ReleaseGivesTheMemoryToTheKernel) {
   EXPECT_EQ(pool.committed_bytes(), 0U);
 }
 
+TEST(FramePool, TheMemoryOfFreeFramesGoesToTheKernelIfAsked) {
+  FramePool pool(20 * FramePool::cost(64 * kib), 64 * mib, 1);
+  FrameArena& frames = arena(pool, 64 * kib);
+  const std::vector<FrameId> taken = take_and_write_all(pool, frames);
+  ASSERT_EQ(taken.size(), 20U);
+  for (const FrameId frame : taken) {
+    pool.give_back(frame, true);
+  }
+  pool.release_free(frames, 13);
+  EXPECT_EQ(resident_bytes(frames), 7 * block_bytes);
+  EXPECT_EQ(pool.committed_bytes(), 7 * FramePool::cost(64 * kib));
+  pool.release_free(frames, 13);
+  EXPECT_EQ(resident_bytes(frames), 0U);
+  EXPECT_EQ(pool.committed_bytes(), 0U);
+  EXPECT_EQ(take_and_write_all(pool, frames).size(), 20U);
+}
+
 TEST(FramePool, ShrinkingDropsFreeFramesAtOnceAndHeldOnesWhenTheyComeBack) {
   FramePool pool(16 * FramePool::cost(64 * kib), 64 * mib, 1);
   FrameArena& frames = arena(pool, 64 * kib);

@@ -216,6 +216,15 @@ TEST_F(RunTest, TheReportIsWhereItWasAskedFor) {
 }
 
 // A pattern that is wrong is seen.
+TEST_F(RunTest, AReportThatCannotBeWrittenIsRefusedBeforeTheProgramRuns) {
+  const std::string file = runs_.path("file");
+  std::ofstream(file) << "x";
+  for (const std::string& place : {runs_.path("missing") + "/report", runs_.path(""), file + "/report"}) {
+    expect_refusal("--report=" + place + " -- touch " + runs_.path("ran"), 2, " cannot be written: ");
+  }
+  EXPECT_FALSE(std::filesystem::exists(runs_.path("ran")));
+}
+
 TEST_F(RunTest, ReportsAlsoWhereNothingIsServed) {
   const auto report = [&](const std::string& options, const std::string& command) {
     const ProgramResult result = run("--report " + options + " " + command);

@@ -1,5 +1,7 @@
 // advise(): each advice does what it says, and none changes what the bytes are.
 #include <atomic>
+#include <fstream>
+#include <string>
 #include <thread>
 
 #include "region/engine_fixture.hpp"
@@ -49,6 +51,42 @@ TEST_P(AdviseTest, DontNeedWritesWhatIsDirtyAndFreesTheMemory) {
   EXPECT_EQ(region.statistics().dirty_bytes, 0U);
   EXPECT_TRUE(is_all(read_store(*store_, 0, 8 * page), std::byte{3}));
   EXPECT_TRUE(is_all(bytes_of(region).first(8 * page), std::byte{3}));
+}
+
+// Of this process: what is in memory and of no file.
+std::uint64_t anonymous_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("RssAnon:")) {
+      return std::stoull(line.substr(8)) * kib;
+    }
+  }
+  return 0;
+}
+
+// What was written is moved out into frames before it is dropped, and some of what was read lies there already.
+TEST_P(AdviseTest, DontNeedGivesTheMemoryToTheSystem) {
+  constexpr std::uint64_t size = 16 * mib;
+  const auto store = known_store(size);
+  for (const std::uint64_t page_bytes : {4 * kib, 64 * kib, 2 * mib}) {
+    for (const bool writes : {false, true}) {
+      Cache cache(cache_options(size + size / 4));
+      Region region = cache.map(store, writes ? read_write(page_bytes) : read_only(page_bytes));
+      for (std::uint64_t offset = 0; offset < size; offset += 4 * kib) {
+        const std::byte found = touch(region.data() + offset);
+        if (writes) {
+          poke(region.data() + offset, found);
+        }
+      }
+      [[maybe_unused]] const std::uint64_t full = anonymous_bytes();
+      region.advise(Advice::dont_need);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // Their own memory comes and goes.
+      // Some pages of 2 MiB may be free beside those that are dropped, or still on their way.
+      EXPECT_LT(anonymous_bytes() + size / 2, full) << page_bytes << (writes ? " written" : " read");
+#endif
+      EXPECT_TRUE(is_known(bytes_of(region), 0));
+    }
+  }
 }
 
 TEST_P(AdviseTest, RandomReadsNothingAhead) {

@@ -49,8 +49,10 @@ TEST_P(PrefetchTest, ReturnsBeforeTheStoreHasAnswered) {
   const Prefetch completion = region.prefetch({0, page});
   EXPECT_TRUE(comes_to_be([&] { return store->stalled() == 1; }));
   EXPECT_FALSE(completion.done());
+  EXPECT_FALSE(completion.wait_for(std::chrono::milliseconds(1)));
   store->on_read({});
   store->release();
+  EXPECT_TRUE(comes_to_be([&] { return completion.wait_for(std::chrono::milliseconds(100)); }));
   EXPECT_EQ(completion.wait(), 1U);
   EXPECT_TRUE(completion.done());
 }
