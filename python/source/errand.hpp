@@ -1,5 +1,5 @@
-// Calls that may never return, since a store written in Python has the last word: done by a thread of their own, so that
-// Ctrl-C ends the waiting.
+// Calls that may never return, since a store written in Python has the last word: done by a thread of their own, so
+// that Ctrl-C ends the waiting.
 #pragma once
 
 #include <atomic>
