@@ -60,12 +60,18 @@ struct JobOptions {
   /// vector that is in Phase::read_only, the others take from there. Comes on top of their budgets, and is taken as it
   /// fills. The same for all ranks; 0: none, else at least 64 KiB. TIERMAP_NODE_CACHE. Default: 0.
   std::optional<std::uint64_t> node_cache_bytes = std::nullopt;
+  /// The job does not fail when it loses a rank, but goes on with the others: for programs that find out by
+  /// Job::lost_ranks() and JobLock::lost_holder() what is to be done again. The same for all ranks. What has ranks
+  /// depend on each other is refused (OptionError, ENOTSUP): SharedVector::read_together(), same_address,
+  /// Job::reserve_addresses() and node_cache_bytes. docs/coherence.md says what is promised.
+  bool go_on_without_lost_ranks = false;
 };
 
 /// Held until unlock(), or destroyed. Movable.
 class JobLock {
  public:
-  JobLock(std::shared_ptr<class JobImplementation> job, std::string name);
+  JobLock(std::shared_ptr<class JobImplementation> job, std::string name,
+          std::optional<std::uint32_t> lost_holder = std::nullopt);
   JobLock(JobLock&&) noexcept = default;
   JobLock& operator=(JobLock&&) = delete;
   /// unlock(). If that fails the job has failed, for all ranks: nobody is to go on without what was written under the
@@ -74,10 +80,14 @@ class JobLock {
   /// What this rank wrote goes home first: who gets the lock next sees it. Throws as Job's members, and then the lock
   /// is still held unless the job has failed.
   void unlock();
+  /// The rank that had this lock last, if it was lost with it (JobOptions::go_on_without_lost_ranks): of what that rank
+  /// wrote under the lock since its last release, any part may be there. Only who gets the lock next is told.
+  std::optional<std::uint32_t> lost_holder() const noexcept { return lost_holder_; }
 
  private:
   std::shared_ptr<class JobImplementation> job_;
   std::string name_;
+  std::optional<std::uint32_t> lost_holder_;
 };
 
 /// Address space that is free on all ranks, kept for what is mapped there: inaccessible before and afterwards, and
@@ -99,6 +109,9 @@ class JobAddresses {
 /// that is asked later in the job throws ECONNABORTED with a line that says which rank it was; a page that cannot be
 /// fetched any more is a SIGBUS, as with every store. A rank or server that hangs is noticed within the timeout.
 ///
+/// With JobOptions::go_on_without_lost_ranks, once all ranks have come, it is so for the rank alone that was lost, if
+/// it still runs, and the others go on without it. A server's end ends the job in any case.
+///
 /// Thread-safe; but a rank is at one barrier at a time, and what all ranks do together all do in the same order.
 class Job {
  public:
@@ -112,11 +125,15 @@ class Job {
 
   std::uint32_t rank() const noexcept;
   std::uint32_t ranks() const noexcept;
+  /// Those without which the job goes on (JobOptions::go_on_without_lost_ranks), the first one first, as of the last
+  /// barrier(), gather() or other thing that all ranks do together: the same on all of them until the next one. What
+  /// these ranks had released is there; of what they had not, any part; and nothing comes any more.
+  std::vector<std::uint32_t> lost_ranks() const;
 
   /// Waits for all ranks. What any of them wrote to shared vectors before it, all see after it.
   void barrier();
   /// By all ranks: what each of them passes, in the order of ranks. It goes through the first server, and each rank
-  /// gets all of it: for sums and decisions, not for data. Orders nothing else.
+  /// gets all of it: for sums and decisions, not for data. Orders nothing else. A rank that was lost has nothing.
   std::vector<std::vector<std::byte>> gather(std::span<const std::byte> bytes);
   /// Waits for the lock of this name, and then sees what those wrote who had it before. Not twice by one thread: that
   /// throws EDEADLK.

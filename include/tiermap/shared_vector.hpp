@@ -332,8 +332,8 @@ class SharedVector {
   }
 
   /// By all ranks: what all of them wrote before is in the store that the URL names, made if it is missing, and durable
-  /// when it returns. Rank 0 writes it. Throws on all ranks, among others where the store's format says that its
-  /// elements are others.
+  /// when it returns. Rank 0 writes it, or the lowest that was not lost (Job::lost_ranks()). Throws on all ranks, among
+  /// others where the store's format says that its elements are others, and if who writes is lost (EOWNERDEAD).
   void save(const std::string& url) { storage_.save(url); }
   /// By all ranks: the vector is what the store has, which is as long. Throws on all ranks if it
   /// is not, or if the store's format (npy:, hdf5:, parquet: and others) says that its elements are of another size,

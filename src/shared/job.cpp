@@ -58,10 +58,11 @@ void JobImplementation::barrier() {
   acquire_all();
 }
 
-void JobImplementation::lock(const std::string& name) {
-  client_.lock(name);
+std::optional<std::uint32_t> JobImplementation::lock(const std::string& name) {
+  const std::optional<std::uint32_t> lost_holder = client_.lock(name);
   try {
     acquire_all();
+    return lost_holder;
   } catch (...) {
     client_.unlock(name);
     throw;
@@ -87,6 +88,14 @@ void JobImplementation::unlock_or_fail(const std::string& name) noexcept {
                " could not give up the lock " + quote_value(name) + ", and ended: " + why);
 }
 
+void JobImplementation::require_all_ranks(const std::string& doing) const {
+  if (place().goes_on) {
+    throw OptionError("job " + quote_value(place().name) + " goes on without ranks that it loses, and cannot " + doing +
+                          ": do without, or do not set go_on_without_lost_ranks",
+                      ENOTSUP);
+  }
+}
+
 void JobImplementation::end() {
   {
     const std::lock_guard lock(mutex_);
@@ -99,8 +108,8 @@ void JobImplementation::end() {
   client_.leave();
 }
 
-JobLock::JobLock(std::shared_ptr<JobImplementation> job, std::string name)
-    : job_(std::move(job)), name_(std::move(name)) {}
+JobLock::JobLock(std::shared_ptr<JobImplementation> job, std::string name, std::optional<std::uint32_t> lost_holder)
+    : job_(std::move(job)), name_(std::move(name)), lost_holder_(lost_holder) {}
 
 JobLock::~JobLock() {
   if (job_ != nullptr) {
@@ -139,6 +148,10 @@ std::uint32_t Job::ranks() const noexcept {
   return implementation_->place().ranks;
 }
 
+std::vector<std::uint32_t> Job::lost_ranks() const {
+  return implementation_->client().lost();
+}
+
 void Job::barrier() {
   implementation_->barrier();
 }
@@ -148,6 +161,7 @@ std::vector<std::vector<std::byte>> Job::gather(std::span<const std::byte> bytes
 }
 
 JobAddresses Job::reserve_addresses(std::uint64_t bytes) {
+  implementation_->require_all_ranks("reserve addresses");
   return JobAddresses(std::make_unique<AddressRange>(reserve_on_all_ranks(implementation_->client(), bytes)));
 }
 
@@ -156,8 +170,8 @@ bool Job::is_first_to_tell() {
 }
 
 JobLock Job::lock(const std::string& name) {
-  implementation_->lock(name);
-  return {implementation_, name};
+  const std::optional<std::uint32_t> lost_holder = implementation_->lock(name);
+  return {implementation_, name, lost_holder};
 }
 
 std::uint64_t Job::fetch_add(const std::string& name, std::uint64_t summand) {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -29,10 +30,12 @@ class JobImplementation {
   void remove(SharedImplementation& vector) noexcept;
 
   void barrier();
-  void lock(const std::string& name);
+  std::optional<std::uint32_t> lock(const std::string& name);
   void unlock(const std::string& name);
   /// For who cannot be told: the job fails if it cannot be unlocked.
   void unlock_or_fail(const std::string& name) noexcept;
+  /// Throws OptionError in a job that goes on without ranks that it loses.
+  void require_all_ranks(const std::string& doing) const;
   void end();
 
  private:

@@ -84,6 +84,13 @@ JobPlace job_place(const JobOptions& options) {
   place.tree_degree = options.tree_degree;
   place.relay_bytes = options.relay_bytes;
   place.node_cache_bytes = node_cache_bytes(options);
+  place.goes_on = options.go_on_without_lost_ranks;
+  if (place.goes_on && place.node_cache_bytes != 0) {
+    throw OptionError("job " + quote_value(place.name) +
+                          " goes on without ranks that it loses, and cannot have a cache of nodes: set no "
+                          "TIERMAP_NODE_CACHE, or do not set go_on_without_lost_ranks",
+                      ENOTSUP);
+  }
   if (place.tree_degree == 0 || place.tree_degree > 16) {
     throw OptionError("a tree of ranks cannot have degree " + std::to_string(place.tree_degree) + ": choose 1 to 16");
   }

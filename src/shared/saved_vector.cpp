@@ -1,4 +1,4 @@
-// A shared vector, copied to and from a store by rank 0.
+// A shared vector, copied to and from a store by rank 0, or the lowest rank that was not lost.
 #include <algorithm>
 #include <cerrno>
 #include <memory>
@@ -53,16 +53,23 @@ void require_size(const Store& store, const std::string& url, std::uint64_t byte
 }  // namespace
 
 void SharedImplementation::copy_by_first(const std::string& doing, const std::function<void()>& copy) {
-  job_->client().collective("begins to " + doing);
+  JobClient& client = job_->client();
+  client.collective("begins to " + doing);
+  const std::uint32_t first = client.first_rank();
   std::string outcome = "is done with it: " + doing;
-  if (job_->place().rank == 0) {
+  if (job_->place().rank == first) {
     try {
       copy();
     } catch (const Error& error) {
       outcome = std::string("cannot ") + doing + ": " + error.what();
     }
   }
-  job_->client().collective(outcome);
+  client.collective(outcome);
+  if (client.is_lost(first)) {
+    throw StoreError(EOWNERDEAD, "job " + quote_value(job_->place().name) + ": rank " + std::to_string(first) +
+                                     " was lost, which was to " + doing +
+                                     ": any part of it may be done: do it again, and save elsewhere");
+  }
 }
 
 void SharedImplementation::save(const std::string& url) {

@@ -56,6 +56,9 @@ SharedImplementation::SharedImplementation(std::shared_ptr<JobImplementation> jo
                                            const SharedVectorOptions& options)
     : job_(std::move(job)), name_(name), made_(count.has_value()), elements_(elements), element_bytes_(elements.bytes) {
   check(name, elements.bytes, count, options);
+  if (options.same_address) {
+    job_->require_all_ranks("have vector " + quote_value(name) + " at the same address on all of them");
+  }
   job_->client().collective(opening_text(name, elements, count, options));
   job_->claim(name);
   try {
@@ -196,6 +199,7 @@ void SharedImplementation::start_together(VectorRange range) {
     throw OptionError("shared vector " + quote_value(name_) +
                       " is in its local phase, in which no rank reads what others do: set another one first");
   }
+  job_->require_all_ranks("have all of them read vector " + quote_value(name_) + " together");
   release();
   home_->join_tree();
   job_->client().collective("reads elements " + std::to_string(range.first) + " to " +
@@ -293,7 +297,7 @@ void SharedImplementation::destroy() {
   close();
   job_->client().collective("destroys vector " + quote_value(name_));
   home_->leave_tree();
-  if (job_->place().rank == 0) {
+  if (job_->place().rank == 0 || job_->place().goes_on) {  // More than once is as good: the first one may be lost.
     home_->destroy();
   }
   job_->client().collective("has destroyed vector " + quote_value(name_));

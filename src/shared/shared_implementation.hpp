@@ -56,7 +56,7 @@ class SharedImplementation {
   std::string places_name() const;
   void acquire_news();
   void write_home();
-  /// By rank 0 alone; the others are told if it fails.
+  /// By the first rank alone; the others are told if it fails, or if it was lost meanwhile.
   void copy_by_first(const std::string& doing, const std::function<void()>& copy);
   /// Runs it, and says what the home said where the engine only knows an errno value.
   template <typename Work>

@@ -27,6 +27,9 @@ std::uint32_t Job::rank() const noexcept {
 std::uint32_t Job::ranks() const noexcept {
   std::abort();
 }
+std::vector<std::uint32_t> Job::lost_ranks() const {
+  std::abort();
+}
 void Job::barrier() {
   std::abort();
 }
@@ -60,7 +63,7 @@ std::size_t JobAddresses::size() const noexcept {
   std::abort();
 }
 
-JobLock::JobLock(std::shared_ptr<JobImplementation>, std::string) {}
+JobLock::JobLock(std::shared_ptr<JobImplementation>, std::string, std::optional<std::uint32_t>) {}
 JobLock::~JobLock() = default;
 void JobLock::unlock() {}
 

@@ -1,15 +1,18 @@
 // A consistency checker: several ranks run a random program each, of writes, transactions, streams, locks, updates and
 // what all read together, between barriers, and phases in which nobody writes. Every rank can compute what any rank
 // does in any round, so each knows what may be seen when.
-#include <sys/mman.h>
-
-#include <atomic>
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <map>
 #include <numeric>
 #include <random>
 
 #include "shared/rank_processes.hpp"
+#include "shared/shared_numbers.hpp"
+#include "store/temporary_directory.hpp"
 #include "tiermap/shared_vector.hpp"
 
 namespace tiermap {
@@ -28,7 +31,8 @@ struct Setting {
   std::size_t servers = 0;
   SharedVectorOptions options;
   std::uint32_t nodes = 1;
-  JobOptions tree;  ///< What of it says how ranks read together, and what those of a node keep for each other.
+  JobOptions tree;         ///< What of it says how ranks read together, and what those of a node keep for each other.
+  std::uint32_t lost = 0;  ///< So many ranks are killed, and the others go on. 0: the job does not.
 
   JobOptions job(const Servers& of, std::uint32_t rank) const {
     JobOptions job = of.job(rank, ranks);
@@ -36,6 +40,7 @@ struct Setting {
     job.tree_degree = tree.tree_degree;
     job.relay_bytes = tree.relay_bytes;
     job.node_cache_bytes = tree.node_cache_bytes;
+    job.go_on_without_lost_ranks = lost > 0;
     return job;
   }
 };
@@ -59,6 +64,34 @@ Setting draw_setting(std::uint64_t seed) {
   return setting;
 }
 
+/// Three or more ranks, of which two or more are left.
+Setting draw_losing_setting(std::uint64_t seed) {
+  Setting setting = draw_setting(seed);
+  std::mt19937_64 random(seed + 2);
+  setting.ranks = static_cast<std::uint32_t>(3 + random() % 2);
+  setting.lost = static_cast<std::uint32_t>(1 + random() % (setting.ranks - 2));
+  setting.options.same_address = false;
+  setting.tree.node_cache_bytes = 0;
+  setting.nodes = 1;
+  return setting;
+}
+
+/// How far each rank has come, which the others look at when it is lost. Of rounds, and things done in one of them.
+class Progress {
+ public:
+  enum Kind : std::uint32_t { releases, lockings, updates };
+  void note(std::uint32_t rank, Kind kind, std::uint64_t round, std::uint64_t done) const {
+    numbers_[rank * 3 + kind] = round << 16U | done;
+  }
+  std::uint64_t done(std::uint32_t rank, Kind kind, std::uint64_t round) const {
+    const std::uint64_t number = numbers_[rank * 3 + kind];
+    return number >> 16U == round ? number & 0xFFFFU : 0;
+  }
+
+ private:
+  SharedNumbers numbers_;
+};
+
 std::uint64_t mix(std::uint64_t value) {
   value = (value ^ (value >> 30U)) * 0xbf58476d1ce4e5b9U;
   value = (value ^ (value >> 27U)) * 0x94d049bb133111ebU;
@@ -68,18 +101,25 @@ std::uint64_t mix(std::uint64_t value) {
 /// Rounds of one rank's program.
 class Program {
  public:
-  Program(const Setting& setting, Job& job)
+  Program(const Setting& setting, Job& job, const Progress& progress)
       : setting_(setting),
         job_(job),
+        progress_(progress),
         vector_(SharedVector<std::uint64_t>::create(job, "v", elements, setting.options)),
         model_(owned),
         before_(owned) {}
 
-  void run(std::uint64_t rounds) {
-    for (round_ = 1; round_ <= rounds; ++round_) {
+  /// So many, of which as many at least are without those that are to be lost.
+  void run(std::uint64_t rounds, std::uint64_t without = 0) {
+    for (round_ = 1; round_ <= rounds || without > 0; ++round_) {
+      without -= without > 0 && job_.lost_ranks().size() == setting_.lost ? 1U : 0U;
+      gone_ = job_.lost_ranks();
       play();
       job_.barrier();
+      add_up_sums();
+      settle_what_was_lost();
       check_somehow(mix(setting_.seed + round_ * 3));
+      expect_all_see_the_same();
       job_.barrier();
     }
     vector_.close();
@@ -109,17 +149,23 @@ class Program {
     return all;
   }
 
+  static bool is_among(const std::vector<std::uint32_t>& ranks, std::uint32_t rank) {
+    return std::ranges::find(ranks, rank) != ranks.end();
+  }
+  bool plays(std::uint32_t rank) const { return rank < setting_.ranks && !is_among(gone_, rank); }
+
   void play() {
     before_ = model_;
     for (std::uint64_t index = 0; index < owned; ++index) {
-      if (owner(index) < setting_.ranks) {
+      if (plays(owner(index))) {
         model_[index] = value(index);
       }
     }
     seen_.assign(owned, false);
     std::mt19937_64 random = random_of(job_.rank());
     std::unique_ptr<SharedTogether<std::uint64_t>> together;
-    if (mix(setting_.seed + round_) % 2 == 0) {  // By all, or by none; what is not read so is written meanwhile.
+    if (setting_.lost == 0 &&
+        mix(setting_.seed + round_) % 2 == 0) {  // By all, or by none; what is not read so is written meanwhile.
       const std::uint64_t first = mix(round_) % owned;
       const VectorRange range{first, 1 + mix(round_ + 1) % (owned - first)};
       together.reset(new SharedTogether<std::uint64_t>(vector_.read_together(range)));
@@ -131,6 +177,10 @@ class Program {
       switch (step) {
         case 0:
           write_owned(random);
+          if (setting_.lost > 0) {
+            vector_.release();
+            progress_.note(job_.rank(), Progress::releases, round_, 1);
+          }
           break;
         case 1:
           add_under_locks();
@@ -191,14 +241,17 @@ class Program {
   }
 
   void add_under_locks() {
+    std::uint64_t done = 0;
     for (const Addition& one : additions(job_.rank(), 20)) {
       JobLock lock = job_.lock("lock " + std::to_string(one.index % locks));
       vector_[owned + one.index] += one.summand;
       lock.unlock();
+      progress_.note(job_.rank(), Progress::lockings, round_, ++done);
     }
   }
 
   void add_by_updates() {
+    std::uint64_t done = 0;
     for (const Addition& one : additions(job_.rank() + setting_.ranks, 30)) {
       const std::uint64_t index = owned + counted + one.index / 2 * 2;
       vector_.update({index, 2}, [&](std::span<std::uint64_t> pair) {
@@ -206,6 +259,7 @@ class Program {
         pair[0] += one.summand;
         pair[1] += one.summand;
       });
+      progress_.note(job_.rank(), Progress::updates, round_, ++done);
     }
   }
 
@@ -234,12 +288,11 @@ class Program {
 
   /// All ranks alike.
   void check_somehow(std::uint64_t how) {
-    add_up_sums();
     const bool read_only = how % 2 == 0;
     if (read_only) {
       vector_.set_phase(Phase::read_only);
     }
-    if (how / 2 % 3 == 0) {
+    if (how / 2 % 3 == 0 && setting_.lost == 0) {
       const auto together = vector_.read_together({0, elements});
       check();
     } else {
@@ -264,26 +317,79 @@ class Program {
     }
   }
 
+  /// Of those that were lost in this round, what they had done; what they were about to do may be there, or not.
   void add_up_sums() {
     sums_.resize(counted + updated);
+    possible_.clear();
     for (std::uint32_t rank = 0; rank < setting_.ranks; ++rank) {
-      for (const Addition& one : additions(rank, 20)) {
-        sums_[one.index] += one.summand;
+      if (!plays(rank)) {
+        continue;
       }
-      for (const Addition& one : additions(rank + setting_.ranks, 30)) {
-        sums_[counted + one.index / 2 * 2] += one.summand;
-        sums_[counted + one.index / 2 * 2 + 1] += one.summand;
+      const bool lost = is_among(job_.lost_ranks(), rank);
+      const auto add = [&](const std::vector<Addition>& all, Progress::Kind kind, auto place) {
+        const std::uint64_t done = lost ? progress_.done(rank, kind, round_) : all.size();
+        for (std::uint64_t at = 0; at < all.size() && at <= done; ++at) {
+          for (const std::uint64_t index : place(all[at].index)) {
+            (at < done ? sums_[index] : possible_[index].emplace_back()) += all[at].summand;
+          }
+        }
+      };
+      add(additions(rank, 20), Progress::lockings, [](std::uint64_t index) { return std::vector{index}; });
+      add(additions(rank + setting_.ranks, 30), Progress::updates,
+          [](std::uint64_t index) { return std::vector{counted + index / 2 * 2, counted + index / 2 * 2 + 1}; });
+    }
+  }
+
+  /// What is there of what was lost stays so.
+  void settle_what_was_lost() {
+    const std::vector<std::uint32_t> lost = job_.lost_ranks();
+    for (const auto& [index, summands] : possible_) {
+      std::vector<std::uint64_t> sums{sums_[index]};
+      for (const std::uint64_t summand : summands) {
+        const std::size_t before = sums.size();
+        for (std::size_t at = 0; at < before; ++at) {
+          sums.push_back(sums[at] + summand);
+        }
       }
+      sums_[index] = vector_[owned + index];
+      ASSERT_NE(std::ranges::find(sums, sums_[index]), sums.end()) << owned + index << " in round " << round_;
+    }
+    for (std::uint64_t index = 0; index < owned; ++index) {
+      const std::uint32_t rank = owner(index);
+      if (plays(rank) && is_among(lost, rank) && progress_.done(rank, Progress::releases, round_) == 0) {
+        ASSERT_TRUE(vector_[index] == before_[index] || vector_[index] == model_[index]) << index;
+        model_[index] = vector_[index];
+      }
+    }
+    for (std::uint64_t index = 0; index < updated; index += 2) {
+      ASSERT_EQ(sums_[counted + index], sums_[counted + index + 1]);
+    }
+  }
+
+  void expect_all_see_the_same() {
+    if (setting_.lost == 0) {
+      return;
+    }
+    std::uint64_t digest = 0;
+    for (const std::uint64_t element : vector_.span()) {
+      digest = mix(digest ^ element);
+    }
+    for (const auto& other : job_.gather(std::as_bytes(std::span(&digest, 1)))) {
+      ASSERT_TRUE(other.empty() || std::memcmp(other.data(), &digest, sizeof(digest)) == 0) << "in round " << round_;
     }
   }
 
   const Setting& setting_;
   Job& job_;
+  const Progress& progress_;
   SharedVector<std::uint64_t> vector_;
   std::vector<std::uint64_t> model_;
   std::vector<std::uint64_t> before_;
   std::vector<std::uint64_t> sums_;
-  std::vector<bool> seen_;  ///< What others, or this rank, wrote in this round.
+  /// By index, what a rank that was lost may have added.
+  std::map<std::uint64_t, std::vector<std::uint64_t>> possible_;
+  std::vector<std::uint32_t> gone_;  ///< Lost before this round.
+  std::vector<bool> seen_;           ///< What others, or this rank, wrote in this round.
   std::uint64_t round_ = 0;
 };
 
@@ -304,9 +410,10 @@ TEST(ConsistencyTest, RandomProgramsSeeWhatTheModelAllows) {
   for_a_while([](std::uint64_t seed) {
     const Setting setting = draw_setting(seed);
     const Servers servers(setting.servers);
+    const Progress progress;
     RankProcesses processes(setting.ranks, [&](std::uint32_t rank) {
       Job job(setting.job(servers, rank));
-      Program(setting, job).run(6);
+      Program(setting, job, progress).run(6);
       job.end();
     });
     processes.expect_success();
@@ -320,20 +427,15 @@ TEST(ConsistencyTest, RandomProgramsOfWhichOneIsKilledEndWithItsName) {
     const Servers servers(setting.servers);
     std::mt19937_64 random(seed + 1);
     const auto victim = static_cast<std::uint32_t>(random() % setting.ranks);
-    // Ranks that are all there: one that has never come is no rank of the job.
-    auto* const come = static_cast<std::atomic<std::uint32_t>*>(
-        ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-    ASSERT_NE(static_cast<void*>(come), MAP_FAILED);
+    const Progress progress;
+    const SharedNumbers come;  // Ranks that are all there: one that has never come is no rank of the job.
     RankProcesses processes(setting.ranks, [&](std::uint32_t rank) {
       Job job(setting.job(servers, rank));
-      come->fetch_add(1);
-      const std::string told = refusal_of([&] { Program(setting, job).run(1 << 30); });
+      come[0].fetch_add(1);
+      const std::string told = refusal_of([&] { Program(setting, job, progress).run(1 << 30); });
       EXPECT_NE(told.find("rank " + std::to_string(victim) + " at "), std::string::npos) << told;
     });
-    for (int turn = 0; turn < 60'000 && come->load() < setting.ranks; ++turn) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    ::munmap(come, 4096);
+    ASSERT_TRUE(come.reaches(0, setting.ranks));
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 500));
     processes.signal(victim, SIGKILL);
     for (std::uint32_t rank = 0; rank < setting.ranks; ++rank) {
@@ -343,6 +445,41 @@ TEST(ConsistencyTest, RandomProgramsOfWhichOneIsKilledEndWithItsName) {
       }
     }
     // And the servers serve the next job.
+    run_job(servers, 2, [](Job& job) { job.barrier(); });
+  });
+}
+
+/// Those who are left see what the model allows, to the end: what a lost rank had released, of what it had not each
+/// element as it was or as it was written, all of them the same, and nothing later.
+TEST(ConsistencyTest, RandomProgramsGoOnWithoutThoseThatAreKilled) {
+  for_a_while([](std::uint64_t seed) {
+    const Setting setting = draw_losing_setting(seed);
+    std::mt19937_64 random(seed + 1);
+    const TemporaryDirectory directory(".");
+    const std::string place =
+        random() % 2 == 0 ? "memory: 64MiB" : "directory: " + std::string(directory.path()) + "\ndirectory_size: 64MiB";
+    std::ofstream(directory / "node.yaml") << "listen: 127.0.0.1:0\n" << place << "\n";
+    const Servers servers(setting.servers, {"--config", directory / "node.yaml"});
+    std::vector<std::uint32_t> victims(setting.ranks);
+    std::iota(victims.begin(), victims.end(), 0);
+    std::shuffle(victims.begin(), victims.end(), random);
+    victims.resize(setting.lost);
+    const SharedNumbers come;
+    const Progress progress;
+    RankProcesses processes(setting.ranks, [&](std::uint32_t rank) {
+      Job job(setting.job(servers, rank));
+      come[0].fetch_add(1);
+      Program(setting, job, progress).run(3, 2);
+      job.end();
+    });
+    ASSERT_TRUE(come.reaches(0, setting.ranks));
+    for (const std::uint32_t victim : victims) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(random() % 400));
+      processes.signal(victim, SIGKILL);
+    }
+    for (std::uint32_t rank = 0; rank < setting.ranks; ++rank) {
+      EXPECT_EQ(processes.wait(rank), std::ranges::find(victims, rank) == victims.end() ? 0 : 128 + SIGKILL) << rank;
+    }
     run_job(servers, 2, [](Job& job) { job.barrier(); });
   });
 }

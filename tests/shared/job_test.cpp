@@ -5,8 +5,7 @@
 #include <cerrno>
 #include <fstream>
 
-#include "cluster/job/job_protocol.hpp"
-#include "cluster/wire/wire.hpp"
+#include "shared/bare_rank.hpp"
 #include "shared/rank_processes.hpp"
 #include "store/temporary_directory.hpp"
 #include "tiermap/shared_vector.hpp"
@@ -368,33 +367,6 @@ TEST(JobTest, AServerThatDiesIsNamedToThoseWhoOnlyAskAnother) {
   });
   processes.expect_success();
 }
-
-/// A rank of job "job" whose connections to its servers end when the test says so.
-class BareRank {
- public:
-  BareRank(const Servers& servers, std::uint32_t rank, std::uint32_t ranks) {
-    for (const auto& process : servers.processes) {
-      connections_.push_back(wire_.connect(parse_host_and_port(process->address, "server"), WireLogin{}));
-    }
-    std::vector<WireCall> joining;
-    for (std::size_t server = 0; server < connections_.size(); ++server) {
-      const JobSize size{ranks, connections_.size(), server};
-      joining.push_back(start(server, JobRequest::join, {rank, size.word(), 0, 0}, "job"));
-    }
-    for (WireCall& call : joining) {
-      EXPECT_EQ(call.wait().status, 0) << call.wait().body.text();
-    }
-  }
-  WireCall start(std::size_t server, JobRequest kind, const WireWords& words, const std::string& text) {
-    return connections_[server]->start(
-        WireMessage(static_cast<std::uint16_t>(kind), words, std::as_bytes(std::span(text))), std::nullopt);
-  }
-  void close(std::size_t server) { connections_[server]->close("as if it died"); }
-
- private:
-  Wire wire_{WireOptions{}, nullptr};
-  std::vector<std::shared_ptr<WireConnection>> connections_;
-};
 
 /// One server hears of a rank's end before the other does, and tells a second rank, which ends. The other server is not
 /// to take that for the reason.

@@ -31,9 +31,9 @@ class Jobs::Answers {
     later(std::move(request), [status, text = std::move(text)](WireRequest& one) { one.refuse(status, text); });
   }
   /// With a body that several get.
-  void reply(WireRequest request, std::shared_ptr<const std::vector<std::byte>> body) {
-    later(std::move(request), [body = std::move(body)](WireRequest& one) {
-      WireMessage answer = WireMessage::answer(0, {}, body->size());
+  void reply(WireRequest request, const WireWords& words, std::shared_ptr<const std::vector<std::byte>> body) {
+    later(std::move(request), [words, body = std::move(body)](WireRequest& one) {
+      WireMessage answer = WireMessage::answer(0, words, body->size());
       std::ranges::copy(*body, answer.body().begin());
       one.reply(std::move(answer));
     });

@@ -25,14 +25,17 @@ WireOptions wire_options(const JobPlace& place) {
 }
 
 /// Takes the next bytes of each rank out of a reply to JobRequest::gather. Whether these were the last ones. Throws
-/// StoreError for what is no such reply.
-bool take_gathered(std::span<const std::byte> body, std::vector<std::vector<std::byte>>& all) {
+/// StoreError for what is no such reply. A rank that was lost meanwhile has nothing, if that may be.
+bool take_gathered(std::span<const std::byte> body, bool may_be_lost, std::vector<std::vector<std::byte>>& all) {
   bool complete = true;
   for (std::vector<std::byte>& one : all) {
     std::array<std::uint64_t, 2> counts{};  // In all, and here.
     if (body.size() >= sizeof(counts)) {
       std::memcpy(counts.data(), body.data(), sizeof(counts));
       body = body.subspan(sizeof(counts));
+    }
+    if (may_be_lost && counts[0] == 0) {
+      one.clear();
     }
     if (counts[1] > body.size() || one.size() + counts[1] > counts[0] || (counts[1] == 0 && one.size() < counts[0])) {
       throw StoreError(EBADMSG,
@@ -81,7 +84,7 @@ JobClient::JobClient(const JobPlace& place)
   const auto on_its_way = static_cast<std::uint64_t>(std::min(process_age(), place.join_patience).count());
   const auto replies = std::make_shared<JoinReplies>();
   for (std::uint32_t server = 0; server < servers(); ++server) {
-    const JobSize size{place.ranks, servers(), server};
+    const JobSize size{place.ranks, servers(), server, place.goes_on};
     connections_[server]->start_then(WireMessage(static_cast<std::uint16_t>(JobRequest::join),
                                                  {place.rank, size.word(), place.node_cache_bytes, on_its_way}, name),
                                      place.join_patience,
@@ -131,14 +134,28 @@ void JobClient::require(std::uint32_t server, const WireReply& reply) {
   if (reply.status == -EUCLEAN) {
     throw StoreError(EUCLEAN, "server " + place_.servers[server].text() + ": " + words);
   }
+  const bool cut_off = reply.status == -ENOTCONN || (words.empty() && !connections_[server]->open());
+  if (place_.goes_on && cut_off) {
+    const std::string why = gone_text(server);
+    fail(why);  // The other servers are to lose this rank, too.
+    throw StoreError(-reply.status, why);
+  }
   if (!words.empty()) {
     throw StoreError(-reply.status, words);
   }
-  const WireConnection& connection = *connections_[server];
-  throw StoreError(-reply.status, "job " + quote_value(place_.name) + ": server " + place_.servers[server].text() +
-                                      (connection.open() ? " answers: " + error_text(-reply.status)
-                                                         : " is gone: " + connection.failure() +
-                                                               ": see whether it runs, and start the job again"));
+  throw StoreError(-reply.status, cut_off
+                                      ? gone_text(server)
+                                      : "job " + quote_value(place_.name) + ": server " +
+                                            place_.servers[server].text() + " answers: " + error_text(-reply.status));
+}
+
+std::string JobClient::gone_text(std::uint32_t server) const {
+  const std::string begin = "job " + quote_value(place_.name) + ": server " + place_.servers[server].text();
+  const std::string why = connections_[server]->failure();
+  return place_.goes_on ? begin + " is gone, or has given up rank " + std::to_string(place_.rank) + ", without which " +
+                              "the others go on" + (why.empty() ? "" : ": " + why) +
+                              ": see whether the server runs, and let the others do what is left"
+                        : begin + " is gone: " + why + ": see whether it runs, and start the job again";
 }
 
 // A server may hear that this rank ended, as it does when it is told so, before it hears of the end that was the
@@ -171,7 +188,7 @@ WireReply JobClient::ask(std::uint32_t server, JobRequest kind, const WireWords&
 }
 
 void JobClient::collective(std::string_view what) {
-  ask(0, JobRequest::collective, {}, what);
+  note_met(ask(0, JobRequest::collective, {}, what).words[0]);
 }
 
 std::vector<std::vector<std::byte>> JobClient::gather(std::span<const std::byte> own) {
@@ -184,7 +201,8 @@ std::vector<std::vector<std::byte>> JobClient::gather(std::span<const std::byte>
         start(0, JobRequest::gather, {own.size(), 0, 0, 0}, left.first(std::min<std::uint64_t>(left.size(), at_once)))
             .wait();
     require(0, reply);
-    complete = take_gathered(reply.body.bytes(), all);
+    complete = take_gathered(reply.body.bytes(), place_.goes_on, all);
+    note_met(reply.words[0]);
   }
   return all;
 }
@@ -197,7 +215,7 @@ bool JobClient::is_first_to_tell() {
   return reply.words[0] == 0;
 }
 
-void JobClient::lock(const std::string& name) {
+std::optional<std::uint32_t> JobClient::lock(const std::string& name) {
   {
     const std::lock_guard guard(mutex_);
     const auto held = held_.find(name);
@@ -206,9 +224,13 @@ void JobClient::lock(const std::string& name) {
                                     " already: unlock it first");
     }
   }
-  ask(0, JobRequest::lock, {}, name);
-  const std::lock_guard guard(mutex_);
-  held_[name] = std::this_thread::get_id();
+  const WireReply reply = ask(0, JobRequest::lock, {}, name);
+  {
+    const std::lock_guard guard(mutex_);
+    held_[name] = std::this_thread::get_id();
+  }
+  fence_lost(reply.words[0]);
+  return reply.words[1] == 0 ? std::nullopt : std::optional(static_cast<std::uint32_t>(reply.words[1] - 1));
 }
 
 void JobClient::unlock(const std::string& name) {

@@ -34,10 +34,15 @@ struct JobPlace {
   std::uint32_t tree_degree = 2;
   std::uint64_t relay_bytes = 16 << 20;
   std::uint64_t node_cache_bytes = 0;  ///< What ranks of a node keep for each other; the same for all ranks.
+  bool goes_on = false;                ///< Without ranks that it loses; the same for all ranks.
 };
 
 /// Thread-safe. Members throw StoreError in the server's words: ECONNABORTED when the job has failed, and which rank it
 /// was; ECONNRESET when the server is gone. Closing without leave() fails the job for the others.
+///
+/// In a job that goes on without ranks that it loses, it closes all its connections when one of them has ended, so that
+/// all servers lose this rank; and it tells of ranks that were lost only after it has fenced them: nothing that they
+/// wrote comes home after that.
 class JobClient {
  public:
   /// Returns when all ranks have come.
@@ -56,10 +61,18 @@ class JobClient {
   /// Also in a job that has failed. Throws StoreError only if the first server does not answer.
   bool is_first_to_tell();
   /// Throws StoreError (EDEADLK) if this thread has it already.
-  void lock(const std::string& name);
+  /// Returns the rank that had it last, if that was lost with it.
+  std::optional<std::uint32_t> lock(const std::string& name);
   void unlock(const std::string& name);
   std::uint64_t fetch_add(std::string_view name, std::uint64_t summand);
   void leave();
+
+  /// Those without which the job goes on, the first one first; the same for all ranks between two things that all do
+  /// together.
+  std::vector<std::uint32_t> lost() const;
+  bool is_lost(std::uint32_t rank) const;
+  /// The lowest rank that is not: of what one rank does for all.
+  std::uint32_t first_rank() const;
 
   /// By all ranks: from here on relay() works. Nothing if it does already. Throws StoreError on all ranks if one of
   /// them cannot be reached by who is to get pages from it.
@@ -96,14 +109,20 @@ class JobClient {
   std::string listen_for_ranks();
   std::string own_host() const;
   void ask_home(const Piece& piece, std::function<void(WireReply)> done);
+  void fence_lost(std::uint64_t count);
+  void note_met(std::uint64_t lost);
+  std::string gone_text(std::uint32_t server) const;
 
   const JobPlace place_;
   Relay relay_;  ///< Outlives the wire, whose requests it answers.
   Wire wire_;
   std::vector<std::shared_ptr<WireConnection>> connections_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<std::string, std::thread::id> held_;  ///< Locks, by which thread. Guarded by mutex_, as what follows.
   std::string failure_;                          ///< Of the job; "" if it has not failed.
+  std::vector<std::uint32_t> lost_;              ///< And fenced, the first one first.
+  std::uint64_t met_without_ = 0;                ///< How many of them, when all did something together last.
+  std::mutex fence_mutex_;                       ///< Of who fences. Locked before mutex_.
   std::string listening_;                        ///< Where ranks reach this one; "" before. Of who plants the tree.
   bool shares_node_cache_ = false;               ///< Of who shares it, as what follows.
   NodeMemory node_memory_;

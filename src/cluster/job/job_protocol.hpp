@@ -32,19 +32,31 @@ enum class JobRequest : std::uint16_t {
   ///< of each rank, in their order, its bytes in all and how many of them follow, as eight bytes each, and these.
   tell,    ///< Reply's words: how many have asked before. Answered also when the job has failed.
   failed,  ///< Body: why the job has failed, in the words of another of its servers. Who then ends is not the reason.
+
+  // Of jobs that go on without the ranks that they lose. There the first server's replies to `collective`, `gather` and
+  // `lock` have as their first word how many it has lost so far, and those to `lock` as their second one 1 + the rank
+  // that had this lock last and was lost with it, else 0. Who is told a larger number than before asks which they are,
+  // and fences them at all servers before it acquires anything.
+  lost,   ///< Reply's body: ranks, as four bytes each, in the order in which this server lost them.
+  fence,  ///< Body: ranks, the same way. Answered when nothing that they sent is on its way to a home, or will be.
 };
 inline constexpr std::uint16_t first_job_request = 64;
-inline constexpr std::uint16_t last_job_request = static_cast<std::uint16_t>(JobRequest::failed);
+inline constexpr std::uint16_t last_job_request = static_cast<std::uint16_t>(JobRequest::fence);
 
-/// What a rank says of its job: how many ranks there are, how many servers, and which of these it is talking to. In a
-/// word: 32 bits, 16 and 16.
+/// What a rank says of its job: how many ranks there are, how many servers, which of these it is talking to, and
+/// whether the job goes on without ranks that it loses. In a word: 32 bits, 16, 15 and 1.
 struct JobSize {
   std::uint64_t ranks = 0;
   std::uint64_t servers = 0;
   std::uint64_t place = 0;  ///< From 0.
+  bool goes_on = false;
 
-  static JobSize of(std::uint64_t word) noexcept { return {word & 0xFFFF'FFFFU, word >> 32U & 0xFFFFU, word >> 48U}; }
-  std::uint64_t word() const noexcept { return ranks | servers << 32U | place << 48U; }
+  static JobSize of(std::uint64_t word) noexcept {
+    return {word & 0xFFFF'FFFFU, word >> 32U & 0xFFFFU, word >> 48U & 0x7FFFU, word >> 63U != 0};
+  }
+  std::uint64_t word() const noexcept {
+    return ranks | servers << 32U | place << 48U | (goes_on ? std::uint64_t{1} << 63U : 0U);
+  }
 };
 
 /// Of all ranks together in one reply to `gather`; at least one of each.

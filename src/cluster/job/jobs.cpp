@@ -26,6 +26,13 @@ std::string disagreement(std::uint32_t rank, const JobSize& said, const JobSize&
     return rank_text(rank) + " names other servers than others do: " + naming(said) + ", and not " + naming(before) +
            ": give all ranks the same list";
   }
+  if (said.goes_on != before.goes_on) {
+    const auto saying = [](bool goes_on) {
+      return goes_on ? "goes on without ranks that it loses" : "ends with the first rank that it loses";
+    };
+    return rank_text(rank) + " says that the job " + saying(said.goes_on) + ", others that it " +
+           saying(before.goes_on) + ": start all alike";
+  }
   return "";
 }
 
@@ -91,10 +98,12 @@ void Jobs::on_closed(const std::shared_ptr<WireConnection>& connection) {
   const Member member = found->second;
   members_.erase(found);
   Job& job = *member.job;
-  if (!member.left) {
+  job.connections[member.rank] = nullptr;
+  if (!member.left && goes_on(job)) {
+    lose(job, member.rank, answers);
+  } else if (!member.left) {
     fail(job, rank_text(member.rank) + " at " + connection->peer() + " ended without leaving it", answers);
   }
-  job.connections[member.rank] = nullptr;
   if (--job.connected == 0) {
     const FailedStarts::Key key{connection->user(), job.name};
     if (!job.failure.empty() && !job.began) {
@@ -227,6 +236,10 @@ void Jobs::member_request(Member& member, WireRequest request, Answers& answers)
       return lock(job, rank, std::move(request), answers);
     case JobRequest::unlock:
       return unlock(job, rank, std::move(request), answers);
+    case JobRequest::lost:
+      return tell_lost(job, std::move(request), answers);
+    case JobRequest::fence:
+      return fence(job, rank, std::move(request), answers);
     case JobRequest::fetch_add: {
       std::uint64_t& counter = job.counters[request.text()];
       const std::uint64_t before = counter;
@@ -267,8 +280,13 @@ void Jobs::lock(Job& job, std::uint32_t rank, WireRequest request, Answers& answ
     lock.waiting.emplace_back(rank, std::move(request));
     return;
   }
+  grant(job, lock, rank, std::move(request), answers);
+}
+
+void Jobs::grant(const Job& job, Lock& lock, std::uint32_t rank, WireRequest request, Answers& answers) {
   lock.holder = rank;
-  answers.reply(std::move(request));
+  const std::optional<std::uint32_t> lost = std::exchange(lock.lost_holder, std::nullopt);
+  answers.reply(std::move(request), 0, {job.lost.size(), lost.has_value() ? *lost + std::uint64_t{1} : 0, 0, 0});
 }
 
 void Jobs::unlock(Job& job, std::uint32_t rank, WireRequest request, Answers& answers) {
@@ -282,9 +300,9 @@ void Jobs::unlock(Job& job, std::uint32_t rank, WireRequest request, Answers& an
   if (lock.waiting.empty()) {
     job.locks.erase(found);
   } else {
-    lock.holder = lock.waiting.front().first;
-    answers.reply(std::move(lock.waiting.front().second));
+    auto [next, waiting] = std::move(lock.waiting.front());
     lock.waiting.pop_front();
+    grant(job, lock, next, std::move(waiting), answers);
   }
   answers.reply(std::move(request));
 }

@@ -22,6 +22,9 @@ namespace tiermap {
 /// A rank whose connection ends before it has left fails its job: all who wait in it, and all who ask anything later,
 /// are told so. A job is forgotten when its last connection has ended; what it made is dropped then. Only that it
 /// failed before all had come is kept, for those who come late.
+///
+/// A job that goes on without ranks that it loses fails so only until it has begun. From then on a rank whose
+/// connection ends is no longer waited for, what it waits for is forgotten, and its locks are the next one's.
 class Jobs {
  public:
   Jobs(Catalog& catalog, TaskWorkers& workers) noexcept : catalog_(catalog), workers_(workers) {}
@@ -34,6 +37,7 @@ class Jobs {
  private:
   struct Lock {
     std::optional<std::uint32_t> holder;
+    std::optional<std::uint32_t> lost_holder;  ///< Who had it last, if that rank was lost and nobody was told.
     std::deque<std::pair<std::uint32_t, WireRequest>> waiting;
   };
   struct Job {
@@ -45,6 +49,7 @@ class Jobs {
     bool began = false;  ///< All ranks have come.
     std::uint32_t connected = 0;
     std::string departed;                              ///< Which rank has left, if one has.
+    std::vector<std::uint32_t> lost;                   ///< Without which it goes on, the first one first.
     std::string failure;                               ///< Why it failed; "" if it did not.
     std::vector<std::optional<WireRequest>> joining;   ///< By rank.
     std::vector<std::uint64_t> node_cache_bytes;       ///< As each rank says, who are to agree.
@@ -71,9 +76,16 @@ class Jobs {
   void member_request(Member& member, WireRequest request, Answers& answers);
   void leave(Member& member, WireRequest request, Answers& answers);
   void meet(Job& job, std::uint32_t rank, WireRequest request, Answers& answers);
+  /// If all are there that can still come.
+  static void conclude_if_complete(Job& job, Answers& answers);
   static void conclude(Job& job, Answers& answers);
   void lock(Job& job, std::uint32_t rank, WireRequest request, Answers& answers);
   void unlock(Job& job, std::uint32_t rank, WireRequest request, Answers& answers);
+  static void grant(const Job& job, Lock& lock, std::uint32_t rank, WireRequest request, Answers& answers);
+  static bool goes_on(const Job& job) noexcept { return job.size.goes_on && job.began && job.failure.empty(); }
+  static void lose(Job& job, std::uint32_t rank, Answers& answers);
+  static void tell_lost(const Job& job, WireRequest request, Answers& answers);
+  void fence(Job& job, std::uint32_t rank, WireRequest request, Answers& answers);
   std::shared_ptr<Home> make_home(const Job& job, const std::string& user, const std::string& name, std::uint64_t bytes,
                                   bool make);
   void open(Job& job, WireRequest request, Answers& answers);

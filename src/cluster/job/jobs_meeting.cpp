@@ -28,9 +28,11 @@ void append_number(std::vector<std::byte>& body, std::uint64_t number) {
 std::shared_ptr<const std::vector<std::byte>> bodies_of_all(const std::vector<std::optional<WireRequest>>& requests) {
   auto all = std::make_shared<std::vector<std::byte>>();
   for (const std::optional<WireRequest>& one : requests) {
-    append_number(*all, one->words()[0]);
-    append_number(*all, one->body().size());
-    all->insert(all->end(), one->body().begin(), one->body().end());
+    append_number(*all, one.has_value() ? one->words()[0] : 0);
+    append_number(*all, one.has_value() ? one->body().size() : 0);
+    if (one.has_value()) {
+      all->insert(all->end(), one->body().begin(), one->body().end());
+    }
   }
   return all;
 }
@@ -53,27 +55,45 @@ void Jobs::meet(Job& job, std::uint32_t rank, WireRequest request, Answers& answ
     return;
   }
   job.gathered[rank] = std::move(request);
-  if (std::ranges::all_of(job.gathered, [](const auto& one) { return one.has_value(); })) {
+  conclude_if_complete(job, answers);
+}
+
+// Nobody has left, as meet() says: who has no connection any more was lost.
+void Jobs::conclude_if_complete(Job& job, Answers& answers) {
+  bool somebody = false;
+  for (std::size_t rank = 0; rank < job.gathered.size(); ++rank) {
+    somebody = somebody || job.gathered[rank].has_value();
+    if (!job.gathered[rank].has_value() && job.connections[rank] != nullptr) {
+      return;
+    }
+  }
+  if (somebody) {
     conclude(job, answers);
   }
 }
 
 void Jobs::conclude(Job& job, Answers& answers) {
-  const std::string first = doing(*job.gathered[0]);
-  const auto other = std::ranges::find_if(job.gathered, [&](const auto& one) { return doing(*one) != first; });
+  const auto rank_at = [&](auto place) { return rank_text(static_cast<std::uint32_t>(place - job.gathered.begin())); };
+  const auto first = std::ranges::find_if(job.gathered, [](const auto& one) { return one.has_value(); });
+  const auto other = std::ranges::find_if(
+      job.gathered, [&](const auto& one) { return one.has_value() && doing(*one) != doing(**first); });
   const std::string disagreement = other == job.gathered.end()
                                        ? ""
-                                       : "job " + quote_value(job.name) + ": rank 0 " + first + ", but " +
-                                             rank_text(static_cast<std::uint32_t>(other - job.gathered.begin())) + " " +
-                                             doing(**other) + ": have all ranks do the same";
-  const auto bodies = disagreement.empty() && gathers(*job.gathered[0]) ? bodies_of_all(job.gathered) : nullptr;
+                                       : "job " + quote_value(job.name) + ": " + rank_at(first) + " " + doing(**first) +
+                                             ", but " + rank_at(other) + " " + doing(**other) +
+                                             ": have all ranks do the same";
+  const auto bodies = disagreement.empty() && gathers(**first) ? bodies_of_all(job.gathered) : nullptr;
+  const WireWords words{job.lost.size(), 0, 0, 0};
   for (std::optional<WireRequest>& one : job.gathered) {
+    if (!one.has_value()) {
+      continue;
+    }
     if (!disagreement.empty()) {
       answers.refuse(std::move(*one), -EINVAL, disagreement);
     } else if (bodies != nullptr) {
-      answers.reply(std::move(*one), bodies);
+      answers.reply(std::move(*one), words, bodies);
     } else {
-      answers.reply(std::move(*one));
+      answers.reply(std::move(*one), 0, words);
     }
     one.reset();
   }
