@@ -15,6 +15,8 @@ STUCK = """
     import numpy as np
     import tiermap
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # Who runs this may ignore it.
+
     class Stuck:
         size = 1 << 20
         patience = 2
@@ -72,9 +74,12 @@ def interrupted(text, call, number=signal.SIGINT):
     source = textwrap.dedent(STUCK + text)
     with subprocess.Popen([sys.executable, "-c", source, call], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True, env=os.environ) as running:
-        assert running.stdout.readline() == "stuck\n"
-        running.send_signal(number)
-        output, errors = running.communicate(timeout=100)
+        try:
+            assert running.stdout.readline() == "stuck\n"
+            running.send_signal(number)
+            output, errors = running.communicate(timeout=100)
+        finally:
+            running.kill()  # Nobody waits for one that is still there.
     return running.returncode, output, errors
 
 
@@ -113,6 +118,8 @@ def test_a_pin_that_was_given_up_holds_nothing(tmp_path, program):
     ended = program("""
     import os, signal, sys, threading, time
     import tiermap
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # Who runs this may ignore it.
 
     class Slow:
         size = 1 << 20
