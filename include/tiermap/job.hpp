@@ -75,7 +75,9 @@ class JobLock {
   JobLock(JobLock&&) noexcept = default;
   JobLock& operator=(JobLock&&) = delete;
   /// unlock(). If that fails the job has failed, for all ranks: nobody is to go on without what was written under the
-  /// lock, nor to wait for it. What this rank asks next in the job throws, and says why.
+  /// lock, nor to wait for it. What this rank asks next in the job throws, and says why. In a job that goes on without
+  /// lost ranks the others lose this one, with the lock. Also where an exception ends the block the lock is given up as
+  /// if all were well: who was to make something whole, and did not, has to say so where the next one looks.
   ~JobLock();
   /// What this rank wrote goes home first: who gets the lock next sees it. Throws as Job's members, and then the lock
   /// is still held unless the job has failed.

@@ -63,8 +63,15 @@ std::optional<std::uint32_t> JobImplementation::lock(const std::string& name) {
   try {
     acquire_all();
     return lost_holder;
-  } catch (...) {
-    client_.unlock(name);
+  } catch (const std::exception& error) {
+    if (lost_holder.has_value()) {
+      // Nobody else will be told of that rank: so the next one is to be told of this one.
+      client_.fail("job " + quote_value(place().name) + ": rank " + std::to_string(place().rank) +
+                   " could not see what the lock " + quote_value(name) + " protects, which rank " +
+                   std::to_string(*lost_holder) + " was lost with, and ended: " + error.what());
+    } else {
+      client_.unlock(name);
+    }
     throw;
   }
 }

@@ -8,6 +8,7 @@
 
 #include "cluster/flip_in_file.hpp"
 #include "shared/rank_processes.hpp"
+#include "shared/shared_numbers.hpp"
 #include "shared/small_pages.hpp"
 #include "store/temporary_directory.hpp"
 #include "tiermap/shared_vector.hpp"
@@ -209,6 +210,57 @@ TEST_F(DamageAtRestTest, WhatANodeKeepsIsNotWhatIsDamaged) {
       },
       options);
   expect_none_saw_it(2);
+}
+
+// Of a job that goes on without lost ranks.
+TEST_F(DamageAtRestTest, WhoCannotTakeOverALostRanksLockIsWhomTheNextOneIsToldOf) {
+  const SharedNumbers numbers;
+  processes.emplace(3, [&, server = servers.processes[0]->pid()](std::uint32_t rank) {
+    JobOptions options = servers.job(rank, 3);
+    options.go_on_without_lost_ranks = true;
+    Job job(options);
+    SharedVectorOptions large_pages;
+    large_pages.scratch_folder = ".";
+    auto vector = Words::create(job, "v", blocks * words_of_a_block, large_pages);
+    if (rank == 0) {
+      vector.copy_from(std::vector<std::uint64_t>(vector.size(), 7), 0);
+    }
+    job.barrier();
+    const JobLock held = rank == 0 ? job.lock("held") : JobLock(nullptr, "");
+    if (rank == 0) {
+      vector[(damaged + 1) * words_of_a_block] = 8;  // In the same page, which is here before the damage is done.
+    }
+    if (rank == 1) {
+      vector[damaged * words_of_a_block] = 8;  // Comes home when the page is acquired, into the damaged block.
+    }
+    numbers[0].fetch_add(1);
+    ASSERT_TRUE(numbers.reaches(0, 3));
+    if (rank == 0) {
+      flip_in_file(nameless_files_of(server).at(0), damaged * block + 100);
+      vector[(damaged + 1) * words_of_a_block] = 9;
+      vector.release();
+      numbers[1] = 1;
+      ::raise(SIGKILL);
+    }
+    ASSERT_TRUE(numbers.reaches(1, 1));
+    if (rank == 1) {
+      expect_named(refusal_of([&] { job.lock("held"); }));
+      const std::string told = refusal_of([&] { job.barrier(); });
+      EXPECT_NE(told.find("rank 1 could not see what the lock 'held' protects, which rank 0 was lost with"),
+                std::string::npos)
+          << told;
+      numbers[2] = 1;
+      end();
+    }
+    ASSERT_TRUE(numbers.reaches(2, 1));
+    JobLock lock = job.lock("held");
+    EXPECT_EQ(lock.lost_holder(), 1U);
+    lock.unlock();
+    end();
+  });
+  EXPECT_EQ(processes->wait(0), 128 + SIGKILL);
+  EXPECT_EQ(processes->wait(1), 0);
+  EXPECT_EQ(processes->wait(2), 0);
 }
 
 }  // namespace

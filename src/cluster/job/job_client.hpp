@@ -110,6 +110,7 @@ class JobClient {
   std::string own_host() const;
   void ask_home(const Piece& piece, std::function<void(WireReply)> done);
   void fence_lost(std::uint64_t count);
+  void fence_at_all_servers(std::uint64_t count);
   void note_met(std::uint64_t lost);
   std::string gone_text(std::uint32_t server) const;
 

@@ -9,12 +9,23 @@
 
 namespace tiermap {
 
-// The first server has lost them, but another one may not have heard of their end, or have something of theirs that is
-// not done. Each rank does this for itself, before it goes on: it may be the first one, or the only one that lives.
+// One that cannot fence them may not acquire anything, and would keep what it waited for: the others lose it, too.
 void JobClient::fence_lost(std::uint64_t count) {
   if (count == 0) {
     return;
   }
+  try {
+    fence_at_all_servers(count);
+  } catch (const std::exception& error) {
+    fail("job " + quote_value(place_.name) + ": rank " + std::to_string(place_.rank) +
+         " could not go on without ranks that were lost, and ended: " + error.what());
+    throw;
+  }
+}
+
+// The first server has lost them, but another one may not have heard of their end, or have something of theirs that is
+// not done. Each rank does this for itself, before it goes on: it may be the first one, or the only one that lives.
+void JobClient::fence_at_all_servers(std::uint64_t count) {
   const std::lock_guard fencing(fence_mutex_);
   if (count <= lost_.size()) {
     return;
