@@ -22,6 +22,7 @@
 #include "config/size.hpp"
 #include "preload/settings.hpp"
 #include "run/program_kind.hpp"
+#include "store/file_descriptor.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -84,12 +85,11 @@ void set_engine_option(OptionId id, const char* flag, const std::optional<std::s
 /// Found out before the program runs, whose end would be too late.
 void check_report_file(const std::string& path) {
   // A pipe that nobody reads yet (ENXIO) is not waited for.
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
-  if (descriptor < 0 && errno != ENXIO) {
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666));
+  if (!file.valid() && errno != ENXIO) {
     throw OptionError("--report=" + quote_value(path) + " cannot be written: " + std::strerror(errno) +
                       ": choose another file");
   }
-  ::close(descriptor);
 }
 
 /// A file's place holds wherever the program goes.

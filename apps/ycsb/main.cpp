@@ -146,12 +146,9 @@ class YcsbRun {
     refuse_other(ycsb_.value_size, plan_.pool.value_bytes, header.value_bytes, "--value-size");
     refuse_other(ycsb_.records, plan_.pool.records, header.records, "--records");
     refuse_other(ycsb_.partitions, plan_.pool.partitions, header.partitions, "--partitions");
-    if (!ycsb_.capacity.empty()) {
-      // What the same --capacity would have given a pool with these partitions.
-      const std::uint64_t capacity = parse_capacity(ycsb_.capacity);
-      refuse_other(ycsb_.capacity, partition_records_of(capacity, header.partitions) * header.partitions,
-                   header.partition_records * header.partitions, "--capacity");
-    }
+    // What the same --capacity would have given a pool with these partitions.
+    refuse_other(ycsb_.capacity, partition_records_of(plan_.capacity, header.partitions) * header.partitions,
+                 header.partition_records * header.partitions, "--capacity");
     plan_.pool = header;
     if (ycsb_.operations.empty()) {
       plan_.workload.operations = header.records;

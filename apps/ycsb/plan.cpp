@@ -63,41 +63,35 @@ std::uint32_t choose_partitions(const YcsbOptions& ycsb, std::uint64_t records) 
   return static_cast<std::uint32_t>(number);
 }
 
-/// Room for the records, for what this run inserts, and some more, unless the user says how much. Of a pool that
-/// `exists` the records are known when it is open, and only what was typed counts until then.
-PoolHeader plan_pool(const WorkloadOptions& options, const YcsbOptions& ycsb, const Workload::Options& workload,
-                     bool exists) {
-  PoolHeader pool;
+/// Room for the records, for what this run inserts, and some more, unless the user says how much. Of a pool that exists
+/// the records are known when it is open, and only what was typed counts until then.
+void plan_pool(const WorkloadOptions& options, const YcsbOptions& ycsb, Plan& plan) {
+  PoolHeader& pool = plan.pool;
   pool.value_bytes = parse_value_size(ycsb);
   pool.records = choose_records(options, ycsb, pool.value_bytes);
   pool.partitions = choose_partitions(ycsb, pool.records);
-  const std::uint64_t inserts = Workload(workload, 1).count_inserts();
-  std::uint64_t capacity = (pool.records + inserts) / 10 * 11 + 64;
+  const std::uint64_t inserts = Workload(plan.workload, 1).count_inserts();
+  plan.capacity = (pool.records + inserts) / 10 * 11 + 64;
   if (!ycsb.capacity.empty()) {
-    capacity = parse_capacity(ycsb.capacity);
-    if (!exists && capacity < pool.records + inserts) {
+    plan.capacity = parse_whole_number(ycsb.capacity, "capacity", 1, most_records);
+    if (!plan.exists && plan.capacity < pool.records + inserts) {
       throw OptionError(
           fmt::format("capacity {} is less than the {} records and {} inserts of this run: choose at "
                       "least {}, or leave it out",
-                      capacity, pool.records, inserts, pool.records + inserts));
+                      plan.capacity, pool.records, inserts, pool.records + inserts));
     }
   }
-  pool.partition_records = partition_records_of(capacity, pool.partitions);
+  pool.partition_records = partition_records_of(plan.capacity, pool.partitions);
   if (pool.partition_records > PoolLayout::most_partition_records) {
     throw OptionError(fmt::format("{} records in {} partitions are too many in each: choose more --partitions",
-                                  capacity, pool.partitions));
+                                  plan.capacity, pool.partitions));
   }
-  return pool;
 }
 
 }  // namespace
 
 std::uint64_t partition_records_of(std::uint64_t capacity, std::uint64_t partitions) {
   return (capacity + partitions - 1) / partitions;
-}
-
-std::uint64_t parse_capacity(const std::string& text) {
-  return parse_whole_number(text, "capacity", 1, most_records);
 }
 
 void declare_options(CLI::App& app, YcsbOptions& ycsb) {
@@ -144,7 +138,7 @@ Plan make_plan(const WorkloadOptions& options, const YcsbOptions& ycsb) {
       (are_one_file(ycsb.acknowledge, options.file) || are_one_file(ycsb.acknowledge, options.file + ".log"))) {
     throw OptionError(fmt::format("--acknowledge {} is the pool or its log: name another file", ycsb.acknowledge));
   }
-  plan.pool = plan_pool(options, ycsb, plan.workload, plan.exists);
+  plan_pool(options, ycsb, plan);
   return plan;
 }
 

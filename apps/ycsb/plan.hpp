@@ -30,8 +30,9 @@ struct YcsbOptions {
 
 /// The same, checked.
 struct Plan {
-  bool exists = false;  ///< The pool in --file is to be used.
-  PoolHeader pool;      ///< Of a pool to be made; of one that exists, once it is open.
+  bool exists = false;         ///< The pool in --file is to be used.
+  PoolHeader pool;             ///< Of a pool to be made; of one that exists, once it is open.
+  std::uint64_t capacity = 0;  ///< Records that the pool is to have room for.
   Workload::Options workload;
   PoolStore::Options store;
   Durability durability = Durability::sync;
@@ -41,9 +42,6 @@ void declare_options(CLI::App& app, YcsbOptions& ycsb);
 
 /// Records that each of `partitions` has room for, so that all together have room for `capacity`.
 std::uint64_t partition_records_of(std::uint64_t capacity, std::uint64_t partitions);
-
-/// What --capacity says. Throws OptionError.
-std::uint64_t parse_capacity(const std::string& text);
 
 /// Throws OptionError, one line that names the value and the remedy.
 Plan make_plan(const WorkloadOptions& options, const YcsbOptions& ycsb);

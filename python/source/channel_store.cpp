@@ -16,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "platform/clock.hpp"
 #include "platform/signals_blocked.hpp"
 #include "tiermap/error.hpp"
 
@@ -45,8 +46,7 @@ bool receive_reply(int socket, ChannelReply& reply) {
 }
 
 std::int64_t now_in_milliseconds() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+  return static_cast<std::int64_t>(now_nanoseconds() / 1'000'000);
 }
 
 /// All stores of this process. Never freed: the thread that loses patience may run to the very end.

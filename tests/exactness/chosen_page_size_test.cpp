@@ -15,6 +15,7 @@
 #include "exactness/engine_setting.hpp"
 #include "exactness/watchdog.hpp"
 #include "store/memory_store.hpp"
+#include "store/random_rounds.hpp"
 #include "tiermap/tiermap.hpp"
 
 namespace tiermap {
@@ -132,8 +133,7 @@ class ChosenPageSize : public testing::TestWithParam<FaultMode> {
   }
 
   static std::uint64_t seed() {
-    const char* text = std::getenv("TIERMAP_TEST_SEED");
-    const std::uint64_t chosen = text != nullptr ? std::strtoull(text, nullptr, 10) : std::random_device()();
+    const std::uint64_t chosen = test_seed();
     std::printf("TIERMAP_TEST_SEED=%llu\n", static_cast<unsigned long long>(chosen));
     std::fflush(stdout);
     return chosen;

@@ -12,6 +12,7 @@
 
 #include "shared/rank_processes.hpp"
 #include "shared/shared_numbers.hpp"
+#include "store/random_rounds.hpp"
 #include "store/temporary_directory.hpp"
 #include "tiermap/shared_vector.hpp"
 
@@ -396,11 +397,10 @@ class Program {
 /// Calls `run(seed)` for as long as TIERMAP_SOAK_SECONDS says.
 void for_a_while(const std::function<void(std::uint64_t)>& run) {
   const char* const soak = std::getenv("TIERMAP_SOAK_SECONDS");
-  const char* const given = std::getenv("TIERMAP_TEST_SEED");
   const auto end =
       std::chrono::steady_clock::now() + std::chrono::milliseconds(soak != nullptr ? std::atoll(soak) * 1000 : 4000);
   do {
-    const std::uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
+    const std::uint64_t seed = test_seed();
     std::cout << "seed " << seed << "\n" << std::flush;
     run(seed);
   } while (!testing::Test::HasFailure() && std::chrono::steady_clock::now() < end);

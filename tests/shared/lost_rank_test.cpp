@@ -10,6 +10,7 @@
 #include "shared/bare_rank.hpp"
 #include "shared/rank_processes.hpp"
 #include "shared/shared_numbers.hpp"
+#include "store/random_rounds.hpp"
 #include "store/temporary_directory.hpp"
 #include "tiermap/shared_vector.hpp"
 
@@ -33,8 +34,7 @@ void meet_until_one_is_lost(Job& job) {
 }
 
 std::uint64_t drawn_seed() {
-  const char* const given = std::getenv("TIERMAP_TEST_SEED");
-  const std::uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
+  const std::uint64_t seed = test_seed();
   std::cout << "seed " << seed << "\n" << std::flush;
   return seed;
 }

@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "store/random_rounds.hpp"
 #include "store/refusal.hpp"
 #include "store/temporary_directory.hpp"
 
@@ -256,8 +257,7 @@ TEST_F(VectorTest, killed_it_has_what_was_synced_and_whole_elements) {
 }
 
 TEST_F(VectorTest, follows_a_vector_in_memory) {
-  const char* const given = std::getenv("TIERMAP_TEST_SEED");
-  const std::uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+  const std::uint64_t seed = test_seed();
   SCOPED_TRACE("TIERMAP_TEST_SEED=" + std::to_string(seed));
   std::mt19937_64 random(seed);
   VectorOptions options = small();
