@@ -31,6 +31,11 @@ run_tests() {
   local -a tests=("${without_randomisation[@]}" ctest --test-dir "build/$preset" --output-on-failure --progress
     --no-tests=error --timeout 300)
   reports+=("$preset=$report")
+  # A pattern of more than nine groups CTest cannot take: it says so in passing, and runs all tests.
+  if "${tests[@]}" -N "$@" 2>&1 | grep -F 'RegularExpression::compile()'; then
+    echo "test.sh: CTest does not understand a pattern of: $*" >&2
+    return 1
+  fi
   if ! show_failures "${tests[@]}" -j "$tests_at_once" --output-junit "$report" "$@"; then
     python3 scripts/report_tests.py --may-try-again "$report"
     echo "=== $preset: once more, alone, what has failed"
@@ -115,18 +120,18 @@ readonly tsan_tests=(store s3 tier cache fault region vector heap adapt kernel_m
 # Of what sanitizers see nothing that they do not see elsewhere: other page sizes than 4 KiB, 64 KiB and 2 MiB, and the
 # engines that always move or always copy pages, as the automatic ones do with large and with small ones; and the stores
 # once more on another file system or through the page cache.
-readonly not_sanitized='_(16|512|4096|8192)K[_ ]|^(region|system_calls):.*_(move|copy)( |$)|^store:.*_(tmpfs|buffered|small)( |$)|^s3: S3Moto'
+readonly not_sanitized='_(16|512|4096|8192)K[_ ]|^(region|system_calls):.*_(move|copy) |^store:.*_(tmpfs|buffered|small) |^s3:S3Moto'
 
 # The same of the engine's own tests, which are many; what threads do to each other in these engines ThreadSanitizer sees.
 # And long simulations of policies: the short ones come by the same code.
-readonly not_for_addresses='^exactness:.*_(move|copy)([_ ]|$)|^policy:.*(Reference|IsWithin|AreWithin)'
+readonly not_for_addresses='^exactness:.*_(move|copy)[_ ]|^policy:.*(Reference|IsWithin|AreWithin)'
 
 # Of the heap and of fault mode kernel, what has one thread of its own: the engine's threads below it are seen in the other folders.
 readonly of_one_thread='^heap:.*Heap(Kill|Model|PowerLoss|DiskFull|Update|Check|Salvage|Crafted|Directory|FailedClose)|^kernel_mode:KernelRegionTest\.(BehavesLike|PrivateCopies)'
 
 # Of the engine's own tests ThreadSanitizer sees those that always move; those that copy do so by turns with others anyway.
 # Not pages of 2 MiB, which are much to write and nothing else to threads, nor random work on a store by one thread.
-readonly not_for_threads='^exactness:.*(_copy([_ ]|$)|_2048K_)|^store:.*(random_work|a_resize)|^s3: .*(AChangeAreCopied|CutAndGrown|RandomWork|FailuresLeave|AnswersThat|ALargeOne)|^region:(Sizes/|.*HugePages)|^fault:.*ABatch.*_(copy|automatic)'
+readonly not_for_threads='^exactness:.*_copy[_ ]|^exactness:.*_2048K_|^store:.*random_work|^store:.*a_resize|^s3:.*(AChangeAreCopied|CutAndGrown|RandomWork|FailuresLeave|AnswersThat|ALargeOne)|^region:Sizes/|^region:.*HugePages|^fault:.*ABatch.*_(copy|automatic)'
 
 # run_sanitizer PRESET FOLDER...: builds and runs the tests of these folders.
 run_sanitizer() {
