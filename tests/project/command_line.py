@@ -44,9 +44,23 @@ def check_calls(root):
                 yield f"test.sh: {preset}_tests names tests/{folder}, which has no tests"
 
 
+def check_patterns(root):
+    """CTest ignores a pattern of more than nine groups, with a line that nobody reads, and runs all tests."""
+    tests = (root / "scripts" / "test.sh").read_text()
+    patterns = dict(re.findall(r"^readonly (\w+)='(.*)'$", tests, re.MULTILINE))
+    together = [re.findall(r"\$(\w+)", added) for added in re.findall(r'excluded\+?="?([^"\n]+)"?$', tests, re.MULTILINE)]
+    common, *others = together
+    if len(others) != 2:
+        yield f"test.sh: no patterns of two sanitizers were found, but {together}"
+    for names in others:
+        groups = sum(len(re.findall(r"(?<!\\)\(", patterns[name])) for name in common + names)
+        if groups > 9:
+            yield f"test.sh: {', '.join(common + names)} have {groups} groups together, and CTest takes nine"
+
+
 def main(root):
     good = True
-    for complaint in check_calls(root):
+    for complaint in (*check_calls(root), *check_patterns(root)):
         print(complaint)
         good = False
     makefile = (root / "Makefile").read_text()
