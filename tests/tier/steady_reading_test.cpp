@@ -132,17 +132,6 @@ TEST_F(SteadyReadingTest, another_part_that_is_read_from_then_on_takes_the_place
   await_pass({500, 320}, most_of_a_little_too_much);
 }
 
-TEST_F(SteadyReadingTest, what_is_read_part_by_part_is_read_behind_once) {
-  open(3000, {in_memory("one", 256)});
-  await_pass({0, 320}, most_of_a_little_too_much);
-  std::uint64_t read_behind = 0;
-  for (std::uint64_t part = 2; part < 15; ++part) {
-    pass(1, {part * 200, 200}, 4);
-    read_behind = pass(1, {part * 200, 200}, 4).read_behind;
-  }
-  EXPECT_LE(read_behind, 20U);
-}
-
 // What somebody says he needs takes the place of what is only read again and again; what he has done with leaves first.
 TEST_F(SteadyReadingTest, scores_rule) {
   open(1000, {in_memory("one", 256)});
