@@ -59,6 +59,10 @@ class SerializedTransaction {
   /// Of records and index together.
   TransactionStatistics statistics() const noexcept;
 
+ protected:
+  /// As that of Transaction, for truncate().
+  void touches_until(std::uint64_t element) noexcept;
+
  private:
   const std::unique_ptr<Transaction> index_;
   const std::unique_ptr<Transaction> records_;

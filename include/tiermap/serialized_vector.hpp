@@ -328,7 +328,8 @@ class SerializedVector {
     return Derived(storage(), std::forward<Arguments>(arguments)...);
   }
 
-  /// Removes the elements from `count` on.
+  /// Removes the elements from `count` on. Throws OptionError (EBUSY), and changes nothing, where an open transaction
+  /// has still to access one of them.
   void truncate(std::uint64_t count) {
     require_open();
     if (count < size()) {

@@ -79,7 +79,7 @@ struct TierReport {
 };
 
 /// A YAML file of tiers as `tiermap doctor --tiers` writes it. Throws OptionError, one line with path, line and remedy,
-/// for an unknown key, a value that cannot be, or two tiers in one place.
+/// for an unknown key, a value that cannot be, two tiers in one place or of one name, or more in memory than there is.
 TieringOptions read_tiering_options(const std::string& path);
 
 /// `backing` with tiers in front. As thread-safe as any Store. What was written is in the backing store once the region

@@ -73,6 +73,9 @@ struct TransactionStatistics {
 /// below do not: pages() says which page each of them touches, and who makes the accesses says how far it is by
 /// advance(). Transactions are used by one thread, end before their vector, and are not moved. There may be any number
 /// of them at once.
+///
+/// A vector that grows meanwhile does not change what they access. It cannot be cut off (OptionError, EBUSY) before an
+/// element that an open one has still to access, until that is at its end, or ended.
 class Transaction {
  public:
   Transaction(VectorStorage& vector, Intent intent, std::uint64_t length, const TransactionOptions& options = {});
@@ -120,6 +123,9 @@ class Transaction {
   TransactionStatistics statistics() const noexcept;
 
  protected:
+  /// For the constructor: no access touches an element from this one on, so that the vector may be cut off there while
+  /// the transaction is open. Left out: none that the vector did not have then.
+  void touches_until(std::uint64_t element) noexcept;
   /// For pages(): in elements of the vector, wherever they begin.
   std::uint64_t page_of(std::uint64_t element) const noexcept { return element * element_bytes_ / page_bytes_; }
   /// The first element that begins behind the page.
@@ -128,6 +134,7 @@ class Transaction {
   }
 
  private:
+  friend class SerializedTransaction;
   void turn();
 
   const Intent intent_;
@@ -237,7 +244,7 @@ class RandomTransaction final : public RandomPages {
 };
 
 /// Appends elements in pieces, so that threads seldom meet. Each piece stays together; pieces of several threads come
-/// as they come.
+/// as they come, each at the end that the vector has then.
 template <typename T>
 class AppendTransaction {
  public:

@@ -154,7 +154,8 @@ class Vector {
     std::copy(elements.begin(), elements.end(), first_ + index);
     return index;
   }
-  /// New elements are zeros; those cut off are gone from the store too.
+  /// New elements are zeros; those cut off are gone from the store too. Throws OptionError (EBUSY), and changes
+  /// nothing, where it would cut off what an open transaction has still to access.
   void resize(std::uint64_t count) { storage_.resize(count); }
   void resize(std::uint64_t count, const T& element) {
     const std::uint64_t before = size();

@@ -19,6 +19,7 @@
 
 namespace tiermap {
 
+class TransactionPrefetcher;
 class VectorImplementation;
 
 struct VectorOptions {
@@ -90,6 +91,9 @@ class VectorStorage {
   std::vector<TierReport> tier_reports() const;
   /// How many transactions share its memory now.
   std::atomic<std::uint32_t>& open_transactions();
+  /// Until end_transaction() resize() cuts off nothing that it has not accessed yet. Thread-safe.
+  void begin_transaction(const TransactionPrefetcher& transaction);
+  void end_transaction(const TransactionPrefetcher& transaction) noexcept;
   std::uint64_t element_bytes() const;
   /// Throws OptionError (ERANGE).
   void require_index(std::uint64_t index) const;

@@ -26,6 +26,10 @@ double score_now(const BlockScore& score, std::uint32_t now, const ScoreTimes& t
   return score.value == 0 ? 0 : score.value * faded(age(score, now) / times.half_life_milliseconds);
 }
 
+bool is_said(const BlockScore& score, std::uint32_t now, const ScoreTimes& times) noexcept {
+  return score.sharer != 0 && age(score, now) < times.half_life_milliseconds;
+}
+
 void set_score(BlockScore& score, double value, std::uint64_t sharer, std::uint32_t now,
                const ScoreTimes& times) noexcept {
   const bool anothers = score.sharer != 0 && score.sharer != sharer;
@@ -36,7 +40,7 @@ void set_score(BlockScore& score, double value, std::uint64_t sharer, std::uint3
 }
 
 void touch_score(BlockScore& score, std::uint32_t now, const ScoreTimes& times) noexcept {
-  if (score.sharer != 0 && age(score, now) < times.half_life_milliseconds) {
+  if (is_said(score, now, times)) {
     return;  // Such as the write of a page that its reader has done with.
   }
   const double before = score_now(score, now, times);

@@ -21,6 +21,9 @@ struct ScoreTimes {
 /// What it is worth now.
 double score_now(const BlockScore& score, std::uint32_t now, const ScoreTimes& times) noexcept;
 
+/// Somebody said something of late, which rules.
+bool is_said(const BlockScore& score, std::uint32_t now, const ScoreTimes& times) noexcept;
+
 /// `sharer` says so. Within the window the highest of several sharers' scores holds; what one said himself, he may take
 /// back.
 void set_score(BlockScore& score, double value, std::uint64_t sharer, std::uint32_t now,

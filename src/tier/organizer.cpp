@@ -111,7 +111,7 @@ void Organizer::await_next_round(double rest_seconds) {
 /// How long it took to find out what is to be moved.
 double Organizer::organize() {
   const std::uint64_t begun = now_nanoseconds();
-  std::vector<ScoredBlock> scored = blocks_.take_scored();
+  std::vector<ScoredBlock> scored = blocks_.take_scored(mover_.blocks_in_all());
   const std::size_t most_moves = std::max(least_moves_a_round, scored.size() / moves_share);
   std::vector<BlockMove> moves =
       plan_moves(std::move(scored), blocks_.capacities(mover_.blocks_in_all()), least_score_to_come);

@@ -19,6 +19,11 @@ constexpr std::uint32_t most_doublings = 7;
 /// Blocks in no tier that the organizer looks at in one round.
 constexpr std::uint64_t most_wanted = 1 << 20;
 
+/// Of what is so kept free, what only passes may take half.
+constexpr std::uint64_t passing_share = 2;
+/// Of what passed and is to leave: worth less than anything else.
+constexpr double leaves_first = -1;
+
 /// A part of the `spare` slots of all tiers, which is less by that then.
 std::uint64_t reserve_of(const Tier& tier, std::uint64_t& spare) noexcept {
   const std::uint64_t usual = tier.slots() > 1 ? std::max<std::uint64_t>(tier.slots() / reserve_share, 1) : 0;
@@ -91,11 +96,23 @@ std::uint64_t TierBlocks::spare_slots(std::uint64_t blocks_in_all) const noexcep
   return slots < blocks_in_all ? slots : slots - blocks_in_all;
 }
 
+std::vector<TierBlocks::Room> TierBlocks::rooms(std::uint64_t blocks_in_all) const {
+  std::uint64_t spare = spare_slots(blocks_in_all);
+  std::vector<Room> rooms;
+  for (const auto& tier : tiers_) {
+    const std::uint64_t reserve = tier->failed ? 0 : reserve_of(*tier, spare);
+    rooms.push_back({tier->failed ? 0 : tier->slots() - reserve, (reserve + passing_share - 1) / passing_share});
+  }
+  return rooms;
+}
+
 bool TierBlocks::is_full(std::uint64_t blocks_in_all) const {
   const std::lock_guard held(mutex_);
   std::uint64_t spare = spare_slots(blocks_in_all);
-  return std::ranges::any_of(
-      tiers_, [&](const auto& tier) { return !tier->failed && tier->free_slots() < reserve_of(*tier, spare); });
+  return std::ranges::any_of(tiers_, [&](const auto& tier) {
+    const std::uint64_t reserve = tier->failed ? 0 : reserve_of(*tier, spare);
+    return tier->free_slots() < (newcomers_.keeps_settled() ? reserve / passing_share : reserve);
+  });
 }
 
 bool TierBlocks::has_room() const {
@@ -108,7 +125,7 @@ bool TierBlocks::has_room_for_changes() const {
   return std::ranges::any_of(tiers_, [](const auto& tier) { return tier->holds_changes() && tier->free_slots() > 0; });
 }
 
-std::vector<ScoredBlock> TierBlocks::take_scored() {
+std::vector<ScoredBlock> TierBlocks::take_scored(std::uint64_t blocks_in_all) {
   const std::lock_guard held(mutex_);
   const std::uint32_t time = now();
   std::vector<ScoredBlock> scored;
@@ -116,12 +133,12 @@ std::vector<ScoredBlock> TierBlocks::take_scored() {
     const Entry& entry = entries_[block];
     scored.push_back({block, score_now(entry.score, time, times_), place_of(entry).tier});
   };
+  for (const std::uint64_t block : settle_newcomers(rooms(blocks_in_all), time)) {
+    scored.push_back({block, leaves_first, place_of(entries_[block]).tier});
+  }
   for (const auto& tier : tiers_) {
-    for (TierSlot slot = 0; slot < tier->used_slots(); ++slot) {
-      // One that is being moved has two slots.
-      const std::uint64_t block = tier->holder(slot);
-      const TierPlace place = block == Tier::nobody ? TierPlace() : place_of(entries_[block]);
-      if (place.tier != in_backing && place.slot == slot && tiers_[place.tier] == tier) {
+    for (const std::uint64_t block : blocks_in(*tier)) {
+      if (!entries_[block].passing) {
         add(block);
       }
     }
@@ -136,12 +153,56 @@ std::vector<ScoredBlock> TierBlocks::take_scored() {
   return scored;
 }
 
+std::vector<std::uint64_t> TierBlocks::blocks_in(const Tier& tier) const {
+  std::vector<std::uint64_t> blocks;
+  for (TierSlot slot = 0; slot < tier.used_slots(); ++slot) {
+    // One that is being moved has two slots.
+    const std::uint64_t block = tier.holder(slot);
+    const TierPlace place = block == Tier::nobody ? TierPlace() : place_of(entries_[block]);
+    if (place.tier != in_backing && place.slot == slot && tiers_[place.tier].get() == &tier) {
+      blocks.push_back(block);
+    }
+  }
+  return blocks;
+}
+
+/// Which of the blocks that pass have had their time. They settle while there is room, or somebody has done with what
+/// is there.
+std::vector<std::uint64_t> TierBlocks::settle_newcomers(const std::vector<Room>& rooms, std::uint32_t time) {
+  Room all = {0, 0};
+  for (const Room& room : rooms) {
+    all = {all.settled + room.settled, all.passing + room.passing};
+  }
+  newcomers_.set_room(all.settled, all.passing);
+  std::vector<std::uint64_t> late;
+  std::uint64_t settled = 0;
+  for (std::size_t number = 0; number < tiers_.size(); ++number) {
+    std::vector<std::uint64_t> passing;
+    for (const std::uint64_t block : blocks_in(*tiers_[number])) {
+      Entry& entry = entries_[block];
+      entry.passing = entry.passing && newcomers_.keeps_settled() && !is_said(entry.score, time, times_);
+      settled += !entry.passing && entry.score.value > 0 ? 1 : 0;
+      if (entry.passing) {
+        passing.push_back(block);
+      }
+    }
+    std::ranges::sort(passing, {}, [&](std::uint64_t block) { return newcomers_.since(entries_[block].visits); });
+    const std::size_t stay = std::min<std::size_t>(passing.size(), rooms[number].passing);
+    late.insert(late.end(), passing.begin() + static_cast<std::ptrdiff_t>(stay), passing.end());
+  }
+  const std::size_t settling = std::min<std::size_t>(late.size(), all.settled - std::min(all.settled, settled));
+  for (std::size_t number = 0; number < settling; ++number) {
+    entries_[late[number]].passing = false;
+  }
+  late.erase(late.begin(), late.begin() + static_cast<std::ptrdiff_t>(settling));
+  return late;
+}
+
 std::vector<std::uint64_t> TierBlocks::capacities(std::uint64_t blocks_in_all) const {
   const std::lock_guard held(mutex_);
-  std::uint64_t spare = spare_slots(blocks_in_all);
   std::vector<std::uint64_t> capacities;
-  for (const auto& tier : tiers_) {
-    capacities.push_back(tier->failed ? 0 : tier->slots() - reserve_of(*tier, spare));
+  for (const Room& room : rooms(blocks_in_all)) {
+    capacities.push_back(room.settled);
   }
   return capacities;
 }
@@ -245,12 +306,22 @@ void TierBlocks::set_dirty(Entry& entry, bool dirty) noexcept {
   }
 }
 
+void TierBlocks::use(Entry& entry) noexcept {
+  const std::uint32_t time = now();
+  if (!is_said(entry.score, time, times_)) {
+    newcomers_.use(entry.visits, entry.tier_and_one == 0 ? NewcomerRule::Where::behind
+                                 : entry.passing         ? NewcomerRule::Where::passing
+                                                         : NewcomerRule::Where::settled);
+  }
+  touch_score(entry.score, time, times_);
+}
+
 BlockUse::BlockUse(TierBlocks& blocks, std::uint64_t block, For purpose)
     : blocks_(blocks), entry_(blocks.entries_[block]) {
   std::unique_lock held(blocks_.mutex_);
   blocks_.changed_->wait(held, [&] { return !entry_.owned; });
   ++entry_.users;
-  touch_score(entry_.score, blocks_.now(), blocks_.times_);
+  blocks_.use(entry_);
   blocks_.want(block, entry_);
   place_ = blocks_.place_of(entry_);
   if (purpose == For::writing && place_.tier != in_backing && blocks_.tier(place_.tier).holds_changes()) {
@@ -316,6 +387,11 @@ void BlockOwnership::settle_in(TierNumber tier, TierSlot slot, bool dirty) {
   place_ = blocks_.place_of(entry_);
 }
 
+void BlockOwnership::note_passing() {
+  const std::lock_guard held(blocks_.mutex_);
+  entry_.passing = entry_.tier_and_one != 0;
+}
+
 void BlockOwnership::leave() {
   const std::lock_guard held(blocks_.mutex_);
   give_up_slot(held);
@@ -326,6 +402,7 @@ void BlockOwnership::give_up_slot(const std::lock_guard<std::mutex>&) {
     blocks_.set_dirty(entry_, false);
     blocks_.tier(place_.tier).give_back(entry_.slot);
     entry_.tier_and_one = 0;
+    entry_.passing = false;
   }
   place_ = {};
 }

@@ -11,6 +11,7 @@
 
 #include "platform/lazy_array.hpp"
 #include "tier/block_score.hpp"
+#include "tier/newcomer_rule.hpp"
 #include "tier/tier.hpp"
 
 namespace tiermap {
@@ -60,8 +61,9 @@ class TierBlocks {
   bool has_room_for_changes() const;
 
   // --- For the organizer.
-  /// All blocks in tiers, and those that were scored or touched and are in none; these are forgotten then.
-  std::vector<ScoredBlock> take_scored();
+  /// All blocks in tiers, and those that were scored or touched and are in none; these are forgotten then. By the
+  /// NewcomerRule what came last, and only passes, is not among them, and what did so before has a score below 0.
+  std::vector<ScoredBlock> take_scored(std::uint64_t blocks_in_all);
   /// To be looked at again, if it is in none.
   void want(std::uint64_t block);
   /// How many blocks each tier has room for, those that it has included, of so many in all.
@@ -92,12 +94,20 @@ class TierBlocks {
   struct Entry {
     BlockScore score;
     std::uint32_t written_at;
+    BlockVisits visits;
     TierSlot slot;
     std::uint16_t users;
     TierNumber tier_and_one;  ///< 0: in the backing store, as all are at first.
     bool owned : 1;
     bool dirty : 1;
-    bool wanted : 1;  ///< In wanted_.
+    bool wanted : 1;   ///< In wanted_.
+    bool passing : 1;  ///< Read or written into a tier, and not settled there yet.
+  };
+  static_assert(sizeof(Entry) == 32, "docs/tiers.md says so");
+  /// Of a tier, in blocks.
+  struct Room {
+    std::uint64_t settled;  ///< The rest is kept free,
+    std::uint64_t passing;  ///< but for so much of it.
   };
 
   TierPlace place_of(const Entry& entry) const noexcept {
@@ -105,6 +115,10 @@ class TierBlocks {
             entry.dirty};
   }
   std::uint64_t spare_slots(std::uint64_t blocks_in_all) const noexcept;
+  std::vector<Room> rooms(std::uint64_t blocks_in_all) const;
+  std::vector<std::uint64_t> blocks_in(const Tier& tier) const;
+  void use(Entry& entry) noexcept;
+  std::vector<std::uint64_t> settle_newcomers(const std::vector<Room>& rooms, std::uint32_t time);
   bool limit(Tier& tier) noexcept;
   void set_dirty(Entry& entry, bool dirty) noexcept;
   void want(std::uint64_t block, Entry& entry);
@@ -118,6 +132,7 @@ class TierBlocks {
   std::unique_ptr<std::condition_variable> changed_;  ///< A block is owned no more, or used no more.
   LazyArray<Entry> entries_;
   std::vector<std::uint64_t> wanted_;  ///< Never more than it has room for.
+  NewcomerRule newcomers_;
 };
 
 /// While it lives the block stays where it is.
@@ -157,6 +172,8 @@ class BlockOwnership {
   bool unreserve_unfit(TierNumber tier, TierSlot slot);
   /// Its bytes are in the slot now; where they were before is given back.
   void settle_in(TierNumber tier, TierSlot slot, bool dirty);
+  /// It was brought into its tier by being read or written: whether it stays is to be seen.
+  void note_passing();
   /// Its bytes are in the backing store now, or not wanted.
   void leave();
   void set_dirty(bool dirty);

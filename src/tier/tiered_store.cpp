@@ -151,6 +151,7 @@ int TieredStore::bring_and_read(const Piece& piece, char* buffer) {
   if (owned.place().tier == in_backing) {
     backing_served_.count_read(piece.bytes);
     mover_.put_in_tier(owned, 0, block, false);  // Without room it stays where it is.
+    owned.note_passing();
     note_room();
   }
   return 0;
@@ -210,6 +211,7 @@ int TieredStore::bring_and_write(const Piece& piece, const char* buffer) {
   const std::uint64_t begin = piece.block * block_bytes_;
   BlockBuffer block(block_bytes_);
   BlockOwnership owned(blocks_, piece.block);
+  const bool is_new = owned.place().tier == in_backing;
   const bool is_copy = owned.place().tier != in_backing && !owned.place().dirty;
   if (is_copy && !blocks_.has_room_for_changes()) {
     return write_through(owned, piece, buffer);
@@ -226,6 +228,9 @@ int TieredStore::bring_and_write(const Piece& piece, const char* buffer) {
   }
   if (mover_.put_in_tier(owned, 0, block, true) == 0) {
     blocks_.tier(owned.place().tier).served.count_write(piece.bytes);
+    if (is_new) {
+      owned.note_passing();
+    }
     note_room();
     return 0;
   }

@@ -13,6 +13,7 @@
 #include "config/size.hpp"
 #include "config/yaml_file.hpp"
 #include "config/yaml_keys.hpp"
+#include "platform/memory_limits.hpp"
 #include "store/store_url.hpp"
 #include "tier/tier_blocks.hpp"
 #include "tiermap/error.hpp"
@@ -108,6 +109,27 @@ void refuse_shared_servers(const std::vector<TierOptions>& tiers) {
   }
 }
 
+/// Tiers take DRAM as they fill up, and a program that has more of it than there is is killed in the midst of its
+/// work.
+void refuse_more_than_memory(const std::vector<TierOptions>& tiers) {
+  const MachineMemory machine = read_machine_memory();
+  const bool grouped = machine.cgroup_limit < machine.total;
+  std::uint64_t left = grouped ? machine.cgroup_limit : machine.total;
+  if (left == 0) {
+    return;  // Nothing is known.
+  }
+  const std::string there = format_size(left) + " that the " + (grouped ? "control group" : "machine") + " has";
+  for (const TierOptions& tier : tiers) {
+    const bool in_memory = tier.kind == TierKind::memory || (tier.kind == TierKind::emulated && tier.path.empty());
+    if (in_memory && tier.capacity_bytes > left) {
+      refuse_tier(tier, "with its capacity of " + format_size(tier.capacity_bytes) +
+                            " takes more memory, with the tiers before it, than the " + there +
+                            ": give it less, or a directory");
+    }
+    left -= in_memory ? tier.capacity_bytes : 0;
+  }
+}
+
 TierKind kind_of(YamlKeys& keys) {
   const std::string kind = keys.text("kind", "");
   const std::map<std::string, TierKind> kinds = {{"memory", TierKind::memory},
@@ -182,6 +204,7 @@ void check_tiering_options(const TieringOptions& options) {
   }
   refuse_shared_directories(options.tiers);
   refuse_shared_servers(options.tiers);
+  refuse_more_than_memory(options.tiers);
 }
 
 std::vector<TierOptions> tiers_by_speed(const TieringOptions& options) {
@@ -236,8 +259,13 @@ TieringOptions parse_tiering_options(const std::string& yaml, const std::string&
   options.write_down_seconds = keys.number("write_down_seconds", options.write_down_seconds);
   options.retry_seconds = keys.number("retry_seconds", options.retry_seconds);
   read_backing(keys, path, options);
+  std::set<std::string> names;
   for (const YAML::Node& node : keys.list("tiers", "tiers: [{name: dram, capacity: 1GiB}]")) {
     options.tiers.push_back(read_tier(node, path, options.tiers.size() + 1));
+    if (const std::string& name = options.tiers.back().name; !names.insert(name).second) {
+      throw OptionError(yaml_position(path, node.Mark()) + ": a tier before has the name " + quote_value(name) +
+                        ", which reports and messages call them by: give each one of its own");
+    }
   }
   if (options.tiers.empty()) {
     throw OptionError(path + ": no list of tiers: " + remedy);

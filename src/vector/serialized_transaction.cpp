@@ -177,6 +177,10 @@ std::uint64_t SerializedTransaction::until_turn() {
   return std::min(of_index, parts / parts_of_an_access + (parts % parts_of_an_access != 0 ? 1 : 0));
 }
 
+void SerializedTransaction::touches_until(std::uint64_t element) noexcept {
+  index_->touches_until(element);
+}
+
 void SerializedTransaction::commit() {
   records_->commit();
   index_->commit();
@@ -194,7 +198,9 @@ StridedElements::StridedElements(const SerializedStorage& vector, Intent intent,
                                  const TransactionOptions& options)
     : SerializedTransaction(vector, intent, accesses_of(vector.index, pattern), options),
       first_(pattern.range.first),
-      stride_(pattern.stride) {}
+      stride_(pattern.stride) {
+  touches_until(end_of(pattern));
+}
 
 void StridedElements::elements(std::uint64_t position, std::uint64_t count,
                                std::vector<std::uint64_t>& elements) const {
@@ -203,7 +209,9 @@ void StridedElements::elements(std::uint64_t position, std::uint64_t count,
 
 RandomElements::RandomElements(const SerializedStorage& vector, Intent intent, Random pattern,
                                const TransactionOptions& options)
-    : SerializedTransaction(vector, intent, accesses_of(vector.index, pattern), options), pattern_(pattern) {}
+    : SerializedTransaction(vector, intent, accesses_of(vector.index, pattern), options), pattern_(pattern) {
+  touches_until(pattern.range.first + pattern.range.count);
+}
 
 void RandomElements::elements(std::uint64_t position, std::uint64_t count, std::vector<std::uint64_t>& elements) const {
   append_elements(*this, position, count, elements);

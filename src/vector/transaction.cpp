@@ -37,6 +37,11 @@ std::uint64_t accesses_of(VectorStorage& vector, const Random& pattern) {
   return pattern.accesses;
 }
 
+std::uint64_t end_of(const Strided& pattern) noexcept {
+  const std::uint64_t count = pattern.range.count;
+  return pattern.range.first + (count == 0 ? 0 : count - (count - 1) % pattern.stride);
+}
+
 Transaction::Transaction(VectorStorage& vector, Intent intent, std::uint64_t length, const TransactionOptions& options)
     : intent_(intent),
       length_(length),
@@ -57,6 +62,10 @@ void Transaction::turn() {
   next_turn_ = position_ < length_ ? prefetcher_->turn() : length_;
 }
 
+void Transaction::touches_until(std::uint64_t element) noexcept {
+  prefetcher_->set_end(element);
+}
+
 void Transaction::commit() {
   prefetcher_->write_back();
 }
@@ -68,7 +77,9 @@ TransactionStatistics Transaction::statistics() const noexcept {
 StridedPages::StridedPages(VectorStorage& vector, Intent intent, Strided pattern, const TransactionOptions& options)
     : Transaction(vector, intent, accesses_of(vector, pattern), options),
       first_(pattern.range.first),
-      stride_(std::min(pattern.stride, std::max<std::uint64_t>(pattern.range.count, 1))) {}
+      stride_(std::min(pattern.stride, std::max<std::uint64_t>(pattern.range.count, 1))) {
+  touches_until(end_of(pattern));
+}
 
 void StridedPages::pages(std::uint64_t position, std::uint64_t count, std::vector<PageAccesses>& runs) const {
   for (std::uint64_t run = 0; run < count && position < length(); ++run) {
@@ -81,7 +92,9 @@ void StridedPages::pages(std::uint64_t position, std::uint64_t count, std::vecto
 }
 
 RandomPages::RandomPages(VectorStorage& vector, Intent intent, Random pattern, const TransactionOptions& options)
-    : Transaction(vector, intent, accesses_of(vector, pattern), options), pattern_(pattern) {}
+    : Transaction(vector, intent, accesses_of(vector, pattern), options), pattern_(pattern) {
+  touches_until(pattern.range.first + pattern.range.count);
+}
 
 void RandomPages::pages(std::uint64_t position, std::uint64_t count, std::vector<PageAccesses>& runs) const {
   for (std::uint64_t run = 0; run < count && position < length(); ++run, ++position) {

@@ -32,12 +32,17 @@ TransactionPrefetcher::TransactionPrefetcher(VectorStorage& vector, const Transa
       transaction_(transaction),
       options_(options),
       page_bytes_(page_bytes),
+      end_(vector.size()),
       tiered_(options.prefetch && vector.size() > 0 && vector.read_microseconds({0, page_bytes}) > 0) {
-  vector_.open_transactions().fetch_add(1, std::memory_order_relaxed);
+  vector_.begin_transaction(*this);
 }
 
 TransactionPrefetcher::~TransactionPrefetcher() {
-  vector_.open_transactions().fetch_sub(1, std::memory_order_relaxed);
+  vector_.end_transaction(*this);
+}
+
+std::uint64_t TransactionPrefetcher::needed_until() const noexcept {
+  return transaction_.position() < transaction_.length() ? end_ : 0;
 }
 
 std::uint64_t TransactionPrefetcher::turn() {

@@ -30,6 +30,9 @@ class TransactionPrefetcher {
   void write_back();
   void start_writing() noexcept;
   TransactionStatistics statistics() const noexcept { return statistics_; }
+  /// No element from there on will be accessed; 0 of a transaction that is at its end.
+  std::uint64_t needed_until() const noexcept;
+  void set_end(std::uint64_t element) noexcept { end_ = element; }
 
  private:
   /// Pages that were asked for together.
@@ -64,6 +67,7 @@ class TransactionPrefetcher {
   const Transaction& transaction_;
   const TransactionOptions options_;
   const std::uint64_t page_bytes_;
+  std::uint64_t end_;            ///< Behind the last element of all accesses.
   std::uint64_t left_ = 0;       ///< Accesses whose runs are behind.
   std::uint64_t announced_ = 0;  ///< Accesses whose runs have been looked at.
   std::deque<PageAccesses> ahead_;

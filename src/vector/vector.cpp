@@ -88,6 +88,14 @@ std::atomic<std::uint32_t>& VectorStorage::open_transactions() {
   return implementation().open_transactions();
 }
 
+void VectorStorage::begin_transaction(const TransactionPrefetcher& transaction) {
+  implementation().begin_transaction(transaction);
+}
+
+void VectorStorage::end_transaction(const TransactionPrefetcher& transaction) noexcept {
+  implementation().end_transaction(transaction);
+}
+
 void VectorStorage::leave(VectorRange range) {
   implementation().leave(range);
 }

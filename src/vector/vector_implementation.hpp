@@ -6,7 +6,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "tiermap/vector.hpp"
 #include "vector/growing_store.hpp"
@@ -31,6 +33,8 @@ class VectorImplementation {
   Region& region() noexcept { return region_; }
   std::uint64_t element_bytes() const noexcept { return element_bytes_; }
   std::atomic<std::uint32_t>& open_transactions() noexcept { return open_transactions_; }
+  void begin_transaction(const TransactionPrefetcher& transaction);
+  void end_transaction(const TransactionPrefetcher& transaction) noexcept;
   void leave(VectorRange range);
   /// Null once it is closed.
   Store* store() const noexcept { return store_.get(); }
@@ -53,6 +57,7 @@ class VectorImplementation {
   void map(const VectorOptions& options);
   /// What an address space has room for.
   std::uint64_t most_elements() const noexcept { return (std::uint64_t{1} << 46) / element_bytes_; }
+  void refuse_to_cut_off(std::uint64_t count);
   void shrink(std::uint64_t bytes);
   /// What lies in the store is the parent's, who may be writing it.
   void require_own_process() const;
@@ -73,6 +78,8 @@ class VectorImplementation {
   std::uint64_t page_size_bytes_ = 0;
   Region region_;
   std::atomic<std::uint32_t> open_transactions_{0};
+  std::mutex transactions_mutex_;
+  std::vector<const TransactionPrefetcher*> transactions_;  ///< Those that are open. Guarded by transactions_mutex_.
 };
 
 }  // namespace tiermap

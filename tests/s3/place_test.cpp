@@ -2,8 +2,11 @@
 #include "store/s3/place.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <filesystem>
 
 #include "s3/strict_server.hpp"
 #include "store/s3/settings.hpp"
@@ -156,6 +159,51 @@ TEST_F(S3SettingsTest, WhatIsMissingIsNamed) {
   EXPECT_NE(said("s3://b/k?endpoint=host:1", EINVAL).find("write http://host:port"), std::string::npos);
   EXPECT_NE(said("s3://b/k?endpoint=http://h/path", EINVAL).find("is no server"), std::string::npos);
   EXPECT_NE(said("s3://b/k?region=a.b", EINVAL).find("write one such as eu-west-1"), std::string::npos);
+}
+
+TEST_F(S3SettingsTest, AnEndpointThatIsNoneIsSaidToBe) {
+  for (const std::string endpoint :
+       {"http://",       "http://:9000",    "http://h:",    "http://h:0",  "http://h:65536", "http://h:9000x",
+        "http://h:-1",   "http://a:b:1",    "http://::1",   "http://[::1", "http://[]:1",    "http://[::1]9000",
+        "http://user@h", "http://h h",      "http://h%3A1", "http://h\\x", "http://<host>",  "ftp://h",
+        "https:/h",      "http://h:1/path", "http://h\nx"}) {
+    ::setenv("AWS_ENDPOINT_URL", endpoint.c_str(), 1);
+    const std::string said = refusal([] { settings("s3://b/k"); }, EINVAL);
+    EXPECT_TRUE(said.ends_with(" is no server: write http://host:port or https://host")) << endpoint << ": " << said;
+    EXPECT_EQ(said.find('\n'), std::string::npos) << said;
+  }
+  for (const std::string endpoint : {"http://h", "http://127.0.0.1:65535", "https://a-b.c_d:1", "http://[::1]:9000",
+                                     "http://[fe80::1%25eth0]", "http://h:1///"}) {
+    ::setenv("AWS_ENDPOINT_URL", endpoint.c_str(), 1);
+    EXPECT_TRUE(settings("s3://b/k").object_url.starts_with(endpoint.substr(0, endpoint.find("//", 8)))) << endpoint;
+  }
+}
+
+// Each store that is opened reads them, and nobody waits for who would write to them.
+TEST_F(S3SettingsTest, FilesOfProfilesThatAreNoneAreRefused) {
+  const std::string fifo = directory_ / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  for (const std::string& path : {fifo, directory_.path()}) {
+    for (const std::string variable : {"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"}) {
+      const std::string before = std::getenv(variable.c_str());
+      ::setenv(variable.c_str(), path.c_str(), 1);
+      EXPECT_EQ(refusal([] { settings("s3://b/k"); }, EINVAL),
+                "store 's3://b/k': " + variable + " '" + path +
+                    "' is no file: name one that holds profiles, or unset the variable");
+      ::setenv(variable.c_str(), before.c_str(), 1);
+    }
+  }
+  ::setenv("AWS_CONFIG_FILE", "/dev/null", 1);
+  EXPECT_EQ(settings("s3://b/k").region, "us-east-1");
+  ::unsetenv("AWS_CONFIG_FILE");
+  const char* const old_home = std::getenv("HOME");
+  const std::string home = old_home == nullptr ? "" : old_home;
+  ::setenv("HOME", directory_.path().c_str(), 1);
+  std::filesystem::create_directories(directory_ / ".aws/config");
+  EXPECT_EQ(
+      refusal([] { settings("s3://b/k"); }, EINVAL),
+      "store 's3://b/k': '" + directory_ / ".aws/config" + "' is no file: remove it, or name one that holds profiles");
+  ::setenv("HOME", home.c_str(), 1);
 }
 
 TEST_F(S3SettingsTest, HalfAPairOfKeysIsNamed) {

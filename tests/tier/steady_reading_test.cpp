@@ -1,4 +1,4 @@
-// Where all that is read again and again fits into the tiers it stays there.
+// What is read again and again stays in the tiers: all of it where it fits, else as much as they have room for.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -46,13 +46,20 @@ class SteadyReadingTest : public testing::Test {
     }
     return work;
   }
-  Work pass(int times) {
+  struct Part {
+    std::uint64_t first = 0;
+    std::uint64_t blocks = 0;
+  };
+
+  Work pass(int times) { return pass(times, {0, backing_->size_bytes() / block_bytes}); }
+  /// Reads the blocks in order, each by so many pieces.
+  Work pass(int times, const Part& part, std::uint64_t pieces = 1) {
     const Work before = seen();
-    std::vector<char> buffer(block_bytes);
+    std::vector<char> buffer(block_bytes / pieces);
     for (int time = 0; time < times; ++time) {
-      for (std::uint64_t at = 0; at < backing_->size_bytes(); at += block_bytes) {
-        store_->read(buffer.data(), buffer.size(), at);
-        std::this_thread::sleep_for(std::chrono::microseconds(200));
+      for (std::uint64_t piece = part.first * pieces; piece < (part.first + part.blocks) * pieces; ++piece) {
+        store_->read(buffer.data(), buffer.size(), piece * buffer.size());
+        std::this_thread::sleep_for(std::chrono::microseconds(200 / pieces));
       }
     }
     const Work after = seen();
@@ -60,12 +67,13 @@ class SteadyReadingTest : public testing::Test {
   }
 
   /// Until all are in their tiers, which does not take many.
-  void await_pass_without_reads_behind() {
-    std::uint64_t read_behind = 1;
-    for (int time = 0; time < 100 && read_behind > 0; ++time) {
-      read_behind = pass(1).read_behind;
+  void await_pass_without_reads_behind() { await_pass({0, backing_->size_bytes() / block_bytes}, 0); }
+  void await_pass(const Part& part, std::uint64_t most_read_behind) {
+    std::uint64_t read_behind = most_read_behind + 1;
+    for (int time = 0; time < 100 && read_behind > most_read_behind; ++time) {
+      read_behind = pass(1, part).read_behind;
     }
-    ASSERT_EQ(read_behind, 0U);
+    ASSERT_LE(read_behind, most_read_behind);
   }
 
   std::shared_ptr<FaultyStore> backing_;
@@ -88,6 +96,59 @@ TEST_F(SteadyReadingTest, what_nearly_fits_is_read_behind_no_more) {
   open(62, {in_memory("fast", 32), in_memory("slow", 32)});
   await_pass_without_reads_behind();
   EXPECT_EQ(pass(5).read_behind, 0U);
+}
+
+// 80 of 320, where the tiers have room for 256, and a sixteenth of it is kept free.
+constexpr std::uint64_t most_of_a_little_too_much = 100;
+
+TEST_F(SteadyReadingTest, of_what_is_a_little_too_much_as_much_stays_as_fits) {
+  const std::vector<std::vector<TierOptions>> tiers = {{in_memory("one", 256)},
+                                                       {in_memory("fast", 128), in_memory("slow", 128)}};
+  for (const std::vector<TierOptions>& some : tiers) {
+    open(320, some);
+    await_pass({0, 320}, most_of_a_little_too_much);
+    EXPECT_LE(pass(5).read_behind, 5 * most_of_a_little_too_much) << some.size() << " tiers";
+  }
+}
+
+TEST_F(SteadyReadingTest, of_twice_too_much_half_of_what_the_tiers_hold_stays) {
+  open(512, {in_memory("one", 256)});
+  await_pass({0, 512}, 300);
+  EXPECT_LE(pass(5).read_behind, 5 * 300U);
+}
+
+TEST_F(SteadyReadingTest, a_block_that_passes_is_read_behind_once_for_all_its_pieces) {
+  open(320, {in_memory("one", 256)});
+  await_pass({0, 320}, most_of_a_little_too_much);
+  EXPECT_LE(pass(5, {0, 320}, 4).read_behind, 5 * most_of_a_little_too_much);
+}
+
+TEST_F(SteadyReadingTest, another_part_that_is_read_from_then_on_takes_the_place_of_the_first) {
+  open(1000, {in_memory("one", 256)});
+  await_pass({0, 320}, most_of_a_little_too_much);
+  await_pass({500, 320}, most_of_a_little_too_much);
+  await_pass({0, 200}, 0);
+  await_pass({700, 20}, 0);
+  await_pass({500, 320}, most_of_a_little_too_much);
+}
+
+// What somebody says he needs takes the place of what is only read again and again; what he has done with leaves first.
+TEST_F(SteadyReadingTest, scores_rule) {
+  open(1000, {in_memory("one", 256)});
+  await_pass({0, 320}, most_of_a_little_too_much);
+  constexpr Part needed = {500, 40};
+  const auto read_of_needed = [&] {
+    store_->score(needed.first * block_bytes, needed.blocks * block_bytes, 1, 1);
+    pass(1, {0, 320});
+    return pass(1, needed).read_behind;
+  };
+  std::uint64_t read_behind = 1;
+  for (int time = 0; time < 100 && read_behind > 0; ++time) {
+    read_behind = read_of_needed();
+  }
+  EXPECT_EQ(read_behind, 0U);
+  store_->score(needed.first * block_bytes, needed.blocks * block_bytes, 0, 1);
+  await_pass({0, 320}, most_of_a_little_too_much);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "config/environment.hpp"
+#include "platform/memory_limits.hpp"
 #include "store/temporary_directory.hpp"
 #include "tiermap/error.hpp"
 
@@ -18,13 +19,13 @@ std::string refusal_of(const std::string& yaml) {
   return refusal([&] { parse(yaml); });
 }
 
-const std::string one_tier = "tiers: [{capacity: 1GiB}]\n";
+const std::string one_tier = "tiers: [{capacity: 1MiB}]\n";
 
 TEST(TieringOptionsTest, says_what_it_says) {
   const TieringOptions options = parse(
       "block: 64KiB\nscore_window_seconds: 2\nwrite_down_seconds: 0.5\nretry_seconds: 7\n"
       "backing: {bandwidth: 150MiB, latency_microseconds: 8000, cost_per_gigabyte: 0.02, emulated: true}\n"
-      "tiers:\n  - {name: dram, capacity: 1GiB, cost_per_gigabyte: 4.5}\n"
+      "tiers:\n  - {name: dram, capacity: 1MiB, cost_per_gigabyte: 4.5}\n"
       "  - name: ssd\n    path: /tmp\n    capacity: 10GiB\n    bandwidth: 1GiB\n    latency_microseconds: 90\n"
       "  - {kind: emulated, capacity: 1MiB, bandwidth: 1MiB}\n"
       "  - {url: 'remote://node7:7070?timeout=1s', capacity: 1TiB}\n");
@@ -59,29 +60,30 @@ std::string order(const std::string& tiers, const std::string& block = "64KiB") 
 }
 
 TEST(TieringOptionsTest, the_order_is_that_of_what_a_block_takes) {
-  const std::string a = "{name: a, capacity: 1GiB, bandwidth: 1GiB, latency_microseconds: 100}";
-  const std::string b = "{name: b, capacity: 1GiB, bandwidth: 500MiB, latency_microseconds: 10}";
-  const std::string unknown = "{name: u, capacity: 1GiB}";
+  const std::string a = "{name: a, capacity: 1MiB, bandwidth: 1GiB, latency_microseconds: 100}";
+  const std::string b = "{name: b, capacity: 1MiB, bandwidth: 500MiB, latency_microseconds: 10}";
+  const std::string unknown = "{name: u, capacity: 1MiB}";
+  const std::string other = "{name: v, capacity: 1MiB}";
   // 64 KiB take 161 and 135 microseconds, 1 MiB 1077 and 2010.
   EXPECT_EQ(order(a + "," + b), "ba");
   EXPECT_EQ(order(b + "," + a), "ba");
   EXPECT_EQ(order(b + "," + a, "1MiB"), "ab");
-  EXPECT_EQ(order(unknown + "," + a + "," + unknown + "," + b), "ubua");
-  const std::string same = "{name: c, capacity: 1GiB, bandwidth: 1GiB, latency_microseconds: 100}";
+  EXPECT_EQ(order(unknown + "," + a + "," + other + "," + b), "ubva");
+  const std::string same = "{name: c, capacity: 1MiB, bandwidth: 1GiB, latency_microseconds: 100}";
   EXPECT_EQ(order(same + "," + a), "ca");
   EXPECT_EQ(order_of_tiers(parse("tiers: [" + same + "," + a + "," + unknown + "]\n")), "");
 }
 
 TEST(TieringOptionsTest, of_equally_fast_ones_the_cheapest_is_used_first) {
   const auto tier = [](const std::string& name, const std::string& more) {
-    return "{name: " + name + ", capacity: 1GiB, bandwidth: 1GiB, latency_microseconds: 100" + more + "}";
+    return "{name: " + name + ", capacity: 1MiB, bandwidth: 1GiB, latency_microseconds: 100" + more + "}";
   };
   const std::string dear = tier("d", ", cost_per_gigabyte: 4");
   const std::string cheap = tier("c", ", cost_per_gigabyte: 0.5");
   const std::string unknown = tier("u", "");
   EXPECT_EQ(order(dear + "," + cheap), "cd");
   EXPECT_EQ(order(unknown + "," + dear + "," + cheap), "cdu");
-  EXPECT_EQ(order("{name: f, capacity: 1GiB, bandwidth: 1GiB, cost_per_gigabyte: 9}," + cheap), "fc");
+  EXPECT_EQ(order("{name: f, capacity: 1MiB, bandwidth: 1GiB, cost_per_gigabyte: 9}," + cheap), "fc");
   EXPECT_EQ(order_of_tiers(parse("block: 64KiB\ntiers: [" + dear + "," + cheap + "]\n")),
             "tiers are used in the order 'c', 'd', as their bandwidth and latency (where these are equal, their cost) "
             "say of a block of 64KiB, and not as they are listed: list them so");
@@ -136,20 +138,20 @@ TEST(TieringOptionsTest, mistakes_are_told_with_their_place) {
   EXPECT_EQ(refusal_of("block: 64KiB\n"),
             "/t.yaml: no list of tiers: write 'tiers:' and a list of them (docs/tiers.md)");
   EXPECT_EQ(refusal_of("tiers: []\n"), "/t.yaml: no list of tiers: write 'tiers:' and a list of them (docs/tiers.md)");
-  EXPECT_EQ(refusal_of("tires: [{capacity: 1GiB}]\n"),
+  EXPECT_EQ(refusal_of("tires: [{capacity: 1MiB}]\n"),
             "/t.yaml:1: the file has the unknown key 'tires': choose among backing, block, organize_seconds, "
             "retry_seconds, score_half_life_seconds, score_window_seconds, tiers, write_down_seconds");
-  EXPECT_EQ(refusal_of("tiers: [{capacity: 1GiB, speed: 3}]"),
+  EXPECT_EQ(refusal_of("tiers: [{capacity: 1MiB, speed: 3}]"),
             "/t.yaml:1: tier 1 has the unknown key 'speed': choose among bandwidth, capacity, cost_per_gigabyte, kind, "
             "latency_microseconds, name, path, url");
   EXPECT_EQ(refusal_of(one_tier + "blok: 64KiB\n").substr(0, 44), "/t.yaml:2: the file has the unknown key 'blo");
   EXPECT_EQ(refusal_of(one_tier + "block: 64KiB\nblock: 1MiB\n"),
             "/t.yaml:3: 'block' was set before: remove one of the two");
-  EXPECT_EQ(refusal_of("tiers: [{capacity: 1GiB, kind: tape}]"),
+  EXPECT_EQ(refusal_of("tiers: [{capacity: 1MiB, kind: tape}]"),
             "/t.yaml:1: kind of tier 1 'tape' is none: choose memory, directory, emulated or remote");
-  EXPECT_EQ(refusal_of("tiers: [{capacity: 1GiB, latency_microseconds: -1}]"),
+  EXPECT_EQ(refusal_of("tiers: [{capacity: 1MiB, latency_microseconds: -1}]"),
             "/t.yaml:1: latency_microseconds of tier 1 '-1' is no number from 0 on: write one, such as 1.5");
-  EXPECT_EQ(refusal_of("tiers: [{capacity: 1GiB, cost_per_gigabyte: nan}]"),
+  EXPECT_EQ(refusal_of("tiers: [{capacity: 1MiB, cost_per_gigabyte: nan}]"),
             "/t.yaml:1: cost_per_gigabyte of tier 1 'nan' is no number from 0 on: write one, such as 1.5");
   EXPECT_EQ(refusal_of("tiers: [memory]"), "/t.yaml:1: tier 1 is no mapping: write 'key: value' lines");
   EXPECT_EQ(refusal_of("tiers: ["),
@@ -161,30 +163,56 @@ TEST(TieringOptionsTest, tiers_that_cannot_be) {
   EXPECT_EQ(refusal_of("tiers: [{name: dram, capacity: 4KiB}]"),
             "/t.yaml: tier 'dram' has a capacity of 4KiB, less than a block of 256KiB: give it more, or choose smaller "
             "blocks");
-  EXPECT_EQ(refusal_of("tiers: [{name: a, path: /tmp, capacity: 1GiB}, {name: b, path: /tmp/., capacity: 1GiB}]"),
+  EXPECT_EQ(refusal_of("tiers: [{name: a, path: /tmp, capacity: 1MiB}, {name: b, path: /tmp/., capacity: 1MiB}]"),
             "/t.yaml: tier 'b' is in '/tmp/.', where another one is: give each a directory of its own");
   EXPECT_EQ(refusal_of(one_tier + "block: 5000\n"),
             "/t.yaml: tiers cannot have blocks of 5000: choose a power of two from 4KiB to 64MiB");
   EXPECT_EQ(refusal_of(one_tier + "organize_seconds: 0\n"),
             "/t.yaml: tiers take no times below 0, none of 0 for the half life, and to organize more than 0 seconds "
             "and at most an hour: choose seconds");
-  EXPECT_EQ(refusal_of("tiers: [{kind: memory, path: /tmp, capacity: 1GiB}]"),
+  EXPECT_EQ(refusal_of("tiers: [{kind: memory, path: /tmp, capacity: 1MiB}]"),
             "/t.yaml: tier 'tier 1' is of kind memory and has a path: leave it out, or make it a directory");
-  EXPECT_EQ(refusal_of("tiers: [{kind: directory, capacity: 1GiB}]"),
+  EXPECT_EQ(refusal_of("tiers: [{kind: directory, capacity: 1MiB}]"),
             "/t.yaml: tier 'tier 1' names no directory: give it a path");
-  EXPECT_EQ(refusal_of("tiers: [{kind: remote, capacity: 1GiB}]"),
+  EXPECT_EQ(refusal_of("tiers: [{kind: remote, capacity: 1MiB}]"),
             "/t.yaml: tier 'tier 1' names no server: give it a url such as remote://node7:7070");
-  EXPECT_EQ(refusal_of("tiers: [{url: /data/x, capacity: 1GiB}]"),
+  EXPECT_EQ(refusal_of("tiers: [{url: /data/x, capacity: 1MiB}]"),
             "/t.yaml: tier 'tier 1' names no server by '/data/x': give it a url such as remote://node7:7070");
-  EXPECT_EQ(refusal_of("tiers: [{url: 'remote://a:1?x', capacity: 1GiB}]"),
+  EXPECT_EQ(refusal_of("tiers: [{url: 'remote://a:1?x', capacity: 1MiB}]"),
             "/t.yaml: tier 'tier 1' names no server: store 'remote://a:1?x': option 'x' is not of the form name=value: "
             "write ?name=value&name=value");
-  EXPECT_EQ(refusal_of("tiers: [{kind: memory, url: 'remote://a:1', capacity: 1GiB}]"),
+  EXPECT_EQ(refusal_of("tiers: [{kind: memory, url: 'remote://a:1', capacity: 1MiB}]"),
             "/t.yaml: tier 'tier 1' has a url and is not of kind remote: leave one out");
-  EXPECT_EQ(refusal_of("tiers: [{kind: remote, path: /tmp, url: 'remote://a:1', capacity: 1GiB}]"),
+  EXPECT_EQ(refusal_of("tiers: [{kind: remote, path: /tmp, url: 'remote://a:1', capacity: 1MiB}]"),
             "/t.yaml: tier 'tier 1' is of kind remote and has a path: leave it out, or make it a directory");
-  EXPECT_EQ(refusal_of("tiers: [{url: 'remote://a:1', capacity: 1GiB}, {url: 'remote://a:1', capacity: 1GiB}]"),
+  EXPECT_EQ(refusal_of("tiers: [{url: 'remote://a:1', capacity: 1MiB}, {url: 'remote://a:1', capacity: 1MiB}]"),
             "/t.yaml: tier 'tier 2' is at 'remote://a:1', where another one is: give one the capacity of both");
+}
+
+TEST(TieringOptionsTest, two_tiers_of_one_name) {
+  EXPECT_EQ(refusal_of("tiers:\n- {name: a, capacity: 1MiB}\n- {name: a, path: /tmp, capacity: 1MiB}\n"),
+            "/t.yaml:3: a tier before has the name 'a', which reports and messages call them by: give each one of its "
+            "own");
+  EXPECT_TRUE(refusal_of("tiers: [{name: tier 2, capacity: 1MiB}, {capacity: 1MiB}]")
+                  .starts_with("/t.yaml:1: a tier before has the name 'tier 2'"));
+}
+
+TEST(TieringOptionsTest, more_memory_than_there_is) {
+  for (const std::string kind : {"memory", "emulated"}) {
+    const std::string said = refusal_of("tiers: [{kind: " + kind + ", name: a, capacity: 1024TiB}]");
+    EXPECT_TRUE(
+        said.starts_with("/t.yaml: tier 'a' with its capacity of 1PiB takes more memory, with the tiers before "
+                         "it, than the "))
+        << said;
+    EXPECT_TRUE(said.ends_with(" has: give it less, or a directory")) << said;
+  }
+  EXPECT_EQ(parse("tiers: [{path: /tmp, capacity: 1024TiB}]").tiers.size(), 1U);
+  // Together, where each alone would fit.
+  const MachineMemory machine = read_machine_memory();
+  const std::string most = std::to_string(std::min(machine.total, machine.cgroup_limit));
+  EXPECT_EQ(parse("tiers: [{name: a, capacity: " + most + "}]").tiers.size(), 1U);
+  EXPECT_TRUE(refusal_of("tiers: [{name: a, capacity: " + most + "}, {name: b, capacity: 1MiB}]")
+                  .starts_with("/t.yaml: tier 'b' with its capacity of 1MiB takes more memory"));
 }
 
 TEST(TieringOptionsTest, a_file_that_is_none) {

@@ -1,11 +1,18 @@
 #include "store/s3/settings.hpp"
 
-#include <algorithm>
-#include <cerrno>
-#include <cstdlib>
-#include <fstream>
+#include <fcntl.h>
+#include <sys/stat.h>
 
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <utility>
+
+#include "config/size.hpp"
 #include "platform/control_characters.hpp"
+#include "store/file_descriptor.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -38,23 +45,45 @@ std::string_view trimmed(std::string_view text) {
   return first == std::string_view::npos ? "" : text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
 
-std::string file_beside_home(const char* name_variable, const char* name) {
-  const std::string named = variable(name_variable);
-  return !named.empty() ? named : variable("HOME") + "/.aws/" + name;
-}
+/// A file of Amazon's tools.
+struct ProfileFile {
+  ProfileFile(const char* name_variable, const char* name) : path(variable(name_variable)), named_by(name_variable) {
+    if (path.empty()) {
+      path = variable("HOME") + "/.aws/" + name;
+      named_by = "";
+    }
+  }
+  std::string path;
+  std::string named_by;  ///< The variable that does.
+};
 
-S3Profiles read_profiles(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
+/// Nothing of what is not there, or not for us. What keys come through only once, such as a FIFO, is no such file: each
+/// store reads it, and would wait.
+S3Profiles read_profiles(const S3Place& place, const ProfileFile& named) {
+  const FileDescriptor file(::open(named.path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  struct stat status = {};
+  if (!file.valid() || ::fstat(file.get(), &status) != 0) {
+    return {};
+  }
+  if (!S_ISREG(status.st_mode) && !S_ISCHR(status.st_mode)) {  // As /dev/null is.
+    refuse_settings(place, EINVAL,
+                    (named.named_by.empty() ? "" : named.named_by + " ") + quote_value(named.path) +
+                        " is no file: " + (named.named_by.empty() ? "remove it, or name" : "name") +
+                        " one that holds profiles" + (named.named_by.empty() ? "" : ", or unset the variable"));
+  }
   std::string text(most_profile_bytes, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
+  std::size_t bytes = 0;
+  for (ssize_t got = 1; got > 0 && bytes < text.size(); bytes += static_cast<std::size_t>(std::max<ssize_t>(got, 0))) {
+    got = ::read(file.get(), text.data() + bytes, text.size() - bytes);
+  }
+  text.resize(bytes);
   return parse_s3_profiles(text);
 }
 
 /// What the two files say of one profile.
 struct Profile {
-  std::string credentials_path = file_beside_home("AWS_SHARED_CREDENTIALS_FILE", "credentials");
-  std::string config_path = file_beside_home("AWS_CONFIG_FILE", "config");
+  ProfileFile credentials_file{"AWS_SHARED_CREDENTIALS_FILE", "credentials"};
+  ProfileFile config_file{"AWS_CONFIG_FILE", "config"};
   std::string name;
   bool found = false;
   std::map<std::string, std::string> credentials;
@@ -74,8 +103,8 @@ Profile find_profile(const S3Place& place) {
   Profile profile;
   const std::string named = first_of({place.options.profile, variable("AWS_PROFILE"), variable("AWS_DEFAULT_PROFILE")});
   profile.name = named.empty() ? "default" : named;
-  const S3Profiles credentials = read_profiles(profile.credentials_path);
-  const S3Profiles config = read_profiles(profile.config_path);
+  const S3Profiles credentials = read_profiles(place, profile.credentials_file);
+  const S3Profiles config = read_profiles(place, profile.config_file);
   if (const auto found = credentials.find(profile.name); found != credentials.end()) {
     profile.credentials = found->second;
     profile.found = true;
@@ -88,8 +117,8 @@ Profile find_profile(const S3Place& place) {
   }
   if (!named.empty() && !profile.found) {
     refuse_settings(place, EINVAL,
-                    "profile '" + named + "' is neither in " + profile.credentials_path + " nor in " +
-                        profile.config_path + ": write it there, or choose another one");
+                    "profile '" + named + "' is neither in " + profile.credentials_file.path + " nor in " +
+                        profile.config_file.path + ": write it there, or choose another one");
   }
   return profile;
 }
@@ -157,7 +186,7 @@ void find_keys(const S3Place& place, const Profile& profile, S3Settings& setting
   if (keys.neither()) {
     refuse_settings(place, EACCES,
                     "no keys to sign with: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, write both " +
-                        std::string("into ") + profile.credentials_path +
+                        std::string("into ") + profile.credentials_file.path +
                         ", or open what anybody may read with anonymous=on");
   }
   if (!keys.both()) {
@@ -172,14 +201,39 @@ void find_keys(const S3Place& place, const Profile& profile, S3Settings& setting
   settings.origin = keys.origin;
 }
 
+bool is_port(std::string_view text) {
+  std::uint16_t port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  return error == std::errc() && end == text.data() + text.size() && port != 0;
+}
+
+/// A name, or an address, that of IPv6 in brackets.
+bool is_host(std::string_view text) {
+  const bool bracketed = text.size() > 2 && text.front() == '[' && text.back() == ']';
+  const std::string_view inside = bracketed ? text.substr(1, text.size() - 2) : text;
+  return !inside.empty() && std::ranges::all_of(inside, [&](char character) {
+    const auto byte = static_cast<unsigned char>(character);
+    return byte >= 0x80 || std::isalnum(byte) != 0 ||
+           std::string_view(bracketed ? ":.%-_" : ".-_").find(character) != std::string_view::npos;
+  });
+}
+
+/// Host, and port if there is one.
+bool is_authority(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  const bool has_port = colon != std::string_view::npos && text.find(']', colon) == std::string_view::npos;
+  return is_host(has_port ? text.substr(0, colon) : text) && (!has_port || is_port(text.substr(colon + 1)));
+}
+
 /// Scheme and authority: https://host:port.
 std::string checked_endpoint(const S3Place& place, std::string endpoint) {
   while (endpoint.ends_with('/')) {
     endpoint.pop_back();
   }
   const std::size_t scheme = endpoint.starts_with("http://") ? 7 : endpoint.starts_with("https://") ? 8 : 0;
-  if (scheme == 0 || endpoint.size() == scheme || endpoint.find_first_of("/?#@ ", scheme) != std::string::npos) {
-    refuse_settings(place, EINVAL, "endpoint '" + endpoint + "' is no server: write http://host:port or https://host");
+  if (scheme == 0 || !is_authority(std::string_view(endpoint).substr(scheme))) {
+    refuse_settings(place, EINVAL,
+                    "endpoint " + quote_value(endpoint) + " is no server: write http://host:port or https://host");
   }
   return endpoint;
 }
