@@ -53,6 +53,7 @@ class JobClient {
   const JobPlace& place() const noexcept { return place_; }
   std::uint32_t servers() const noexcept { return static_cast<std::uint32_t>(connections_.size()); }
   WireConnection& server(std::uint32_t index) const noexcept { return *connections_[index]; }
+  const std::shared_ptr<WireConnection>& connection(std::uint32_t index) const noexcept { return connections_[index]; }
 
   /// Waits until all ranks say the same `what`, such as "is at a barrier".
   void collective(std::string_view what);
