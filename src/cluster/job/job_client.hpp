@@ -1,6 +1,7 @@
 // A rank's end of a job: its connections to all servers of the job, and what the first of them keeps for all ranks.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -125,6 +126,7 @@ class JobClient {
   std::vector<std::uint32_t> lost_;              ///< And fenced, the first one first.
   std::uint64_t met_without_ = 0;                ///< How many of them, when all did something together last.
   std::mutex fence_mutex_;                       ///< Of who fences. Locked before mutex_.
+  std::atomic<bool> left_{false};                ///< A server has answered leave().
   std::string listening_;                        ///< Where ranks reach this one; "" before. Of who plants the tree.
   bool shares_node_cache_ = false;               ///< Of who shares it, as what follows.
   NodeMemory node_memory_;
