@@ -272,7 +272,7 @@ TEST(ScoredRangesTest, OneMessageSpeaksOfSoMuchAndNoMore) {
   EXPECT_TRUE(taken.empty());
 }
 
-/// Keeps what is sent until the test answers.
+/// Keeps what is sent until the test answers. Who waits for an answer keeps it: forget() at the end.
 class SilentConnection final : public WireConnection {
  public:
   WireCall start(WireMessage, std::optional<std::chrono::milliseconds>) override { throw std::logic_error("waits"); }
@@ -290,6 +290,7 @@ class SilentConnection final : public WireConnection {
   bool open() const noexcept override { return true; }
   std::string failure() const override { return ""; }
   void close(const std::string&) override {}
+  void forget() { answers.clear(); }
   void answer(std::int32_t status) { std::exchange(answers.back(), nullptr)({status, {}, {}}); }
 
   std::vector<std::vector<ScoredRange>> sent;
@@ -316,6 +317,7 @@ TEST(ScoreSenderTest, OneMessageIsUnderWayAndWhatDoesNotFitIntoTheNextIsLost) {
   EXPECT_EQ(connection->sent.size(), 2U);
   EXPECT_EQ(sender->messages(), 2U);
   EXPECT_EQ(sender->bytes(), (1 + most_scored_ranges) * sizeof(ScoredRange));
+  connection->forget();
 }
 
 TEST(ScoreSenderTest, WhatLiesSideBySideAndIsNeededAsSoonIsOneRange) {
@@ -331,6 +333,7 @@ TEST(ScoreSenderTest, WhatLiesSideBySideAndIsNeededAsSoonIsOneRange) {
   ASSERT_EQ(connection->sent[1].size(), 3U);
   EXPECT_EQ(connection->sent[1][0].offset, 4096U);
   EXPECT_EQ(connection->sent[1][0].bytes, 8192U);
+  connection->forget();
 }
 
 TEST(ScoreSenderTest, AServerThatRefusesIsSentNoMore) {
@@ -341,6 +344,7 @@ TEST(ScoreSenderTest, AServerThatRefusesIsSentNoMore) {
   connection->answer(-ECONNRESET);
   sender->add({0, 4096, 9, 1});
   EXPECT_EQ(connection->sent.size(), 1U);
+  connection->forget();
 }
 
 TEST(DataSetScoresTest, OfAStripedDataSetEachServerHearsOfItsOwn) {
@@ -367,6 +371,8 @@ TEST(DataSetScoresTest, OfAStripedDataSetEachServerHearsOfItsOwn) {
   EXPECT_EQ(connections[0]->sent[1][0].offset, 2 * mebi);
   EXPECT_EQ(connections[0]->sent[1][0].bytes, mebi / 2);
   EXPECT_EQ(scores.messages(), 4U);
+  connections[0]->forget();
+  connections[1]->forget();
 }
 
 TEST(DataSetScoresTest, PagesOfNearlyTheSameScoreAreFewRanges) {
@@ -385,6 +391,7 @@ TEST(DataSetScoresTest, PagesOfNearlyTheSameScoreAreFewRanges) {
   EXPECT_EQ(ranges.front().score, 65535U);
   EXPECT_EQ(ranges.back().score, 1024U);
   EXPECT_EQ(ranges.back().offset + ranges.back().bytes, pages * 4096);
+  connection->forget();
 }
 
 }  // namespace
