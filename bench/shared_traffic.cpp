@@ -101,8 +101,10 @@ bool every_element_is(const Numbers& numbers, std::uint64_t expected) {
 nlohmann::json report_of(const TrafficArguments& arguments, Job& job, std::uint64_t elements,
                          const SharedStatistics& counted) {
   const auto all = [&](std::uint64_t own) { return sum_of_all(job, own); };
-  const std::uint64_t messages = all(counted.fetches + counted.sends + counted.questions + counted.exchanges);
-  const std::uint64_t bodies = all(counted.sent_bytes + counted.fetched_bytes + counted.news_bytes);
+  const std::uint64_t messages =
+      all(counted.fetches + counted.sends + counted.questions + counted.exchanges + counted.scores);
+  const std::uint64_t bodies =
+      all(counted.sent_bytes + counted.fetched_bytes + counted.news_bytes + counted.score_bytes);
   // Not what the vector says that it found changed.
   const std::uint64_t changed =
       arguments.phase == "read-only" ? 0 : arguments.rounds * elements * sizeof(std::uint64_t);
@@ -127,10 +129,10 @@ nlohmann::json report_of(const TrafficArguments& arguments, Job& job, std::uint6
 
 SharedStatistics difference(const SharedStatistics& now, const SharedStatistics& before) {
   SharedStatistics counted;
-  for (const auto member :
-       {&SharedStatistics::fetches, &SharedStatistics::fetched_bytes, &SharedStatistics::sends,
-        &SharedStatistics::changed_bytes, &SharedStatistics::sent_bytes, &SharedStatistics::questions,
-        &SharedStatistics::news_bytes, &SharedStatistics::exchanges, &SharedStatistics::node_bytes}) {
+  for (const auto member : {&SharedStatistics::fetches, &SharedStatistics::fetched_bytes, &SharedStatistics::sends,
+                            &SharedStatistics::changed_bytes, &SharedStatistics::sent_bytes,
+                            &SharedStatistics::questions, &SharedStatistics::news_bytes, &SharedStatistics::exchanges,
+                            &SharedStatistics::node_bytes, &SharedStatistics::scores, &SharedStatistics::score_bytes}) {
     counted.*member = now.*member - before.*member;
   }
   return counted;

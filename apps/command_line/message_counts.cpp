@@ -17,9 +17,9 @@ constexpr std::array<std::pair<const char*, std::uint64_t MessageCounts::*>, 5> 
 }  // namespace
 
 void MessageCounts::add(const SharedStatistics& statistics) {
-  messages += statistics.fetches + statistics.sends + statistics.questions + statistics.exchanges;
+  messages += statistics.fetches + statistics.sends + statistics.questions + statistics.exchanges + statistics.scores;
   coherence_messages += statistics.questions;
-  sent_bytes += statistics.sent_bytes;
+  sent_bytes += statistics.sent_bytes + statistics.score_bytes;
   fetched_bytes += statistics.fetched_bytes;
   news_bytes += statistics.news_bytes;
 }

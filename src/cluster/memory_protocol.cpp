@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
+#include <type_traits>
 
 #include "config/size.hpp"
 
@@ -82,20 +84,21 @@ std::string DataSetLayout::text() const {
 
 std::vector<std::byte> encode(const DataSetFacts& facts) {
   std::vector<std::byte> bytes;
-  append(bytes, std::array{facts.identity, facts.version, facts.bytes, facts.whole_bytes});
+  append(bytes, std::array{facts.identity, facts.version, facts.bytes, facts.whole_bytes, facts.read_nanoseconds});
   append(bytes, numbers_of(facts.layout));
   return bytes;
 }
 
 std::optional<DataSetFacts> decode_facts(std::span<const std::byte> body) {
-  std::array<std::uint64_t, 4> numbers{};
+  std::array<std::uint64_t, 5> numbers{};
   LayoutNumbers of_layout{};
   if (!take(body, numbers) || !take(body, of_layout)) {
     return std::nullopt;
   }
   const std::optional<DataSetLayout> layout = layout_of(of_layout);
-  return layout.has_value() ? std::optional(DataSetFacts{numbers[0], numbers[1], numbers[2], numbers[3], *layout})
-                            : std::nullopt;
+  return layout.has_value()
+             ? std::optional(DataSetFacts{numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], *layout})
+             : std::nullopt;
 }
 
 std::vector<std::byte> encode(const CreateForm& form) {
@@ -123,6 +126,28 @@ std::optional<CreateForm> decode_form(std::span<const std::byte> body) {
     return std::nullopt;
   }
   return CreateForm{lines[0], lines[1], split(lines[2], ','), split(lines[3], ','), numbers[0], numbers[1], *layout};
+}
+
+int decode_scores(std::span<const std::byte> body, std::uint64_t limit, std::vector<ScoredRange>& ranges) {
+  static_assert(sizeof(ScoredRange) == 16 && std::has_unique_object_representations_v<ScoredRange>);
+  ranges.clear();
+  if (body.empty() || body.size() % sizeof(ScoredRange) != 0) {
+    return -EPROTO;
+  }
+  if (body.size() / sizeof(ScoredRange) > most_scored_ranges) {
+    return -ERANGE;
+  }
+  ranges.resize(body.size() / sizeof(ScoredRange));
+  std::memcpy(ranges.data(), body.data(), body.size());
+  std::uint64_t bytes = 0;
+  for (const ScoredRange& range : ranges) {
+    bytes += range.bytes;
+    if (range.bytes == 0 || bytes > most_scored_bytes || range.offset > limit || range.bytes > limit - range.offset) {
+      ranges.clear();
+      return -ERANGE;
+    }
+  }
+  return 0;
 }
 
 std::string encode(const std::vector<DataSetLine>& lines) {

@@ -27,6 +27,8 @@ enum class MemoryRequest : std::uint16_t {
   renew,  ///< Words: handle. The content is a new version, which copies that missed a write are not. Reply's words: it.
   /// Words: handle, offset. Body: what a copy has of a block that is damaged here. -EAGAIN: it is something else.
   mend,
+  /// Words: handle. Body: ScoredRanges. A hint of who has it attached, however; nobody waits for the reply.
+  score,
 };
 
 /// How a data set lies on its servers. Each server keeps what it was told, so that nobody opens it as something else.
@@ -51,6 +53,7 @@ struct DataSetFacts {
   std::uint64_t version = 0;   ///< Raised by renew alone.
   std::uint64_t bytes = 0;     ///< Here.
   std::uint64_t whole_bytes = 0;
+  std::uint64_t read_nanoseconds = 0;  ///< DataSet::read_nanoseconds(): 0 where no scores are wanted.
   DataSetLayout layout;
 };
 
@@ -69,6 +72,23 @@ struct CreateForm {
 
 std::vector<std::byte> encode(const CreateForm& form);
 std::optional<CreateForm> decode_form(std::span<const std::byte> body);
+
+/// How soon a transaction will need a part of what lies on one server: Store::score(), as it travels.
+struct ScoredRange {
+  std::uint64_t offset = 0;
+  std::uint32_t bytes = 0;
+  std::uint16_t score = 0;   ///< 65,535 is 1.
+  std::uint16_t sharer = 0;  ///< Of the client's.
+};
+/// Of one message.
+inline constexpr std::size_t most_scored_ranges = 1000;
+inline constexpr std::uint64_t most_scored_bytes = std::uint64_t{1} << 30U;
+/// What DataSetFacts::read_nanoseconds is said of.
+inline constexpr std::uint64_t read_estimate_bytes = 64 << 10;
+
+/// Returns 0, -EPROTO for what is no such list, or -ERANGE for one that says too much, or leaves a data set of `limit`
+/// bytes.
+int decode_scores(std::span<const std::byte> body, std::uint64_t limit, std::vector<ScoredRange>& ranges);
 
 /// One data set as list tells of it.
 struct DataSetLine {

@@ -321,7 +321,9 @@ SharedStatistics SharedImplementation::statistics() const {
           counters.handed_bytes,
           counters.node_bytes,
           store_->twins().memory_bytes(),
-          store_->twins().spilled_bytes()};
+          store_->twins().spilled_bytes(),
+          home_->scores().messages(),
+          home_->scores().bytes()};
 }
 
 }  // namespace tiermap

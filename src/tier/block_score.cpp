@@ -1,6 +1,7 @@
 #include "tier/block_score.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace tiermap {
 namespace {
@@ -9,8 +10,13 @@ constexpr double touch_worth = 0.125;
 constexpr double most_by_touches = 0.5;
 constexpr double most_half_lives = 60;
 
-double age(const BlockScore& score, std::uint32_t now) noexcept {
-  return static_cast<double>(now - score.at);
+double age(const SaidScore& said, std::uint32_t now) noexcept {
+  return static_cast<double>(now - said.at);
+}
+
+/// Somebody said so within the window.
+bool stands(const SaidScore& said, std::uint32_t now, const ScoreTimes& times) noexcept {
+  return said.sharer != 0 && age(said, now) < times.window_milliseconds;
 }
 
 /// Halves with each half-life, and falls in a straight line in between: exp2() would make libm a part of every program.
@@ -23,20 +29,27 @@ double faded(double half_lives) noexcept {
 }  // namespace
 
 double score_now(const BlockScore& score, std::uint32_t now, const ScoreTimes& times) noexcept {
-  return score.value == 0 ? 0 : score.value * faded(age(score, now) / times.half_life_milliseconds);
+  const SaidScore& best = score.best;
+  return best.value == 0 ? 0 : best.value * faded(age(best, now) / times.half_life_milliseconds);
 }
 
 bool is_said(const BlockScore& score, std::uint32_t now, const ScoreTimes& times) noexcept {
-  return score.sharer != 0 && age(score, now) < times.half_life_milliseconds;
+  return score.best.sharer != 0 && age(score.best, now) < times.half_life_milliseconds;
 }
 
 void set_score(BlockScore& score, double value, std::uint64_t sharer, std::uint32_t now,
                const ScoreTimes& times) noexcept {
-  const bool anothers = score.sharer != 0 && score.sharer != sharer;
-  if (anothers && value < score.value && age(score, now) < times.window_milliseconds) {
-    return;
+  const SaidScore said{static_cast<float>(std::clamp(value, 0.0, 1.0)), now, sharer};
+  if (score.best.sharer == sharer) {
+    score.best = std::exchange(score.next, SaidScore());
+  } else if (score.next.sharer == sharer) {
+    score.next = SaidScore();
   }
-  score = {static_cast<float>(std::clamp(value, 0.0, 1.0)), now, sharer};
+  if (!stands(score.best, now, times) || said.value >= score.best.value) {
+    score.next = std::exchange(score.best, said);
+  } else if (!stands(score.next, now, times) || said.value >= score.next.value) {
+    score.next = said;
+  }
 }
 
 void touch_score(BlockScore& score, std::uint32_t now, const ScoreTimes& times) noexcept {
@@ -45,7 +58,7 @@ void touch_score(BlockScore& score, std::uint32_t now, const ScoreTimes& times) 
   }
   const double before = score_now(score, now, times);
   if (before < most_by_touches) {
-    score = {static_cast<float>(std::min(before + touch_worth, most_by_touches)), now, 0};
+    score = {{static_cast<float>(std::min(before + touch_worth, most_by_touches)), now, 0}, {}};
   }
 }
 

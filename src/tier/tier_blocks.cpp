@@ -181,7 +181,7 @@ std::vector<std::uint64_t> TierBlocks::settle_newcomers(const std::vector<Room>&
     for (const std::uint64_t block : blocks_in(*tiers_[number])) {
       Entry& entry = entries_[block];
       entry.passing = entry.passing && newcomers_.keeps_settled() && !is_said(entry.score, time, times_);
-      settled += !entry.passing && entry.score.value > 0 ? 1 : 0;
+      settled += !entry.passing && entry.score.best.value > 0 ? 1 : 0;
       if (entry.passing) {
         passing.push_back(block);
       }

@@ -54,24 +54,28 @@ class ChildProcess {
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
-  /// After SIGSTOP returns when all its threads stand still: until then they answer.
-  void signal(int number) const {
-    ::kill(pid_, number);
+  /// After SIGSTOP returns when all its threads stand still: until then they answer. False where it has ended: to
+  /// kill() its number, -1, would be every process of this user.
+  bool signal(int number) const {
+    if (pid_ <= 0 || ::kill(pid_, number) != 0) {
+      return false;
+    }
     if (number == SIGSTOP) {
       siginfo_t stopped{};
       ::waitid(P_PID, static_cast<id_t>(pid_), &stopped, WSTOPPED | WEXITED | WNOWAIT);
     }
+    return true;
   }
   /// The exit code, or 128 plus the signal.
   int wait() {
-    int status = 0;
-    ::waitpid(pid_, &status, 0);
-    pid_ = -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (pid_ > 0) {
+      ::waitpid(pid_, &status_, 0);
+      pid_ = -1;
+    }
+    return WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_);
   }
   bool ended() {
-    int status = 0;
-    if (pid_ > 0 && ::waitpid(pid_, &status, WNOHANG) == pid_) {
+    if (pid_ > 0 && ::waitpid(pid_, &status_, WNOHANG) == pid_) {
       pid_ = -1;
     }
     return pid_ < 0;
@@ -92,6 +96,7 @@ class ChildProcess {
   }
 
   pid_t pid_ = -1;
+  int status_ = 0;
   int output_ = -1;
   int errors_ = -1;
 };

@@ -67,6 +67,16 @@ void take_body(std::span<const std::byte> body) {
     require(text.size() <= 64 && text.find_first_of("/\n\t ,") == std::string_view::npos && text.front() != '.');
   }
   constexpr std::uint64_t limit = 1 << 20;
+  std::vector<tiermap::ScoredRange> scores;
+  if (tiermap::decode_scores(body, limit, scores) == 0) {
+    require(!scores.empty() && scores.size() <= tiermap::most_scored_ranges);
+    for (const tiermap::ScoredRange& range : scores) {
+      require(range.bytes > 0 && range.offset <= limit && range.bytes <= limit - range.offset);
+    }
+    require(std::ranges::equal(std::as_bytes(std::span(scores)), body));
+  } else {
+    require(scores.empty());
+  }
   std::vector<tiermap::Change> changes;
   if (tiermap::decode_changes(body, limit, changes)) {
     tiermap::ChangeList list;

@@ -327,6 +327,23 @@ TEST(JobTest, ARankThatEndsWithoutEndingTheJobFailsIt) {
   processes.expect_success();
 }
 
+TEST(JobTest, WhoAsksAfterHisOwnEndIsToldThatItWasHis) {
+  const Servers servers(2);
+  for (const bool goes_on : {false, true}) {
+    RankProcesses(2, [&](std::uint32_t rank) {
+      JobOptions options = servers.job(rank, 2);
+      options.go_on_without_lost_ranks = goes_on;
+      Job job(options);
+      job.end();
+      for (const std::string& told : {refusal_of([&] { job.barrier(); }), refusal_of([&] { job.lock("held"); }),
+                                      refusal_of([&] { job.fetch_add("more", 1); }), refusal_of([&] { job.end(); })}) {
+        EXPECT_EQ(told, "job 'job' is over for rank " + std::to_string(rank) +
+                            ", which has ended it: do this before end(), or make another job");
+      }
+    }).expect_success();
+  }
+}
+
 TEST(JobTest, AServerThatDiesIsNamed) {
   const Servers servers(2);
   RankProcesses processes(2, [&](std::uint32_t rank) {

@@ -75,7 +75,10 @@ class RankProcesses {
   RankProcesses(const RankProcesses&) = delete;
   RankProcesses& operator=(const RankProcesses&) = delete;
 
-  void signal(std::uint32_t rank, int number) const { ::kill(children_[rank], number); }
+  /// False where it has been waited for: to kill() its number, -1, would be every process of this user.
+  bool signal(std::uint32_t rank, int number) const {
+    return children_[rank] > 0 && ::kill(children_[rank], number) == 0;
+  }
   /// The exit code, or 128 plus the signal; -1 if it does not end within a minute.
   int wait(std::uint32_t rank) {
     for (int turn = 0; turn < 60'000; ++turn) {

@@ -36,6 +36,30 @@ TEST(BlockScoreTest, one_takes_back_what_he_said_himself) {
   EXPECT_EQ(score_now(score, 1, times), 0);
 }
 
+TEST(BlockScoreTest, what_the_next_one_said_holds_when_the_highest_is_taken_back) {
+  constexpr std::uint64_t third = 3;
+  BlockScore score;
+  set_score(score, 1, reader, 0, times);
+  set_score(score, 0.3, other, 500, times);
+  set_score(score, 0, reader, 900, times);  // He is done with it.
+  EXPECT_NEAR(score_now(score, 500, times), 0.3, 1e-6);
+  set_score(score, 0, other, 950, times);
+  EXPECT_EQ(score_now(score, 950, times), 0);
+  set_score(score, 0.5, reader, 1000, times);
+  set_score(score, 0.7, other, 1000, times);
+  set_score(score, 0.6, third, 1000, times);
+  set_score(score, 0.1, other, 1001, times);
+  EXPECT_NEAR(score_now(score, 1000, times), 0.6, 1e-6);
+}
+
+TEST(BlockScoreTest, what_the_next_one_said_holds_within_its_window_only) {
+  BlockScore score;
+  set_score(score, 1, reader, 0, times);
+  set_score(score, 0.3, other, 0, times);
+  set_score(score, 0, reader, 1000, times);
+  EXPECT_EQ(score_now(score, 1000, times), 0);
+}
+
 TEST(BlockScoreTest, what_is_no_score_is_the_nearest_one) {
   BlockScore score;
   set_score(score, 7, reader, 0, times);

@@ -111,6 +111,12 @@ std::int64_t CoherentStore::write(const void* buffer, std::size_t bytes, std::ui
   return static_cast<std::int64_t>(bytes);
 }
 
+void CoherentStore::score(std::uint64_t offset, std::uint64_t bytes, double score, std::uint64_t sharer) noexcept {
+  if (offset < size_bytes()) {
+    home_->scores().score(offset, std::min(bytes, size_bytes() - offset), score, sharer);
+  }
+}
+
 void CoherentStore::keep_twins(bool keep) noexcept {
   keeps_twins_.store(keep, std::memory_order_release);
   if (!keep) {

@@ -30,6 +30,11 @@ class CoherentStore final : public Store {
   bool writable() const override { return true; }
   std::int64_t read(void* buffer, std::size_t bytes, std::uint64_t offset) override;
   std::int64_t write(const void* buffer, std::size_t bytes, std::uint64_t offset) override;
+  /// To the home, if it lies over tiers.
+  void score(std::uint64_t offset, std::uint64_t bytes, double score, std::uint64_t sharer) noexcept override;
+  double read_microseconds(std::uint64_t, std::uint64_t bytes) const noexcept override {
+    return home_->scores().read_microseconds(bytes);
+  }
   std::string name() const override { return "shared vector " + home_->name(); }
 
   /// What was written must be home, and no page be in memory. Without twins nothing can be written (-EROFS).

@@ -62,6 +62,11 @@ class Home {
   bool in_memory() const noexcept { return attachment_->set().in_memory; }
   std::uint64_t sequence() const;
   std::string damage() const { return attachment_->set().damage(); }
+  /// As those of the data set.
+  std::uint64_t read_nanoseconds() const noexcept { return attachment_->set().read_nanoseconds(); }
+  int take_scores(std::span<const std::byte> body, const void* from) {
+    return attachment_->set().take_scores(body, from);
+  }
   /// Ends with the last who has it, whatever it was made with.
   void drop_at_end() noexcept { drop_ = true; }
 

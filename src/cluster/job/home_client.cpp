@@ -35,11 +35,18 @@ HomeClient::HomeClient(JobClient& job, const Form& form)
       bytes_(form.bytes),
       layout_(layout_over(job.servers(), form)),
       placement_(layout_),
+      scores_(placement_),
       piece_bytes_(std::min(form.page_bytes, most_fetched_at_once)) {
   const std::uint64_t here = placement_.local_bytes(form.bytes);
   for (std::uint32_t server = 0; server < layout_.servers; ++server) {
     const WireReply reply = job_.ask(server, JobRequest::open, {here, form.make ? 1U : 0U, 0, 0}, form.name);
-    parts_.emplace_back(reply.words[0], reply.words[2], reply.words[1]);
+    const auto& [handle, sequence, bytes, read_nanoseconds] = reply.words;
+    parts_.emplace_back(handle, bytes, sequence);
+    scores_.add_server(read_nanoseconds == 0
+                           ? nullptr
+                           : std::make_shared<ScoreSender>(job_.connection(server),
+                                                           static_cast<std::uint16_t>(JobRequest::score), handle),
+                       read_nanoseconds);
   }
   if (bytes_ == 0) {
     bytes_ = parts_[0].bytes;

@@ -14,6 +14,7 @@
 #include "cluster/job/home_counters.hpp"
 #include "cluster/job/job_client.hpp"
 #include "cluster/remote/placement.hpp"
+#include "cluster/remote/score_sender.hpp"
 #include "tiermap/region.hpp"
 #include "tiermap/shared_statistics.hpp"
 
@@ -38,6 +39,7 @@ class HomeClient {
   std::uint64_t incarnation() const noexcept { return parts_[0].handle; }
   JobClient& job() const noexcept { return job_; }
   HomeCounters& counters() noexcept { return *counters_; }
+  DataSetScores& scores() noexcept { return scores_; }
   /// Why the last request failed that did; for messages.
   std::string failure() const;
 
@@ -99,6 +101,7 @@ class HomeClient {
   std::uint64_t bytes_;
   DataSetLayout layout_;
   DataSetPlacement placement_;
+  DataSetScores scores_;
   const std::uint64_t piece_bytes_;
   std::deque<Part> parts_;
   const std::shared_ptr<HomeCounters> counters_ = std::make_shared<HomeCounters>();

@@ -134,6 +134,10 @@ void JobClient::require(std::uint32_t server, const WireReply& reply) {
   if (reply.status == -EUCLEAN) {
     throw StoreError(EUCLEAN, "server " + place_.servers[server].text() + ": " + words);
   }
+  if (reply.status == -ENOTCONN && left_.load()) {
+    throw StoreError(ENOTCONN, "job " + quote_value(place_.name) + " is over for rank " + std::to_string(place_.rank) +
+                                   ", which has ended it: do this before end(), or make another job");
+  }
   const bool cut_off = reply.status == -ENOTCONN || (words.empty() && !connections_[server]->open());
   if (place_.goes_on && cut_off) {
     const std::string why = gone_text(server);
@@ -248,6 +252,7 @@ std::uint64_t JobClient::fetch_add(std::string_view name, std::uint64_t summand)
 void JobClient::leave() {
   for (std::uint32_t server = 0; server < servers(); ++server) {
     ask(server, JobRequest::leave, {}, "");
+    left_.store(true);
   }
 }
 

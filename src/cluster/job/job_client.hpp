@@ -1,6 +1,7 @@
 // A rank's end of a job: its connections to all servers of the job, and what the first of them keeps for all ranks.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -53,6 +54,7 @@ class JobClient {
   const JobPlace& place() const noexcept { return place_; }
   std::uint32_t servers() const noexcept { return static_cast<std::uint32_t>(connections_.size()); }
   WireConnection& server(std::uint32_t index) const noexcept { return *connections_[index]; }
+  const std::shared_ptr<WireConnection>& connection(std::uint32_t index) const noexcept { return connections_[index]; }
 
   /// Waits until all ranks say the same `what`, such as "is at a barrier".
   void collective(std::string_view what);
@@ -124,6 +126,7 @@ class JobClient {
   std::vector<std::uint32_t> lost_;              ///< And fenced, the first one first.
   std::uint64_t met_without_ = 0;                ///< How many of them, when all did something together last.
   std::mutex fence_mutex_;                       ///< Of who fences. Locked before mutex_.
+  std::atomic<bool> left_{false};                ///< A server has answered leave().
   std::string listening_;                        ///< Where ranks reach this one; "" before. Of who plants the tree.
   bool shares_node_cache_ = false;               ///< Of who shares it, as what follows.
   NodeMemory node_memory_;

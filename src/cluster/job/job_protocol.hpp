@@ -21,7 +21,7 @@ enum class JobRequest : std::uint16_t {
   unlock,      ///< Body: name.
   fetch_add,   ///< Words: what is added. Body: name. Reply's words: what it was.
   open,        ///< Words: bytes here, 1 for one that the job makes. Body: a data set's name.
-               ///< Reply's words: handle, sequence number, bytes here.
+               ///< Reply's words: handle, sequence number, bytes here, DataSet::read_nanoseconds().
   destroy,     ///< Words: handle. Dropped when the last request for it is done.
   fetch,       ///< Words: handle, offset, bytes. Reply's body: the bytes.
   change,      ///< Words: handle. Body: ChangeList. Reply's words: sequence number.
@@ -39,9 +39,11 @@ enum class JobRequest : std::uint16_t {
   // and fences them at all servers before it acquires anything.
   lost,   ///< Reply's body: ranks, as four bytes each, in the order in which this server lost them.
   fence,  ///< Body: ranks, the same way. Answered when nothing that they sent is on its way to a home, or will be.
+
+  score,  ///< Words: handle. Body: ScoredRanges (memory_protocol.hpp). A hint; nobody waits for the reply.
 };
 inline constexpr std::uint16_t first_job_request = 64;
-inline constexpr std::uint16_t last_job_request = static_cast<std::uint16_t>(JobRequest::fence);
+inline constexpr std::uint16_t last_job_request = static_cast<std::uint16_t>(JobRequest::score);
 
 /// What a rank says of its job: how many ranks there are, how many servers, which of these it is talking to, and
 /// whether the job goes on without ranks that it loses. In a word: 32 bits, 16, 15 and 1.

@@ -336,7 +336,7 @@ void Jobs::open(Job& job, WireRequest request, Answers& answers) {
     }
     const std::uint64_t handle = job.handles.at(key);
     const Home& home = *job.homes[handle];
-    answers.reply(std::move(request), 0, {handle, home.sequence(), home.bytes(), 0});
+    answers.reply(std::move(request), 0, {handle, home.sequence(), home.bytes(), home.read_nanoseconds()});
   } catch (const CatalogRefusal& refusal) {
     answers.refuse(std::move(request), refusal.status, refusal.text);
   } catch (const std::exception& error) {
@@ -366,7 +366,7 @@ void Jobs::serve_home(const std::shared_ptr<Home>& home, std::uint32_t rank, Wir
   auto work = [home, rank, shared = std::make_shared<WireRequest>(std::move(request))] {
     answer_home(*home, rank, *shared);
   };
-  if (kind == JobRequest::changes) {
+  if (kind == JobRequest::changes || kind == JobRequest::score) {
     workers_.give(TaskSize::small, std::move(work));
   } else if (kind == JobRequest::fetch) {
     workers_.give(TaskRange::reading(home.get(), words[1], bytes), task_size(bytes), std::move(work));
@@ -418,6 +418,9 @@ void Jobs::answer_home(Home& home, std::uint32_t rank, WireRequest& request) {
       request.reply(std::move(answer));
       return;
     }
+    case JobRequest::score:
+      request.reply(home.take_scores(request.body(), request.from().get()));
+      return;
     default:
       request.refuse(-ENOSYS, "this server does not know what was asked for: install the same Tiermap on both");
   }

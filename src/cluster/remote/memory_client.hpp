@@ -24,6 +24,7 @@ class MemoryClient {
   std::uint64_t attach(const std::string& name, bool writing, DataSetFacts& facts);
 
   WireConnection& connection() const noexcept { return *connection_; }
+  const std::shared_ptr<WireConnection>& shared_connection() const noexcept { return connection_; }
   const std::string& server() const noexcept { return server_; }
 
  private:

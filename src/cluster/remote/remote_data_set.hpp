@@ -8,6 +8,7 @@
 #include <span>
 
 #include "cluster/remote/memory_client.hpp"
+#include "cluster/remote/score_sender.hpp"
 
 namespace tiermap {
 
@@ -46,6 +47,14 @@ class RemoteDataSet {
   /// flush, resize, punch, renew: as long as the server lives it may take its time.
   WireCall start_change(MemoryRequest kind, std::uint64_t first = 0, std::uint64_t second = 0) {
     return client_->connection().start(request(kind, first, second), std::nullopt);
+  }
+
+  /// Null where the server wants none.
+  std::shared_ptr<ScoreSender> score_sender() const {
+    return facts_.read_nanoseconds == 0
+               ? nullptr
+               : std::make_shared<ScoreSender>(client_->shared_connection(),
+                                               static_cast<std::uint16_t>(MemoryRequest::score), handle_);
   }
 
   /// Why it is not usable.

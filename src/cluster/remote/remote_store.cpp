@@ -49,9 +49,15 @@ RemoteStore::RemoteStore(std::unique_ptr<Wire> wire, std::vector<std::unique_ptr
       parts_(std::move(parts)),
       layout_(layout),
       placement_(layout),
+      scores_(placement_),
       writable_(writable),
       name_(std::move(name)),
-      size_(bytes) {}
+      size_(bytes) {
+  for (const auto& part : parts_) {
+    scores_.add_server(part == nullptr ? nullptr : part->score_sender(),
+                       part == nullptr ? 0 : part->facts().read_nanoseconds);
+  }
+}
 
 RemoteStore::~RemoteStore() = default;
 
@@ -394,6 +400,13 @@ int RemoteStore::begin_changes() {
 
 int RemoteStore::flush() {
   return writable_ ? change_all(MemoryRequest::flush, 0, 0) : 0;
+}
+
+void RemoteStore::score(std::uint64_t offset, std::uint64_t bytes, double score, std::uint64_t sharer) noexcept {
+  const std::uint64_t size = size_bytes();
+  if (offset < size) {
+    scores_.score(offset, std::min(bytes, size - offset), score, sharer);
+  }
 }
 
 /// Servers keep whole stripes: what is cut off must not come back from the last of them when the store grows again.

@@ -11,6 +11,7 @@
 
 #include "cluster/remote/placement.hpp"
 #include "cluster/remote/remote_data_set.hpp"
+#include "cluster/remote/score_sender.hpp"
 #include "tiermap/store.hpp"
 
 namespace tiermap {
@@ -32,6 +33,13 @@ class RemoteStore final : public Store {
   std::int64_t write(const void* buffer, std::size_t bytes, std::uint64_t offset) override;
   /// On every server that has a copy, as many as were asked for.
   int flush() override;
+  /// To every server that has a copy, over tiers.
+  void score(std::uint64_t offset, std::uint64_t bytes, double score, std::uint64_t sharer) noexcept override;
+  double read_microseconds(std::uint64_t, std::uint64_t bytes) const noexcept override {
+    return scores_.read_microseconds(bytes);
+  }
+  /// Messages with scores.
+  std::uint64_t score_messages() const noexcept { return scores_.messages(); }
   int resize(std::uint64_t bytes) override;
   int punch(std::uint64_t offset, std::uint64_t bytes) override;
   std::uint32_t max_reads_in_flight() const override { return 64; }
@@ -75,6 +83,7 @@ class RemoteStore final : public Store {
   std::vector<std::unique_ptr<RemoteDataSet>> parts_;
   const DataSetLayout layout_;
   const DataSetPlacement placement_;
+  DataSetScores scores_;
   const bool writable_;
   const std::string name_;
   std::atomic<std::uint64_t> size_;

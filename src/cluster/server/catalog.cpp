@@ -49,6 +49,30 @@ std::string DataSet::damage() const {
          " here) is not what was written: look after the device, and load the data set anew";
 }
 
+std::uint64_t DataSet::read_nanoseconds() const noexcept {
+  constexpr std::uint64_t samples = 16;
+  const std::uint64_t bytes = store->size_bytes();
+  double longest = 0;
+  for (std::uint64_t sample = 0; sample < samples; ++sample) {
+    longest = std::max(longest, store->read_microseconds(bytes / samples * sample, read_estimate_bytes));
+  }
+  constexpr double most = 1e6;  // A second.
+  return longest <= 0 ? 0 : static_cast<std::uint64_t>(std::min(longest, most) * 1000) + 1;
+}
+
+int DataSet::take_scores(std::span<const std::byte> body, const void* from) {
+  std::vector<ScoredRange> ranges;
+  if (const int result = decode_scores(body, store->size_bytes(), ranges); result != 0) {
+    return result;
+  }
+  // No other client has this address meanwhile, and an address leaves sixteen bits free.
+  const std::uint64_t client = reinterpret_cast<std::uintptr_t>(from) << 16U;
+  for (const ScoredRange& range : ranges) {
+    store->score(range.offset, range.bytes, range.score / double{UINT16_MAX}, client | range.sharer);
+  }
+  return 0;
+}
+
 Attachment::~Attachment() {
   catalog_.release(*set_, writing_);
 }
@@ -85,7 +109,7 @@ void Catalog::open(const ServedDataSet& served) {
   set->rights = served.rights;
   set->identity = draw_identity();
   try {
-    set->store = open_store(served.store, mode, served.bytes);
+    set->store = served.opened != nullptr ? served.opened : open_store(served.store, mode, served.bytes);
     if (served.tiers.has_value()) {
       set->store = make_tiered_store(set->store, *served.tiers);
     }
@@ -290,7 +314,8 @@ void Catalog::release(DataSet& set, bool writing) noexcept {
 }
 
 DataSetFacts Catalog::facts(const DataSet& set) const {
-  return {set.identity, set.version.load(), set.store->size_bytes(), set.whole_bytes.load(), set.layout};
+  return {set.identity,           set.version.load(),     set.store->size_bytes(),
+          set.whole_bytes.load(), set.read_nanoseconds(), set.layout};
 }
 
 int Catalog::resize(DataSet& set, std::uint64_t bytes, std::uint64_t whole_bytes) {

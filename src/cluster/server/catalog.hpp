@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,11 @@ struct DataSet {
   void check(CheckedStore::Before before) { store = checked = std::make_shared<CheckedStore>(store, before); }
   /// One line about the damage that was found last.
   std::string damage() const;
+  /// What it takes to read 64 KiB from the slowest of some of its places; 0 where all are the same, in no tiers: then
+  /// scores do nothing.
+  std::uint64_t read_nanoseconds() const noexcept;
+  /// Says to its tiers what `from`, a client, says in the body of a message. Returns 0 or a negative errno value.
+  int take_scores(std::span<const std::byte> body, const void* from);
 
   std::string name;
   std::string place;  ///< "memory", "directory", or the URL of a store of the configuration.

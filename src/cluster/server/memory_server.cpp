@@ -27,7 +27,7 @@ Client& client_of(WireConnection& connection) {
 }
 
 bool names_attachment(MemoryRequest kind) noexcept {
-  return kind >= MemoryRequest::detach && kind <= MemoryRequest::mend;
+  return kind >= MemoryRequest::detach && kind <= MemoryRequest::score;
 }
 
 /// What a request is about, and how many bytes it takes.
@@ -51,6 +51,7 @@ MemoryTask task_of(const WireRequest& request, const void* set) noexcept {
       return {TaskRange::writing_all(set), UINT64_MAX};
     case MemoryRequest::list:
     case MemoryRequest::renew:
+    case MemoryRequest::score:
       return {TaskRange(), 0};
     default:  // They take a while, and what is written meanwhile is no business of theirs.
       return {TaskRange(), UINT64_MAX};
@@ -250,6 +251,8 @@ void MemoryServer::answer(WireRequest& request, const std::shared_ptr<Attachment
         const std::shared_ptr<CheckedStore>& checked = attachment->set().checked;
         return request.reply(checked == nullptr ? -ENOTSUP : checked->mend(words[1], request.body()));
       }
+      case MemoryRequest::score:
+        return request.reply(attachment->set().take_scores(request.body(), request.from().get()));
       case MemoryRequest::attach:
       case MemoryRequest::detach:
         break;

@@ -4,12 +4,14 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cluster/server/task_workers.hpp"
 #include "cluster/wire/address.hpp"
+#include "tiermap/store.hpp"
 #include "tiermap/tiers.hpp"
 
 namespace tiermap {
@@ -35,6 +37,7 @@ struct ServedDataSet {
   bool read_only = false;
   DataSetRights rights;
   std::optional<TieringOptions> tiers;
+  std::shared_ptr<Store> opened;  ///< Instead of what the URL names: of a program that has a server in it.
 };
 
 struct ServerOptions {
