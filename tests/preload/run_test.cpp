@@ -337,6 +337,27 @@ free = [os.open("/dev/null", os.O_RDONLY) for _ in range(30)]
   EXPECT_NE(report.find("half of the descriptors that the program may have are in use"), std::string::npos) << report;
 }
 
+// Some of these limits are used up by the engine's own start, which ended the program.
+TEST_F(ServedRunTest, ProgramsThatMayOpenVeryFewFilesRun) {
+  static_cast<void>(report_of_python(R"(
+import mmap, os, resource, sys
+with open("file", "w+b") as file:
+    file.truncate(2 << 20)
+    for limit in range(file.fileno() + 2, file.fileno() + 24):
+        child = os.fork()
+        if child == 0:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+            mapped = mmap.mmap(file.fileno(), 0)
+            mapped[limit] = limit
+            os._exit(mapped[limit] - limit)
+        if os.waitpid(child, 0)[1] != 0:
+            sys.exit(f"with {limit} descriptors the program did not end as it should")
+    file.seek(0)
+    if file.read(64)[file.fileno() + 2:file.fileno() + 24] != bytes(range(file.fileno() + 2, file.fileno() + 24)):
+        sys.exit("what was stored is not in the file")
+)"));
+}
+
 // An exec() that fails ends nothing: the report comes at the end, and has what was done since.
 TEST_F(ServedRunTest, ReportsAfterAnExecThatFailed) {
   const std::string report = report_of_python(R"(

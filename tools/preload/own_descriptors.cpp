@@ -1,6 +1,5 @@
 #include "preload/own_descriptors.hpp"
 
-#include <dirent.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -30,20 +29,15 @@ bool is_engines_kind(int descriptor) {
          name.starts_with("/dev/shm/tiermap");
 }
 
-/// In order, but for the one that the look itself needs: its number is free again. Throws PlatformError.
-std::vector<int> open_descriptors() {
+/// In order, as they are now.
+std::vector<int> descriptors_in(DIR* folder) {
   std::vector<int> found;
-  DIR* folder = ::opendir("/proc/self/fd");
-  if (folder == nullptr) {
-    throw PlatformError(errno, "cannot tell which descriptors are open: let the program see /proc");
-  }
+  ::rewinddir(folder);
   while (const dirent* entry = ::readdir(folder)) {
-    const int descriptor = std::atoi(entry->d_name);
-    if (entry->d_name[0] != '.' && descriptor != ::dirfd(folder)) {
-      found.push_back(descriptor);
+    if (entry->d_name[0] != '.') {
+      found.push_back(std::atoi(entry->d_name));
     }
   }
-  ::closedir(folder);
   std::ranges::sort(found);
   return found;
 }
@@ -61,15 +55,26 @@ bool OwnDescriptors::owns_any(unsigned first, unsigned last) const noexcept {
   return false;
 }
 
-OwnDescriptors::Watch::Watch(OwnDescriptors& owner) : owner_(owner), before_(open_descriptors()) {}
-
-OwnDescriptors::Watch::~Watch() try {
-  for (const int descriptor : open_descriptors()) {
-    if (!std::ranges::binary_search(before_, descriptor) && is_engines_kind(descriptor)) {
-      owner_.add_engines(descriptor);
-    }
+// Kept open: the engine may take the last numbers that the program may have.
+OwnDescriptors::Watch::Watch(OwnDescriptors& owner) : owner_(owner), folder_(::opendir("/proc/self/fd"), &::closedir) {
+  if (folder_ == nullptr) {
+    const int error = errno;
+    throw PlatformError(error, error == EMFILE || error == ENFILE
+                                   ? "no descriptor is left: raise the limit of open files"
+                                   : "cannot tell which descriptors are open: let the program see /proc");
   }
-} catch (const std::exception&) {  // It could be seen just now.
+  before_ = descriptors_in(folder_.get());
+}
+
+OwnDescriptors::Watch::~Watch() {
+  try {
+    for (const int descriptor : descriptors_in(folder_.get())) {
+      if (!std::ranges::binary_search(before_, descriptor) && is_engines_kind(descriptor)) {
+        owner_.add_engines(descriptor);
+      }
+    }
+  } catch (const std::exception&) {  // There is no memory for the list.
+  }
 }
 
 void OwnDescriptors::close_engines() noexcept {

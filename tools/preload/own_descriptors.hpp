@@ -2,9 +2,12 @@
 // daemons do, those are to it what they would be without Tiermap, not open.
 #pragma once
 
+#include <dirent.h>
+
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -55,6 +58,7 @@ class OwnDescriptors {
 
    private:
     OwnDescriptors& owner_;
+    std::unique_ptr<DIR, int (*)(DIR*)> folder_;
     std::vector<int> before_;
   };
   /// In a forked child.
