@@ -103,7 +103,7 @@ class TierBlocks {
     bool wanted : 1;   ///< In wanted_.
     bool passing : 1;  ///< Read or written into a tier, and not settled there yet.
   };
-  static_assert(sizeof(Entry) == 32, "docs/tiers.md says so");
+  static_assert(sizeof(Entry) == 48, "docs/tiers.md says so");
   /// Of a tier, in blocks.
   struct Room {
     std::uint64_t settled;  ///< The rest is kept free,
