@@ -102,6 +102,23 @@ std::string report_place(const std::string& report) {
   return path;
 }
 
+/// Files are known by their real paths: a pattern with a folder in it holds from the working directory on, as in a
+/// shell, unless it begins with / or **.
+std::vector<std::string> absolute_patterns(const std::vector<std::string>& patterns) {
+  std::vector<std::string> absolute;
+  for (const std::string& pattern : patterns) {
+    const bool relative =
+        pattern.find('/') != std::string::npos && !pattern.starts_with('/') && !pattern.starts_with("**");
+    std::string folder;
+    for (const char character : relative ? std::filesystem::current_path().string() : std::string()) {
+      const bool special = character == '*' || character == '?' || character == '[';
+      folder += special ? std::string("[") + character + "]" : std::string(1, character);
+    }
+    absolute.push_back(relative ? (std::filesystem::path(folder) / pattern).lexically_normal().string() : pattern);
+  }
+  return absolute;
+}
+
 /// They are handed on as lines.
 void check_patterns(const char* flag, const std::vector<std::string>& patterns) {
   for (const std::string& pattern : patterns) {
@@ -129,8 +146,8 @@ void set_options(const RunOptions& options) {
   check_patterns("--match", options.match);
   check_patterns("--exclude", options.exclude);
   set_variable(preload::minimum_size_variable, options.minimum_size);
-  set_variable(preload::match_variable, joined(options.match));
-  set_variable(preload::exclude_variable, joined(options.exclude));
+  set_variable(preload::match_variable, joined(absolute_patterns(options.match)));
+  set_variable(preload::exclude_variable, joined(absolute_patterns(options.exclude)));
   set_variable(preload::report_variable, report_place(options.report));
   set_variable(preload::process_variable, std::to_string(::getpid()));
   set_variable(preload::verbose_variable, options.verbose ? "1" : "");
@@ -173,10 +190,14 @@ void set_library() {
 void run(const RunOptions& options) {
   const ProgramKind program = examine_program(options.command.front());
   if (program.path.empty()) {
+    const std::string& name = options.command.front();
     const bool missing = program.error_number == ENOENT;
+    std::error_code ignored;
+    const bool folder = name.find('/') != std::string::npos && std::filesystem::is_directory(name, ignored);
     fail(missing ? not_found : not_executable,
-         quote_value(options.command.front()) +
-             (missing ? " is not found: check its name and PATH" : " cannot be run: check its permissions"));
+         quote_value(name) + (missing  ? " is not found: check its name and PATH"
+                              : folder ? " is a directory: name a program"
+                                       : " cannot be run: check its permissions"));
   }
   if (!program.obstacle.empty()) {
     if (!options.anyway) {
@@ -198,8 +219,9 @@ void add_choices(CLI::App& command, RunOptions& options) {
   command
       .add_option("--match", options.match,
                   "Serve files whose real path matches, private mappings of them too; may be given several times. * "
-                  "stays within a folder, ** does not; without a slash the file's name counts. All shared mappings "
-                  "if not given.")
+                  "stays within a folder, ** does not; without a slash the file's name counts, and with one, but not "
+                  "/ or ** at its beginning, it holds from the working directory on. All shared mappings if not "
+                  "given.")
       ->type_name("PATTERN")
       ->expected(1)
       ->allow_extra_args(false)

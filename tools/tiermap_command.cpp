@@ -72,11 +72,23 @@ std::string unknown_option(const CLI::App& command, int argc, char** argv) {
   return "";
 }
 
+/// The word behind a `--report` of `tiermap run`, which was meant as its file: a `--` follows, before the program.
+std::string report_file_apart(const CLI::App& command, int argc, char** argv) {
+  const std::vector<std::string_view> words(argv, argv + argc);
+  const auto end = std::ranges::find(words, "--");
+  const auto report = std::find(words.begin(), end, "--report");
+  const bool apart = command.get_name() == "run" && end - report > 1 && !(report + 1)->starts_with('-');
+  return apart && end != words.end() ? std::string(*(report + 1)) : "";
+}
+
 std::string explain(const CLI::ParseError& error, const CLI::App& program, int argc, char** argv) {
   const CLI::App& command = chosen_command(program);
   const std::string option = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)
                                  ? unknown_option(command, argc, argv)
                                  : std::string();
+  if (const std::string file = report_file_apart(command, argc, argv); option.empty() && !file.empty()) {
+    return "--report takes its file behind a =: give --report=" + file;
+  }
   return (option.empty() ? one_line(error.what()) : "unknown option " + quote_value(option)) + ": run '" +
          words_of(command) + " --help'" +
          (!option.empty() && command.get_name() == "run" ? "; what is the program's own stands behind --" : "");

@@ -39,6 +39,6 @@ def test_generates_the_same_text(tmp_path):
         pytest.skip(f"programs are not served on this machine: {served.stderr}")
     assert (served.returncode, served.stdout, served.stderr) == (0, plain.stdout, plain.stderr)
     text = report.read_text()
-    assert "1 mappings served" in text
+    assert "1 mapping served" in text
     # All of it is gone over for each word, and never was in memory.
     assert int(re.search(r"(\d+) pages given up", text)[1]) > 1000

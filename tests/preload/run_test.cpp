@@ -73,6 +73,9 @@ TEST_F(ServedRunTest, AVariableThatIsMisspeltIsNamedOnce) {
 TEST_F(RunTest, SaysWhatCannotBeRun) {
   expect_refusal("-- no-such-program-anywhere", 127, "not found");
   expect_refusal("-- /etc/passwd", 126, "cannot be run");
+  expect_refusal("-- " + runs_.path(""), 126, " is a directory: name a program");
+  expect_refusal("--report r2.txt -- true", 2, "give --report=r2.txt");
+  expect_refusal("--report r2.txt --serve-all -- true", 2, "give --report=r2.txt");
   expect_refusal("", 2, "COMMAND");
   expect_refusal("--buffer 5parsecs -- true", 2, "--buffer '5parsecs'");
   expect_refusal("--buffer '' -- true", 2, "--buffer ''");
@@ -129,6 +132,10 @@ TEST_F(ServedRunTest, ChoosesWhatIsServed) {
   EXPECT_TRUE(serves("--match '**/file'"));
   EXPECT_TRUE(serves("--match other --match 'f*'"));
   EXPECT_FALSE(serves("--match '/nowhere/**'"));
+  EXPECT_TRUE(serves("--match ./file")) << "from the working directory on";
+  EXPECT_TRUE(serves("--match '../*/f?le'"));
+  EXPECT_FALSE(serves("--match nowhere/file"));
+  EXPECT_FALSE(serves("--exclude ./file"));
   EXPECT_FALSE(serves("--exclude file"));
   EXPECT_FALSE(serves("--minimum-size 5MiB"));
   EXPECT_TRUE(serves("--read-only"));
@@ -204,7 +211,7 @@ with open("file", "rb") as file:
     file.seek(31 << 20)
     assert file.read(1) == bytes([7])
 )");
-  EXPECT_NE(report.find("1 mappings served"), std::string::npos) << report;
+  EXPECT_NE(report.find("1 mapping served"), std::string::npos) << report;
 }
 
 TEST_F(RunTest, TheReportIsWhereItWasAskedFor) {
@@ -243,15 +250,29 @@ TEST_F(RunTest, ReportsAlsoWhereNothingIsServed) {
   EXPECT_EQ(advice("--minimum-size 5MiB --", mapping_case()), "--minimum-size 4KiB, --serve-all");
   EXPECT_EQ(advice("--serve-all --minimum-size 5MiB --", mapping_case()), "--minimum-size 4KiB");
   EXPECT_EQ(advice("--buffer 64MiB --", mapping_case()), "--serve-all");
-  EXPECT_EQ(advice("--match '/nowhere/**' --", mapping_case()), "--match with a pattern of that file");
+  EXPECT_EQ(advice("--match '/nowhere/**' --", mapping_case()), "--match with a pattern of " + runs_.path("file"));
+  const std::string of_file = "--match with a pattern of " + runs_.path("file");
+  EXPECT_EQ(advice("--match '/nowhere/**' --minimum-size 5MiB --", mapping_case()),
+            of_file + ", --minimum-size 4KiB, --serve-all");
+  EXPECT_EQ(advice("--exclude file --minimum-size 5MiB --", mapping_case()),
+            "--minimum-size 4KiB, --serve-all, without that --exclude");
+  EXPECT_EQ(advice("--match file --minimum-size 5MiB --", mapping_case()), "--minimum-size 4KiB, --serve-all");
   EXPECT_EQ(advice("--exclude file --", mapping_case()), "without that --exclude");
   EXPECT_EQ(advice("--", "cat /dev/null"), "");
+  EXPECT_NE(report("--match '/nowhere/**' --minimum-size 5MiB --", mapping_case())
+                .find("  1: smaller than --minimum-size, and no --match names it"),
+            std::string::npos);
   EXPECT_EQ(run("--verbose --minimum-size 5MiB -- " + mapping_case()).errors,
             "tiermap: leaves mappings to the kernel that are smaller than --minimum-size\n");
   // It closes standard error before its end; and the word behind --report is the program.
   EXPECT_NE(report("", "cat /dev/null").find("it mapped no file"), std::string::npos);
   const std::string one = report("--", "sh -c 'cat /dev/null; exec cat /dev/null'");
   EXPECT_EQ(one.find("served"), one.rfind("served")) << one;
+}
+
+TEST_F(ServedRunTest, ABufferThatServesNothingIsSaidToBeTooSmall) {
+  const std::string report = run("--report --serve-all --buffer 64KiB --page-size 64KiB -- " + mapping_case()).errors;
+  EXPECT_NE(report.find("nothing was served: try --buffer 4MiB\n"), std::string::npos) << report;
 }
 
 TEST_F(RunTest, PatternsAreAsInAShell) {
@@ -278,12 +299,12 @@ TEST_F(RunTest, PatternsAreAsInAShell) {
 TEST_F(ServedRunTest, ReportsAndGoesOnInChildren) {
   const ProgramResult result = runs_.served("sh -c '" + mapping_case() + " >first; " + mapping_case() + "'");
   EXPECT_EQ(result.exit_code, 0);
-  for (const char* part : {"1 mappings served", "faults; ", "4.00 MiB read", "budget of 16.0 MiB"}) {
+  for (const char* part : {"1 mapping served", "faults; ", "4.00 MiB read", "budget of 16.0 MiB"}) {
     EXPECT_NE(result.report.find(part), std::string::npos) << result.report;
   }
   EXPECT_NE(result.report.find("served"), result.report.rfind("served")) << "a report for each process";
   const ProgramResult on_standard_error = run("--serve-all --buffer 16MiB --report -- " + mapping_case());
-  EXPECT_NE(on_standard_error.errors.find("1 mappings served"), std::string::npos);
+  EXPECT_NE(on_standard_error.errors.find("1 mapping served"), std::string::npos);
 }
 
 // Which setting would have suited, by the name that the command line gives it.
@@ -385,7 +406,7 @@ TEST_F(ServedRunTest, HandsOnWhatTheFileOfOptionsSays) {
 
 TEST_F(RunTest, WithoutUserfaultfdProgramsRunByTheKernel) {
   // A budget that no page fits into stands for whatever keeps the engine from starting.
-  const ProgramResult result = run("--buffer 16KiB --verbose -- " + mapping_case());
+  const ProgramResult result = run("--buffer 20KiB --verbose -- " + mapping_case());
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_NE(result.errors.find("to the kernel: budget of"), std::string::npos) << result.errors;
   EXPECT_EQ(result.output, runs_.plain(mapping_case()).output);

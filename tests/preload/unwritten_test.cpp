@@ -19,7 +19,7 @@ class UnwrittenTest : public ::testing::Test {
       const ProgramResult result = runs_.served(command, options);
       EXPECT_EQ(result.exit_code, 0) << result.errors;
       EXPECT_EQ(result.output, output) << result.errors;
-      EXPECT_NE(result.report.find(" 1 mappings served"), std::string::npos) << result.report;
+      EXPECT_NE(result.report.find(" 1 mapping served"), std::string::npos) << result.report;
     }
   }
   ProgramRuns runs_;

@@ -48,16 +48,20 @@ std::string program_name() {
   return program_invocation_short_name;
 }
 
+std::string counted(std::uint64_t number, const std::string& thing) {
+  return std::to_string(number) + " " + thing + (number == 1 ? "" : "s");
+}
+
 std::string describe(const Statistics& now) {
   const std::uint64_t faults = now[Counter::read_faults] + now[Counter::write_faults];
   const std::uint64_t ahead = now[Counter::prefetch_used];
   const std::uint64_t again = now[Counter::rescues] > ahead ? now[Counter::rescues] - ahead : 0;
-  return "tiermap: " + std::to_string(faults) + " faults; " +
+  return "tiermap: " + counted(faults, "fault") + "; " +
          percent_of(now[Counter::rescues], std::max<std::uint64_t>(faults, 1)) +
          " of them found their page in memory (" + std::to_string(ahead) + " read ahead, " + std::to_string(again) +
          " not gone yet)\ntiermap: " + format_size_rounded(now[Counter::read_bytes]) + " read, " +
-         format_size_rounded(now[Counter::written_bytes]) + " written, " + std::to_string(now[Counter::evictions]) +
-         " pages given up; " + format_size_rounded(now.resident_bytes) + " of a budget of " +
+         format_size_rounded(now[Counter::written_bytes]) + " written, " + counted(now[Counter::evictions], "page") +
+         " given up; " + format_size_rounded(now.resident_bytes) + " of a budget of " +
          format_size_rounded(now.budget_bytes) + " in use at the end\n";
 }
 

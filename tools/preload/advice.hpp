@@ -10,6 +10,8 @@ namespace tiermap::preload {
 
 /// The program's file name.
 std::string program_name();
+/// "1 mapping", "2 mappings".
+std::string counted(std::uint64_t number, const std::string& thing);
 /// Lines that begin with "tiermap: ".
 std::string describe(const Statistics& statistics);
 /// One line on the first setting that `tiermap tune` would try after such a run, and why.

@@ -156,7 +156,7 @@ void* Mappings::map(const MapRequest& request) {
     return map_by_kernel(request, is_file ? &status : nullptr);
   }
   if (request.length < settings_.minimum_bytes) {
-    outcome_.passed_over(reasons::small);
+    pass_over_small(request);
     return map_by_kernel(request, &status);
   }
   try {
@@ -176,6 +176,18 @@ void* Mappings::map(const MapRequest& request) {
   } catch (const std::exception& error) {  // The kernel can do without memory of ours.
   }
   return map_by_kernel(request, &status);
+}
+
+void Mappings::pass_over_small(const MapRequest& request) noexcept {
+  if (!outcome_.wanted()) {
+    return;
+  }
+  try {
+    const std::string path = path_of(request.descriptor);
+    const bool is_private = (request.flags & type_mask) == MAP_PRIVATE;
+    outcome_.passed_over(path, why_small_not_chosen(settings_, path, is_private));
+  } catch (const std::exception&) {  // A report without it.
+  }
 }
 
 // A mapping by the kernel and a region of the same file are two copies of its bytes: while one of them can be written,

@@ -171,6 +171,7 @@ class Mappings {
 
   FittingFiles& fitting();
   void note_kernel_mapping(FileIdentity file, bool may_write);
+  void pass_over_small(const MapRequest& request) noexcept;
   void* map_by_kernel(const MapRequest& request, const struct stat* status);
   std::optional<void*> try_serve(const MapRequest& request, const struct stat& status, const std::string& path);
   const char* why_not(const MapRequest& request) const;

@@ -5,12 +5,20 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <initializer_list>
+
+#include "config/resolve.hpp"
 #include "config/size.hpp"
 #include "preload/advice.hpp"
 #include "preload/reasons.hpp"
+#include "store/file_open.hpp"
 
 namespace tiermap::preload {
 namespace {
+
+/// Of a buffer in which the engine has something to choose from.
+constexpr std::uint64_t comfortable_pages = 64;
 
 void write_text(int descriptor, const std::string& text) noexcept {
   const int saved = errno;
@@ -31,24 +39,33 @@ std::string list_of(const std::map<std::string, std::uint64_t>& counts) {
 /// Of a program of which nothing was served: what would change that, one line; empty if no option does.
 std::string Outcome::advise_to_serve() const {
   std::string options;
-  const auto add = [&](bool applies, const char* option) {
+  const auto add = [&](bool applies, const std::string& option) {
     if (applies) {
-      options += (options.empty() ? "" : ", ") + std::string(option);
+      options += (options.empty() ? "" : ", ") + option;
     }
   };
-  const bool small = left_.contains(reasons::small);
+  const auto any = [&](std::initializer_list<const char*> of) {
+    return std::ranges::any_of(of, [&](const char* reason) { return left_.contains(reason); });
+  };
+  const bool named = any({reasons::small, reasons::fits});  // Others are, and would be served.
+  const bool small =
+      any({reasons::small, reasons::small_and_excluded, reasons::small_and_not_matched, reasons::small_and_private});
+  add(any({reasons::private_and_not_matched}) ||
+          (!named && any({reasons::not_matched, reasons::small_and_not_matched, reasons::small_and_private})),
+      "--match with a pattern of " + in_one_line(unnamed_path_));
   add(small, "--minimum-size 4KiB");
-  add(left_.contains(reasons::fits) || (small && !serve_all_), "--serve-all");  // What is small fits.
-  add(left_.contains(reasons::not_matched) || left_.contains(reasons::private_and_not_matched),
-      "--match with a pattern of that file");
-  add(left_.contains(reasons::excluded), "without that --exclude");
-  add(left_.contains(reasons::only_reading), "without --read-only");
+  add(any({reasons::fits}) || (small && !serve_all_), "--serve-all");  // What is small fits.
+  add(any({reasons::excluded}) || (!named && any({reasons::small_and_excluded})), "without that --exclude");
+  add(any({reasons::only_reading}), "without --read-only");
+  add(std::ranges::any_of(left_, [](const auto& left) { return left.first.starts_with("budget of "); }),
+      "--buffer " + format_size(comfortable_pages * resolve(RegionOptions{}).page_size_bytes));
   return options.empty() ? "" : "tiermap: nothing was served: try " + options + "\n";
 }
 
 void Outcome::begin_anew() noexcept {
   const std::lock_guard held(mutex_);
   left_.clear();
+  unnamed_path_.clear();
   given_.clear();
   served_mappings_ = 0;
   served_bytes_ = 0;
@@ -74,15 +91,20 @@ void Outcome::served(const std::string& path, std::uint64_t bytes) {
 
 void Outcome::left_to_kernel(const std::string& path, const std::string& reason) {
   const std::lock_guard held(mutex_);
-  ++left_[reason];
+  note_left(path, reason);
   say_once("leaves " + path + " to the kernel: " + reason);
 }
 
-void Outcome::passed_over(const char* reason) {
-  if (!report_.empty() || verbose_) {
-    const std::lock_guard held(mutex_);
-    ++left_[reason];
-    say_once(std::string("leaves mappings to the kernel that are ") + reason);
+void Outcome::passed_over(const std::string& path, const char* reason) {
+  const std::lock_guard held(mutex_);
+  note_left(path, reason);
+  say_once(std::string("leaves mappings to the kernel that are ") + reason);
+}
+
+void Outcome::note_left(const std::string& path, const std::string& reason) {
+  ++left_[reason];
+  if (unnamed_path_.empty() && reason.ends_with(reasons::not_matched)) {
+    unnamed_path_ = path;
   }
 }
 
@@ -106,8 +128,8 @@ void Outcome::report(Ending ending, const Statistics* statistics, std::uint64_t 
     return;
   }
   std::string text = "tiermap: " + program_name() + " (" + std::to_string(::getpid()) +
-                     "): " + std::to_string(served_mappings_) + " mappings served, " +
-                     format_size_rounded(served_bytes_) + " of addresses\n";
+                     "): " + counted(served_mappings_, "mapping") + " served, " + format_size_rounded(served_bytes_) +
+                     " of addresses\n";
   if (statistics != nullptr) {
     text += describe(*statistics) + advise(*statistics, page_bytes);
   }

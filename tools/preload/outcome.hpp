@@ -30,8 +30,10 @@ class Outcome {
   void served(const std::string& path, std::uint64_t bytes);
   /// A mapping the kernel was given at once.
   void left_to_kernel(const std::string& path, const std::string& reason);
-  /// The same, of so many that no file is named.
-  void passed_over(const char* reason);
+  /// The same, of so many that --verbose names no file.
+  void passed_over(const std::string& path, const char* reason);
+  /// Whether anything is to be said at all.
+  bool wanted() const noexcept { return !report_.empty() || verbose_; }
   /// One that was served until now.
   void given_back(const std::string& path, const std::string& reason);
   /// In a child, which has done nothing yet.
@@ -46,6 +48,7 @@ class Outcome {
 
  private:
   void say_once(const std::string& text);
+  void note_left(const std::string& path, const std::string& reason);
   std::string advise_to_serve() const;
 
   const bool verbose_;
@@ -57,6 +60,7 @@ class Outcome {
   std::set<std::string> said_;
   std::map<std::string, std::uint64_t> left_;   ///< Reason, and how many mappings.
   std::map<std::string, std::uint64_t> given_;  ///< The same.
+  std::string unnamed_path_;                    ///< The first that no --match named.
   std::uint64_t served_mappings_ = 0;
   std::uint64_t served_bytes_ = 0;
 };

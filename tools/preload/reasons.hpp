@@ -9,5 +9,8 @@ inline constexpr const char* not_matched = "no --match names it";
 inline constexpr const char* only_reading = "it can be written, and --read-only is given";
 inline constexpr const char* private_and_not_matched = "it is private, and no --match names it";
 inline constexpr const char* small = "smaller than --minimum-size";
+inline constexpr const char* small_and_excluded = "smaller than --minimum-size, and an --exclude names it";
+inline constexpr const char* small_and_not_matched = "smaller than --minimum-size, and no --match names it";
+inline constexpr const char* small_and_private = "smaller than --minimum-size and private, and no --match names it";
 
 }  // namespace tiermap::preload::reasons

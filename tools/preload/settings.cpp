@@ -64,4 +64,12 @@ const char* why_not_chosen(const Settings& settings, std::string_view path, bool
   return any_matches(settings.match, path) ? nullptr : reasons::not_matched;
 }
 
+const char* why_small_not_chosen(const Settings& settings, std::string_view path, bool private_mapping) {
+  const char* const reason = why_not_chosen(settings, path, private_mapping);
+  return reason == nullptr                            ? reasons::small
+         : reason == reasons::excluded                ? reasons::small_and_excluded
+         : reason == reasons::private_and_not_matched ? reasons::small_and_private
+                                                      : reasons::small_and_not_matched;
+}
+
 }  // namespace tiermap::preload

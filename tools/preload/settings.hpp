@@ -37,4 +37,8 @@ Settings read_settings();
 /// Null if the file may be served. With no `match` every one may, unless the mapping is private.
 const char* why_not_chosen(const Settings& settings, std::string_view path, bool private_mapping);
 
+/// The same of a mapping that is smaller than the least that is served: with whatever else stands against it, so that
+/// who changes the size is not told of the rest afterwards.
+const char* why_small_not_chosen(const Settings& settings, std::string_view path, bool private_mapping);
+
 }  // namespace tiermap::preload
