@@ -50,6 +50,25 @@ def test_numbers_of_any_size_are_answered_in_one_line(numbers, name, value):
     assert "\n" not in str(caught.value)
 
 
+def test_arguments_are_named_as_the_caller_wrote_them(numbers, tmp_path):
+    for budget in ("64", "4KiB", 8192):
+        with pytest.raises(ValueError, match=f"^budget {budget!r} is out of range: choose 20KiB to 128TiB"):
+            tiermap.map(numbers[0], budget=budget)
+    with pytest.raises(ValueError, match="^shape is missing: mode w makes"):
+        tiermap.map(tmp_path / "new.npy", mode="w")
+    for make in (tiermap.map, tiermap.memmap):
+        with pytest.raises(TypeError, match="^dtype 'flaot32' is none that numpy knows .*: give one such as 'float32'"):
+            make(numbers[0], "flaot32")
+
+
+def test_blocks_refuses_a_size_at_the_call(numbers):
+    array = tiermap.map(numbers[0], np.int64)
+    for blocks in (array.blocks, lambda size: tiermap.blocks(array, size)):
+        with pytest.raises(ValueError, match="size of a block '1KiBx'"):
+            blocks("1KiBx")
+    assert sum(int(block.sum()) for block in array.blocks("4KiB", cache=False)) == int(numbers[1].sum())
+
+
 def test_numbers_of_a_cache_of_any_size_are_answered_in_one_line():
     cache = tiermap.Cache("1MiB")
     with pytest.raises(ValueError, match=f"budget {10**30} .*give at most"):
@@ -163,7 +182,7 @@ def test_a_path_may_look_like_a_url(tmp_path, monkeypatch):
 def test_an_array_of_no_dimension_has_no_blocks(tmp_path):
     np.save(tmp_path / "one.npy", np.float64(3.5))
     with pytest.raises(ValueError, match="no dimension"):
-        next(tiermap.blocks(tiermap.map(tmp_path / "one.npy")))
+        tiermap.blocks(tiermap.map(tmp_path / "one.npy"))
 
 
 def test_shape_is_needed_to_make_data(tmp_path):

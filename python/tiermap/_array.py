@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 import numpy as np
 
 from tiermap import _dask, _gather, _operations
 from tiermap._mapping import Mapping
+from tiermap._page_size import MIB, Size
 from tiermap._statistics import Statistics
 
 
@@ -137,6 +138,11 @@ class Array(np.ndarray):
     def prefetch(self, wait: bool = False, progress: Optional[Callable[[int, int], object]] = None) -> Any:
         """``tiermap.prefetch(self)``."""
         return _operations.prefetch(self, wait, progress)
+
+    def blocks(self, size: Size = 16 * MIB, *, cache: bool = True,
+               progress: Optional[Callable[[int, int], object]] = None) -> Iterator[Any]:
+        """``tiermap.blocks(self)``."""
+        return _operations.blocks(self, size, cache=cache, progress=progress)
 
     def advise(self, advice: str) -> None:
         """``tiermap.advise(self, advice)``."""

@@ -259,8 +259,17 @@ def cache_for(cache: Union[Cache, bool, None], budget: Optional[Size]) -> Tuple[
     return (default_cache(), False) if budget is None else (Cache(budget), True)
 
 
+def known_dtype(dtype: Any) -> np.dtype:
+    """What numpy makes of it, with a message that says which argument it does not understand."""
+    try:
+        return np.dtype(dtype)
+    except TypeError as error:
+        said = " ".join(repr(dtype).split())[:100]
+        raise TypeError(f"dtype {said} is none that numpy knows ({error}): give one such as 'float32'") from None
+
+
 def checked_dtype(dtype: Any) -> np.dtype:
-    made: np.dtype = np.dtype(dtype)
+    made = known_dtype(dtype)
     if made.hasobject:
         raise ValueError(f"dtype {made} holds Python objects, which are addresses of this process: map numbers or text")
     if made.itemsize == 0:
@@ -272,9 +281,9 @@ def layout_to_make(source: Any, dtype: Optional[np.dtype], shape: Optional[Tuple
                    with_header: bool) -> Layout:
     """Of data that are to be made, with their header."""
     if shape is None:
-        raise ValueError("shape is missing: mode w+ makes the data, and has to know how much")
+        raise ValueError("shape is missing: mode w makes the data, and has to know how much")
     if not isinstance(source, str):
-        raise ValueError(f"mode w+ makes a store, and {name_of(source)} is one: map it with mode='r+'")
+        raise ValueError(f"mode w makes a store, and {name_of(source)} is one: map it with mode='r+'")
     dtype = np.dtype(np.uint8) if dtype is None else dtype
     header = _npy.make_header(dtype, shape, order == "F") if with_header else b""
     return Layout(dtype, shape, order, len(header) if with_header else offset, header)

@@ -12,7 +12,7 @@ import numpy as np
 
 from tiermap._array import Array
 from tiermap._cache import Cache
-from tiermap._map import MODES, map_as
+from tiermap._map import MODES, known_dtype, map_as
 from tiermap._page_size import Size
 
 
@@ -98,7 +98,7 @@ class memmap(Array):
                 filename.flush()
             filename = path_of_file(filename)
             mode = "r+" if asked == "w+" else asked  # What is open is not emptied.
-        array = map_as(subtype, filename, np.dtype(dtype), shape, mode, budget, page_size, offset=offset,
+        array = map_as(subtype, filename, known_dtype(dtype), shape, mode, budget, page_size, offset=offset,
                        order=order_in_file(order), format="raw", cache=cache, read_ahead=read_ahead, advice=advice,
                        overwrite=True, start="fork", as_numpy=True)
         if mode != asked:

@@ -275,15 +275,25 @@ def blocks(array: Any, size: Size = 16 * MIB, *, cache: bool = True,
     ------
     numpy.ndarray
         ``array[first:end]``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        At once, for what cannot be gone over.
     """
     owner_known(array)
+    block_bytes = parse_size(size, "size of a block")
     if array.size == 0:
-        return
+        return iter(())
     if array.ndim == 0:
         raise ValueError("an array of no dimension has no blocks: take its one element, or reshape(1) it")
+    return views_in_order(array, block_bytes, cache, progress)
+
+
+def views_in_order(array: Any, block_bytes: int, cache: bool, progress: Optional[Progress]) -> Iterator[Any]:
     rows = len(array)
     row_bytes = max(array.nbytes // max(rows, 1), 1)
-    step = max(parse_size(size, "size of a block") // row_bytes, 1)
+    step = max(block_bytes // row_bytes, 1)
     for first in range(0, rows, step):
         block = array[first:first + step]
         following = array[first + step:first + 2 * step]

@@ -12,6 +12,9 @@ GIB = 1 << 30
 LEAST = 4 * KIB
 LEAST_FOR_ROWS = 16 * KIB
 MOST = 64 * MIB
+#: What the engine takes for a budget.
+LEAST_BUDGET = 20 * KIB
+MOST_BUDGET = 128 << 40
 #: No store, address or memory has more bytes.
 MOST_BYTES = (1 << 63) - 1
 #: A budget of fewer pages leaves the eviction policy nothing to choose from; a reader in order leaves it no choice.
@@ -116,4 +119,7 @@ def parse_budget(value: Optional[Size]) -> Optional[int]:
         return None
     if isinstance(value, str) and value.rstrip().endswith("%"):
         return _core.parse_budget(value)
-    return parse_size(value, "budget")
+    size = parse_size(value, "budget")
+    if not LEAST_BUDGET <= size <= MOST_BUDGET:
+        raise ValueError(f"budget {value!r} is out of range: choose 20KiB to 128TiB, or above 0% and up to 100%")
+    return size

@@ -33,7 +33,7 @@ using Type = OptionType;
 // clang-format off: a row is easier to read when its parts have lines of their own.
 constexpr std::array<OptionRow, option_count> table = {{
     {Id::buffer_size, "buffer_size", "TIERMAP_BUFFER_SIZE", "CacheOptions::budget_bytes",
-     Type::budget, "bytes, or a share of the memory available", 4 * kibi, 128 * tebi, "50%", "", {},
+     Type::budget, "bytes, or a share of the memory available", 20 * kibi, 128 * tebi, "50%", "", {},
      "Memory for pages and their bookkeeping, at least for four of the largest pages in use (eight where all pages are "
      "copied into place); a share is one of the smaller of what the machine has available and what "
      "the control group's limit leaves."},

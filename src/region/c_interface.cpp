@@ -29,6 +29,15 @@ namespace {
 
 using tiermap::without_exceptions;
 
+/// What is the caller's own to give, and no handle that a function has made.
+template <typename Value>
+Value& given(Value* value, const char* what, const char* remedy) {
+  if (value == nullptr) {
+    throw tiermap::OptionError(std::string(what) + " is NULL: give " + remedy);
+  }
+  return *value;
+}
+
 template <typename Handle>
 Handle& checked(Handle* handle, const char* what) {
   if (handle == nullptr) {
@@ -73,7 +82,7 @@ void copy_statistics(const tiermap::Statistics& from, tiermap_statistics& to) {
 
 /// The index at which `name_at` gives the name; `kind` is for the message, should there be none.
 std::uint32_t index_of(const char* name, const char* kind, const char* (*name_at)(std::uint32_t)) {
-  const std::string wanted = &checked(name, "name");
+  const std::string wanted = &given(name, "name", "the name of a counter or a stage");
   for (std::uint32_t index = 0; name_at(index) != nullptr; ++index) {
     if (name_at(index) == wanted) {
       return index;
@@ -152,14 +161,18 @@ const char* tiermap_cache_fault_mode_reason(const tiermap_cache* cache) noexcept
 }
 
 int tiermap_cache_statistics(const tiermap_cache* cache, tiermap_statistics* statistics) noexcept {
-  return status_of(
-      [&] { copy_statistics(checked(cache, "cache").cache.statistics(), checked(statistics, "statistics")); });
+  return status_of([&] {
+    copy_statistics(checked(cache, "cache").cache.statistics(),
+                    given(statistics, "statistics", "the address of a tiermap_statistics"));
+  });
 }
 
 tiermap_region* tiermap_map(tiermap_cache* cache, const char* url, const tiermap_region_options* options) noexcept {
   return without_exceptions<tiermap_region*>(nullptr, [&] {
     auto region = std::make_unique<tiermap_region>();
-    region->region = checked(cache, "cache").cache.map(&checked(url, "url"), tiermap::region_options_from(options));
+    region->region = checked(cache, "cache")
+                         .cache.map(&given(url, "url", "a path, or a URL such as sparse:///directory"),
+                                    tiermap::region_options_from(options));
     return region.release();
   });
 }
@@ -168,7 +181,7 @@ tiermap_region* tiermap_map_store(tiermap_cache* cache, const tiermap_store_func
                                   const tiermap_region_options* options) noexcept {
   return without_exceptions<tiermap_region*>(nullptr, [&] {
     auto region = std::make_unique<tiermap_region>();
-    MappedFunctions mapped(checked(functions, "functions"));
+    MappedFunctions mapped(given(functions, "functions", "the address of a tiermap_store_functions"));
     region->region = checked(cache, "cache").cache.map(mapped.store(), tiermap::region_options_from(options));
     mapped.take_over();
     return region.release();
@@ -213,8 +226,9 @@ tiermap_prefetch* tiermap_prefetch_start(tiermap_region* region, const tiermap_r
     tiermap::Region& mapped = checked(region, "region").region;
     std::vector<tiermap::ByteRange> wanted;
     if (count > 0) {
-      const std::span<const tiermap_range> given(&checked(ranges, "ranges"), count);
-      for (const tiermap_range& range : given) {
+      const std::span<const tiermap_range> all(
+          &given(ranges, "ranges", "the address of a tiermap_range, or a count of 0"), count);
+      for (const tiermap_range& range : all) {
         wanted.push_back(range_from(range));
       }
     }
@@ -274,8 +288,10 @@ int tiermap_resize(tiermap_region* region, std::uint64_t length) noexcept {
 }
 
 int tiermap_region_statistics(const tiermap_region* region, struct tiermap_statistics* statistics) noexcept {
-  return status_of(
-      [&] { copy_statistics(checked(region, "region").region.statistics(), checked(statistics, "statistics")); });
+  return status_of([&] {
+    copy_statistics(checked(region, "region").region.statistics(),
+                    given(statistics, "statistics", "the address of a tiermap_statistics"));
+  });
 }
 
 const char* tiermap_counter_name(std::uint32_t index) noexcept {
@@ -284,7 +300,7 @@ const char* tiermap_counter_name(std::uint32_t index) noexcept {
 
 std::uint64_t tiermap_counter(const struct tiermap_statistics* statistics, const char* name) noexcept {
   return without_exceptions<std::uint64_t>(0, [&] {
-    const auto& counted = checked(statistics, "statistics");
+    const auto& counted = given(statistics, "statistics", "the address of a tiermap_statistics");
     return counted.counters[index_of(name, "counter", tiermap_counter_name)];
   });
 }
@@ -296,7 +312,7 @@ const char* tiermap_stage_name(std::uint32_t index) noexcept {
 std::uint64_t tiermap_stage_nanoseconds(const struct tiermap_statistics* statistics, const char* name,
                                         double share) noexcept {
   return without_exceptions<std::uint64_t>(0, [&] {
-    const auto& timed = checked(statistics, "statistics");
+    const auto& timed = given(statistics, "statistics", "the address of a tiermap_statistics");
     if (!(share >= 0 && share <= 1)) {
       throw tiermap::OptionError("share " + std::to_string(share) + " is not from 0 to 1: give 0.99 for 99 %");
     }

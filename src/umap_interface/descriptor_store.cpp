@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <climits>
 #include <string>
 
 #include "store/file_open.hpp"
@@ -45,6 +47,14 @@ std::unique_ptr<FileStore> duplicate(int descriptor, const std::string& path, bo
   return std::make_unique<FileStore>(path, std::move(opened), writable, options);
 }
 
+/// The file's own path, for messages.
+std::string name_of(int descriptor) {
+  std::array<char, PATH_MAX> target{};
+  const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
+  const ssize_t length = ::readlink(link.c_str(), target.data(), target.size());
+  return length < 0 ? link : std::string(target.data(), static_cast<std::size_t>(length));
+}
+
 /// Throws StoreError for what is not open, or cannot be read.
 bool is_writable(int descriptor) {
   const int flags = ::fcntl(descriptor, F_GETFL);
@@ -59,16 +69,28 @@ bool is_writable(int descriptor) {
 }
 
 /// With more descriptors than the program began with, if it may have them: UMap's programs have one a region already.
-std::unique_ptr<FileStore> open_path(const std::string& path, bool writable) {
-  const OpenMode mode = writable ? OpenMode::read_write : OpenMode::read_only;
+std::unique_ptr<FileStore> open_path(const std::string& path, const std::string& name, bool writable) {
+  const FileOptions options;
+  const auto open = [&] {
+    return std::make_unique<FileStore>(name, open_file(path, writable, options.direct), writable, options);
+  };
   try {
-    return FileStore::open(path, mode, 0, FileOptions());
+    return open();
   } catch (const StoreError& error) {
     if (error.code().value() != EMFILE || !allow_more_files()) {
       throw;
     }
   }
-  return FileStore::open(path, mode, 0, FileOptions());
+  return open();
+}
+
+void refuse_directory(int descriptor, const std::string& name) {
+  struct stat status = {};
+  if (::fstat(descriptor, &status) == 0 && S_ISDIR(status.st_mode)) {
+    throw StoreError(EISDIR, name +
+                                 " is a directory: give the descriptor of a file, or a Umap::SparseStore of the "
+                                 "directory to Umap::umap_ex()");
+  }
 }
 
 /// It may grow all the same: fault mode kernel can map no further than a file goes.
@@ -121,15 +143,17 @@ ssize_t transfer_whole(const char* buffer, std::size_t bytes, off_t offset, Tran
 std::unique_ptr<FileStore> open_descriptor(int descriptor) {
   const bool writable = is_writable(descriptor);
   const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
+  const std::string name = name_of(descriptor);
+  refuse_directory(descriptor, name);
   try {
-    return open_path(path, writable);
+    return open_path(path, name, writable);
   } catch (const StoreError& error) {
     const int number = error.code().value();
     if (number != EACCES && number != EPERM && number != ENOENT && number != EROFS) {
       throw;
     }
   }
-  return duplicate(descriptor, path, writable);
+  return duplicate(descriptor, name, writable);
 }
 
 std::shared_ptr<FileStore> OpenFiles::open(int descriptor) {

@@ -111,10 +111,10 @@ static void null_handles(struct tiermap_cache* cache) {
   const struct tiermap_range range = {0, 4096};
   struct tiermap_statistics statistics;
   EXPECT_FAILURE(tiermap_map(NULL, path, NULL) == NULL, EINVAL, "cache is NULL");
-  EXPECT_FAILURE(tiermap_map(cache, NULL, NULL) == NULL, EINVAL, "url is NULL");
+  EXPECT_FAILURE(tiermap_map(cache, NULL, NULL) == NULL, EINVAL, "url is NULL: give a path");
   EXPECT_FAILURE(tiermap_map_store(cache, NULL, NULL) == NULL, EINVAL, "functions is NULL");
   EXPECT_FAILURE(tiermap_cache_budget(NULL) == 0, EINVAL, "cache is NULL");
-  EXPECT_FAILURE(tiermap_cache_statistics(cache, NULL) == -1, EINVAL, "statistics is NULL");
+  EXPECT_FAILURE(tiermap_cache_statistics(cache, NULL) == -1, EINVAL, "statistics is NULL: give the address");
   EXPECT_FAILURE(tiermap_region_statistics(NULL, &statistics) == -1, EINVAL, "region is NULL");
   EXPECT_FAILURE(tiermap_data(NULL) == NULL, EINVAL, "region is NULL");
   EXPECT_FAILURE(tiermap_sync(NULL, range) == -1, EINVAL, "region is NULL");

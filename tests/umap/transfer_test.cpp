@@ -67,6 +67,21 @@ TEST_F(TransferTest, WhatTheProgramAddsToTheFileCanBeWritten) {
   EXPECT_EQ(file.word(1), 4U);
 }
 
+TEST_F(TransferTest, ADescriptorThatCannotBeMappedIsNamedByItsPath) {
+  ::testing::internal::CaptureStderr();
+  const int directory = ::open(folder_.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  errno = 0;
+  EXPECT_EQ(::umap(nullptr, page, PROT_READ, UMAP_PRIVATE, directory, 0), UMAP_FAILED);
+  EXPECT_EQ(errno, EISDIR);
+  ::close(directory);
+  const OpenFile file(folder_ / "file", page, true, O_RDONLY);
+  EXPECT_EQ(::umap(nullptr, page, PROT_READ | PROT_WRITE, UMAP_PRIVATE, file.descriptor(), 0), UMAP_FAILED);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find(folder_.path() + " is a directory: give the descriptor of a file"), std::string::npos) << said;
+  EXPECT_NE(said.find(folder_ / "file"), std::string::npos) << said;
+  EXPECT_EQ(said.find("/proc/self/fd"), std::string::npos) << said;
+}
+
 TEST_F(TransferTest, ALengthThatIsNoMultipleOfThePage) {
   const OpenFile file(folder_ / "file", 10000);
   std::uint64_t* const region = map_words(file, 10000);
