@@ -20,7 +20,8 @@ GIB = 1 << 30
 def format_bytes(count):
     for unit, size in (("GiB", GIB), ("MiB", MIB), ("KiB", 1 << 10)):
         if count >= size:
-            return f"{count / size:.3g} {unit}"
+            number = count / size
+            return f"{number:.0f} {unit}" if number >= 999.5 else f"{number:.3g} {unit}"
     return f"{count} B"
 
 
