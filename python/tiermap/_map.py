@@ -262,10 +262,11 @@ def cache_for(cache: Union[Cache, bool, None], budget: Optional[Size]) -> Tuple[
 def known_dtype(dtype: Any) -> np.dtype:
     """What numpy makes of it, with a message that says which argument it does not understand."""
     try:
-        return np.dtype(dtype)
+        made: np.dtype = np.dtype(dtype)
     except TypeError as error:
         said = " ".join(repr(dtype).split())[:100]
         raise TypeError(f"dtype {said} is none that numpy knows ({error}): give one such as 'float32'") from None
+    return made
 
 
 def checked_dtype(dtype: Any) -> np.dtype:
