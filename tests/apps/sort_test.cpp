@@ -165,7 +165,7 @@ TEST_F(SortTest, RefusesBadInput) {
 
 TEST_F(SortTest, RefusesWhatTheCacheRefuses) {
   expect_refused(program, {"--policy", "guess", "--bytes", "1MiB"}, "guess");
-  expect_refused(program, {"--budget", "4KiB", "--bytes", "1MiB"}, "budget");
+  expect_refused(program, {"--budget", "4KiB", "--bytes", "1MiB"}, "choose 20KiB");
 }
 
 // What is generated would not fit on any disk: only what is refused before that gives these messages.
