@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <regex>
 #include <string>
 
 #include "platform/userfaultfd.hpp"
@@ -24,6 +25,11 @@ struct ProgramResult {
 inline std::string contents_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// A report that says that something was served.
+inline bool tells_of_mappings(const std::string& report) {
+  return std::regex_search(report, std::regex(": [1-9][0-9]* mappings? served"));
 }
 
 /// In a folder of its own. Commands are a shell's; one that hangs is ended, and has exit code 124.
