@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
@@ -102,21 +103,29 @@ std::string report_place(const std::string& report) {
   return path;
 }
 
+/// A pattern that is this text and nothing else.
+std::string pattern_of(const std::string& text) {
+  std::string pattern;
+  for (const char character : text) {
+    const bool special = character == '*' || character == '?' || character == '[';
+    pattern += special ? std::string("[") + character + "]" : std::string(1, character);
+  }
+  return pattern;
+}
+
 /// Files are known by their real paths: a pattern with a folder in it holds from the working directory on, as in a
 /// shell, unless it begins with / or **.
-std::vector<std::string> absolute_patterns(const std::vector<std::string>& patterns) {
-  std::vector<std::string> absolute;
-  for (const std::string& pattern : patterns) {
-    const bool relative =
-        pattern.find('/') != std::string::npos && !pattern.starts_with('/') && !pattern.starts_with("**");
-    std::string folder;
-    for (const char character : relative ? std::filesystem::current_path().string() : std::string()) {
-      const bool special = character == '*' || character == '?' || character == '[';
-      folder += special ? std::string("[") + character + "]" : std::string(1, character);
-    }
-    absolute.push_back(relative ? (std::filesystem::path(folder) / pattern).lexically_normal().string() : pattern);
+std::string absolute_pattern(const std::string& pattern) {
+  if (pattern.find('/') == std::string::npos || pattern.starts_with('/') || pattern.starts_with("**")) {
+    return pattern;
   }
-  return absolute;
+  const std::filesystem::path folder = pattern_of(std::filesystem::current_path().string());
+  return (folder / pattern).lexically_normal().string();
+}
+
+std::vector<std::string> absolute_patterns(std::vector<std::string> patterns) {
+  std::ranges::transform(patterns, patterns.begin(), absolute_pattern);
+  return patterns;
 }
 
 /// They are handed on as lines.

@@ -121,6 +121,10 @@ void apply_cgroups(MachineMemory& memory, const std::string& root) {
 
 }  // namespace
 
+std::uint64_t MachineMemory::most_bytes() const noexcept {
+  return std::min(total, cgroup_limit);
+}
+
 std::uint64_t MachineMemory::usable_bytes() const noexcept {
   if (cgroup_limit == unlimited) {
     return available;

@@ -23,6 +23,8 @@ struct MachineMemory {
   /// our control group's. Nothing if the kernel does not say.
   std::optional<double> pressure_some_avg10;
 
+  /// What there is for this process: all of the machine's, or what the control group may have. 0: nothing is known.
+  std::uint64_t most_bytes() const noexcept;
   /// What may still be taken: the smaller of what the machine has available and what the control group leaves.
   std::uint64_t usable_bytes() const noexcept;
 };

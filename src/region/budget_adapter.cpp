@@ -118,7 +118,7 @@ void BudgetAdapter::step() {
                                         .used_bytes = cache.used_bytes,
                                         .faults = cache.faults,
                                         .usable_bytes = machine.usable_bytes(),
-                                        .total_bytes = std::min(machine.total, machine.cgroup_limit),
+                                        .total_bytes = machine.most_bytes(),
                                         .pressure_percent = machine.pressure_some_avg10.value_or(0)});
   if (budget) {
     hooks_.set_budget(*budget);

@@ -38,6 +38,11 @@ Value& given(Value* value, const char* what, const char* remedy) {
   return *value;
 }
 
+template <typename Statistics>
+Statistics& given_statistics(Statistics* statistics) {
+  return given(statistics, "statistics", "the address of a tiermap_statistics");
+}
+
 template <typename Handle>
 Handle& checked(Handle* handle, const char* what) {
   if (handle == nullptr) {
@@ -161,10 +166,7 @@ const char* tiermap_cache_fault_mode_reason(const tiermap_cache* cache) noexcept
 }
 
 int tiermap_cache_statistics(const tiermap_cache* cache, tiermap_statistics* statistics) noexcept {
-  return status_of([&] {
-    copy_statistics(checked(cache, "cache").cache.statistics(),
-                    given(statistics, "statistics", "the address of a tiermap_statistics"));
-  });
+  return status_of([&] { copy_statistics(checked(cache, "cache").cache.statistics(), given_statistics(statistics)); });
 }
 
 tiermap_region* tiermap_map(tiermap_cache* cache, const char* url, const tiermap_region_options* options) noexcept {
@@ -288,10 +290,8 @@ int tiermap_resize(tiermap_region* region, std::uint64_t length) noexcept {
 }
 
 int tiermap_region_statistics(const tiermap_region* region, struct tiermap_statistics* statistics) noexcept {
-  return status_of([&] {
-    copy_statistics(checked(region, "region").region.statistics(),
-                    given(statistics, "statistics", "the address of a tiermap_statistics"));
-  });
+  return status_of(
+      [&] { copy_statistics(checked(region, "region").region.statistics(), given_statistics(statistics)); });
 }
 
 const char* tiermap_counter_name(std::uint32_t index) noexcept {
@@ -300,7 +300,7 @@ const char* tiermap_counter_name(std::uint32_t index) noexcept {
 
 std::uint64_t tiermap_counter(const struct tiermap_statistics* statistics, const char* name) noexcept {
   return without_exceptions<std::uint64_t>(0, [&] {
-    const auto& counted = given(statistics, "statistics", "the address of a tiermap_statistics");
+    const auto& counted = given_statistics(statistics);
     return counted.counters[index_of(name, "counter", tiermap_counter_name)];
   });
 }
@@ -312,7 +312,7 @@ const char* tiermap_stage_name(std::uint32_t index) noexcept {
 std::uint64_t tiermap_stage_nanoseconds(const struct tiermap_statistics* statistics, const char* name,
                                         double share) noexcept {
   return without_exceptions<std::uint64_t>(0, [&] {
-    const auto& timed = given(statistics, "statistics", "the address of a tiermap_statistics");
+    const auto& timed = given_statistics(statistics);
     if (!(share >= 0 && share <= 1)) {
       throw tiermap::OptionError("share " + std::to_string(share) + " is not from 0 to 1: give 0.99 for 99 %");
     }

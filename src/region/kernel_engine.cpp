@@ -50,9 +50,7 @@ KernelEngine::KernelEngine(const ResolvedCacheOptions& options, std::string reas
                                    .minimum_bytes = minimum_budget_bytes()};
     };
     hooks.set_budget = [this](std::uint64_t bytes) { set_budget_bytes(bytes); };
-    const MachineMemory machine = read_machine_memory();
-    adapter_ =
-        std::make_unique<BudgetAdapter>(options, std::min(machine.total, machine.cgroup_limit), std::move(hooks));
+    adapter_ = std::make_unique<BudgetAdapter>(options, read_machine_memory().most_bytes(), std::move(hooks));
   }
 }
 

@@ -5,16 +5,17 @@
 
 namespace tiermap {
 
-/// What sharers said of a block (MegaMmap, section III.C), or, of one of which nobody says anything, what was done with
-/// it. Times are milliseconds since the store was opened; after 49 days they begin anew, and scores are odd for once.
+/// What one sharer said of a block, or, of one of which nobody says anything, what was done with it. Times are
+/// milliseconds since the store was opened; after 49 days they begin anew, and scores are odd for once.
 struct SaidScore {
   float value = 0;  ///< As it was at `at`.
   std::uint32_t at = 0;
   std::uint64_t sharer = 0;  ///< Whose it is; 0: nobody said anything.
 };
 
-/// The highest, and the highest of anybody else than who said that one: it holds when he takes his back. Of three or
-/// more who take theirs back within the window the lowest may be missed.
+/// What sharers said of a block (MegaMmap, section III.C): the highest, and the highest of anybody else than who said
+/// that one: it holds when he takes his back. Of three or more who take theirs back within the window the lowest may be
+/// missed.
 struct BlockScore {
   SaidScore best;
   SaidScore next;

@@ -133,11 +133,15 @@ std::vector<ScoredBlock> TierBlocks::take_scored(std::uint64_t blocks_in_all) {
     const Entry& entry = entries_[block];
     scored.push_back({block, score_now(entry.score, time, times_), place_of(entry).tier});
   };
-  for (const std::uint64_t block : settle_newcomers(rooms(blocks_in_all), time)) {
+  std::vector<std::vector<std::uint64_t>> held_by_tiers;
+  for (const auto& tier : tiers_) {
+    held_by_tiers.push_back(blocks_in(*tier));
+  }
+  for (const std::uint64_t block : settle_newcomers(held_by_tiers, rooms(blocks_in_all), time)) {
     scored.push_back({block, leaves_first, place_of(entries_[block]).tier});
   }
-  for (const auto& tier : tiers_) {
-    for (const std::uint64_t block : blocks_in(*tier)) {
+  for (const std::vector<std::uint64_t>& blocks : held_by_tiers) {
+    for (const std::uint64_t block : blocks) {
       if (!entries_[block].passing) {
         add(block);
       }
@@ -168,7 +172,8 @@ std::vector<std::uint64_t> TierBlocks::blocks_in(const Tier& tier) const {
 
 /// Which of the blocks that pass have had their time. They settle while there is room, or somebody has done with what
 /// is there.
-std::vector<std::uint64_t> TierBlocks::settle_newcomers(const std::vector<Room>& rooms, std::uint32_t time) {
+std::vector<std::uint64_t> TierBlocks::settle_newcomers(const std::vector<std::vector<std::uint64_t>>& held_by_tiers,
+                                                        const std::vector<Room>& rooms, std::uint32_t time) {
   Room all = {0, 0};
   for (const Room& room : rooms) {
     all = {all.settled + room.settled, all.passing + room.passing};
@@ -176,9 +181,9 @@ std::vector<std::uint64_t> TierBlocks::settle_newcomers(const std::vector<Room>&
   newcomers_.set_room(all.settled, all.passing);
   std::vector<std::uint64_t> late;
   std::uint64_t settled = 0;
-  for (std::size_t number = 0; number < tiers_.size(); ++number) {
+  for (std::size_t number = 0; number < rooms.size(); ++number) {
     std::vector<std::uint64_t> passing;
-    for (const std::uint64_t block : blocks_in(*tiers_[number])) {
+    for (const std::uint64_t block : held_by_tiers[number]) {
       Entry& entry = entries_[block];
       entry.passing = entry.passing && newcomers_.keeps_settled() && !is_said(entry.score, time, times_);
       settled += !entry.passing && entry.score.best.value > 0 ? 1 : 0;

@@ -118,7 +118,8 @@ class TierBlocks {
   std::vector<Room> rooms(std::uint64_t blocks_in_all) const;
   std::vector<std::uint64_t> blocks_in(const Tier& tier) const;
   void use(Entry& entry) noexcept;
-  std::vector<std::uint64_t> settle_newcomers(const std::vector<Room>& rooms, std::uint32_t time);
+  std::vector<std::uint64_t> settle_newcomers(const std::vector<std::vector<std::uint64_t>>& held_by_tiers,
+                                              const std::vector<Room>& rooms, std::uint32_t time);
   bool limit(Tier& tier) noexcept;
   void set_dirty(Entry& entry, bool dirty) noexcept;
   void want(std::uint64_t block, Entry& entry);

@@ -113,12 +113,12 @@ void refuse_shared_servers(const std::vector<TierOptions>& tiers) {
 /// work.
 void refuse_more_than_memory(const std::vector<TierOptions>& tiers) {
   const MachineMemory machine = read_machine_memory();
-  const bool grouped = machine.cgroup_limit < machine.total;
-  std::uint64_t left = grouped ? machine.cgroup_limit : machine.total;
+  std::uint64_t left = machine.most_bytes();
   if (left == 0) {
     return;  // Nothing is known.
   }
-  const std::string there = format_size(left) + " that the " + (grouped ? "control group" : "machine") + " has";
+  const std::string there =
+      format_size(left) + " that the " + (left < machine.total ? "control group" : "machine") + " has";
   for (const TierOptions& tier : tiers) {
     const bool in_memory = tier.kind == TierKind::memory || (tier.kind == TierKind::emulated && tier.path.empty());
     if (in_memory && tier.capacity_bytes > left) {

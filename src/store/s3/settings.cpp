@@ -13,6 +13,7 @@
 #include "config/size.hpp"
 #include "platform/control_characters.hpp"
 #include "store/file_descriptor.hpp"
+#include "store/file_transfer.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -72,11 +73,8 @@ S3Profiles read_profiles(const S3Place& place, const ProfileFile& named) {
                         " one that holds profiles" + (named.named_by.empty() ? "" : ", or unset the variable"));
   }
   std::string text(most_profile_bytes, '\0');
-  std::size_t bytes = 0;
-  for (ssize_t got = 1; got > 0 && bytes < text.size(); bytes += static_cast<std::size_t>(std::max<ssize_t>(got, 0))) {
-    got = ::read(file.get(), text.data() + bytes, text.size() - bytes);
-  }
-  text.resize(bytes);
+  const std::int64_t bytes = read_fully(file.get(), text.data(), text.size(), 0);
+  text.resize(static_cast<std::size_t>(std::max<std::int64_t>(bytes, 0)));
   return parse_s3_profiles(text);
 }
 
