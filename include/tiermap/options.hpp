@@ -80,7 +80,8 @@ struct CacheOptions {
   /// Frames in use that wake the evictors, 1 to 100; a policy that keeps a larger share unmapped wakes them earlier.
   /// TIERMAP_HIGH_WATERMARK. Default: 95.
   std::optional<std::uint32_t> high_watermark_percent = std::nullopt;
-  /// Frames in use at which they rest, 0 to high. TIERMAP_LOW_WATERMARK. Default: 90.
+  /// Frames in use at which they rest, 0 to high. TIERMAP_LOW_WATERMARK. Default: 90. Where neither is chosen, of the
+  /// part of memory that pages up to 16 KiB take at most 4 MiB stay free, or 1 MiB a processor where that is more.
   std::optional<std::uint32_t> low_watermark_percent = std::nullopt;
   /// Threads that read from stores, 1 to 256. TIERMAP_FILLERS. Default: 2.
   std::optional<std::uint32_t> fillers = std::nullopt;

@@ -2,7 +2,6 @@
 // Vector<T> (tiermap/vector.hpp); transactions are built on this.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -90,7 +89,7 @@ class VectorStorage {
   double read_microseconds(ByteRange range) const noexcept;
   std::vector<TierReport> tier_reports() const;
   /// How many transactions share its memory now.
-  std::atomic<std::uint32_t>& open_transactions();
+  std::uint32_t open_transactions() const;
   /// Until end_transaction() resize() cuts off nothing that it has not accessed yet. Thread-safe.
   void begin_transaction(const TransactionPrefetcher& transaction);
   void end_transaction(const TransactionPrefetcher& transaction) noexcept;

@@ -62,7 +62,8 @@ constexpr std::array<OptionRow, option_count> table = {{
     {Id::low_watermark, "low_watermark", "TIERMAP_LOW_WATERMARK", "CacheOptions::low_watermark_percent",
      Type::percent, "percent of the frames", 0, 100, "", "90, or 5 below the high watermark if that is less", {},
      "Frames in use at which the evictors rest; at most the high watermark. 100 less the share that the policy keeps "
-     "unmapped, if that is lower (75 with cyclic as it is)."},
+     "unmapped, if that is lower (75 with cyclic as it is). Where neither watermark is chosen, of the part of memory "
+     "that pages up to 16 KiB take, at most 4 MiB stay free, or 1 MiB a processor where that is more."},
     {Id::fillers, "fillers", "TIERMAP_FILLERS", "CacheOptions::fillers",
      Type::number, "threads", 1, 256, "2", "", {},
      "Threads that read from stores."},

@@ -130,6 +130,10 @@ void check_watermarks(const Decisions& decisions) {
   }
 }
 
+bool chosen(const Decisions& decisions, OptionId id) {
+  return decisions[static_cast<std::size_t>(id)].origin != default_origin;
+}
+
 std::uint64_t number_of(const Decisions& decisions, OptionId id) {
   return decisions[static_cast<std::size_t>(id)].value.number;
 }
@@ -180,6 +184,8 @@ ResolvedCacheOptions resolve(const CacheOptions& options) {
   resolved.unmapped_share_percent = small_number_of(decisions, OptionId::unmapped_share);
   resolved.high_watermark_percent = small_number_of(decisions, OptionId::high_watermark);
   resolved.low_watermark_percent = small_number_of(decisions, OptionId::low_watermark);
+  resolved.watermarks_chosen =
+      chosen(decisions, OptionId::high_watermark) || chosen(decisions, OptionId::low_watermark);
   resolved.fillers = small_number_of(decisions, OptionId::fillers);
   resolved.evictors = small_number_of(decisions, OptionId::evictors);
   resolved.managers = small_number_of(decisions, OptionId::managers);
@@ -202,10 +208,10 @@ ResolvedRegionOptions resolve(const RegionOptions& options) {
   code.take(OptionId::page_size, options.page_size_bytes);
   code.take(OptionId::read_ahead, options.read_ahead_bytes);
   const Decisions decisions = decide(region_scope, code);
-  const bool chosen = decisions[static_cast<std::size_t>(OptionId::page_size)].origin != default_origin;
-  const bool small = !chosen && options.advice == Advice::random;
+  const bool page_size_chosen = chosen(decisions, OptionId::page_size);
+  const bool small = !page_size_chosen && options.advice == Advice::random;
   return {small ? page_bytes_for_random_access : number_of(decisions, OptionId::page_size),
-          number_of(decisions, OptionId::read_ahead), !chosen && !small};
+          number_of(decisions, OptionId::read_ahead), !page_size_chosen && !small};
 }
 
 std::vector<OptionReport> report_options() {

@@ -21,6 +21,7 @@ struct ResolvedCacheOptions {
   std::uint32_t unmapped_share_percent;  ///< 0: the policy's own.
   std::uint32_t high_watermark_percent;
   std::uint32_t low_watermark_percent;
+  bool watermarks_chosen;  ///< By somebody: what they say holds for pages of every size.
   std::uint32_t fillers;
   std::uint32_t evictors;
   std::uint32_t managers;

@@ -10,6 +10,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 
@@ -31,6 +32,8 @@ struct PagerSettings {
   std::uint64_t largest_copied_page_bytes = 0;
   std::uint32_t high_watermark_percent = 95;
   std::uint32_t low_watermark_percent = 90;
+  /// Of small pages the evictors never make more room than this in advance, whatever the watermarks say.
+  std::uint64_t most_spare_small_bytes = std::numeric_limits<std::uint64_t>::max();
   bool small_pages_too = false;           ///< Of small pages as well the policy's share is kept unmapped.
   AccessSource* access_source = nullptr;  ///< May be null.
   TraceRecorder* recorder = nullptr;      ///< May be null.
@@ -196,6 +199,8 @@ class Pager {
   std::uint64_t shortage_bytes(bool at_work) const noexcept;
   /// What is at hand when the evictors rest: more if pages are kept unmapped.
   std::uint64_t bytes_at_rest(bool keeping) const noexcept;
+  /// What the watermarks leave free for faults to come.
+  std::uint64_t room_in_advance() const noexcept;
   /// Of the budget, not to be reckoned with for pages that are to stay.
   std::uint64_t spare_bytes() const noexcept;
   /// Whether all regions have room at once: then nothing has to be at hand for what is not in memory yet.

@@ -249,9 +249,17 @@ bool Pager::obtain_frames(PagedRegion& region, FillFrames& frames) noexcept {
   return obtained;
 }
 
+// Small pages are dropped many at once in a moment, and each that is gone too early is a miss more.
+std::uint64_t Pager::room_in_advance() const noexcept {
+  const std::uint64_t budget = frames_.budget_bytes();
+  const std::uint64_t small = std::min(small_bytes_.load(std::memory_order_relaxed), budget);
+  const std::uint64_t percent = 100 - settings_.low_watermark_percent;
+  return (budget - small) / 100 * percent + std::min(small / 100 * percent, settings_.most_spare_small_bytes);
+}
+
 std::uint64_t Pager::bytes_at_rest(bool keeping) const noexcept {
   const std::uint64_t budget = frames_.budget_bytes();
-  const std::uint64_t least = budget / 100 * (100 - settings_.low_watermark_percent);
+  const std::uint64_t least = room_in_advance();
   if (!keeping) {
     return least;
   }
@@ -285,7 +293,8 @@ std::uint64_t Pager::shortage_bytes(bool at_work) const noexcept {
   // What should be at hand when the evictors rest, and the level at which they start again. A policy that wants to see
   // which unmapped pages are touched has them keep its share.
   const std::uint64_t at_rest = all_fits() ? 0 : bytes_at_rest(second_chances_.pay());
-  const std::uint64_t gap = budget / 100 * (settings_.high_watermark_percent - settings_.low_watermark_percent);
+  const std::uint64_t gap = room_in_advance() * (settings_.high_watermark_percent - settings_.low_watermark_percent) /
+                            std::max(100 - settings_.low_watermark_percent, 1U);
   const std::uint64_t target = std::max(demand, at_work ? at_rest : at_rest - std::min(gap, at_rest));
   const std::uint64_t over_budget = committed > budget ? committed - budget : 0;
   return over_budget + (target > ready ? target - ready : 0);

@@ -3,7 +3,9 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "config/size.hpp"
@@ -47,6 +49,13 @@ std::uint64_t most_budget(std::uint64_t budget_bytes) {
   return std::max(budget_bytes, read_machine_memory().total);
 }
 
+// Until the evictors are awake, each processor can serve some hundred faults on small pages.
+std::uint64_t enough_for_small_faults() {
+  constexpr std::uint64_t least = 4 << 20;
+  constexpr std::uint64_t a_processor = 1 << 20;
+  return std::max<std::uint64_t>(least, std::thread::hardware_concurrency() * a_processor);
+}
+
 }  // namespace
 
 UserfaultfdEngine::UserfaultfdEngine(const ResolvedCacheOptions& options, FaultMode mode, std::string reason,
@@ -71,6 +80,8 @@ UserfaultfdEngine::UserfaultfdEngine(const ResolvedCacheOptions& options, FaultM
               .largest_copied_page_bytes = options.placement == Placement::automatic ? largest_copied_page_bytes : 0,
               .high_watermark_percent = options.high_watermark_percent,
               .low_watermark_percent = options.low_watermark_percent,
+              .most_spare_small_bytes =
+                  options.watermarks_chosen ? std::numeric_limits<std::uint64_t>::max() : enough_for_small_faults(),
               .small_pages_too = options.unmapped_share_percent != 0,
               .access_source = options.access_source.get(),
               .recorder = recorder_.get()}),

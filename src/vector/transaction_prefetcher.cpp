@@ -95,8 +95,7 @@ std::uint64_t TransactionPrefetcher::nap() {
 std::uint64_t TransactionPrefetcher::window_pages(const Statistics& now) {
   std::uint64_t bytes = options_.window_bytes;
   if (bytes == 0) {
-    const std::uint64_t sharers =
-        std::max<std::uint64_t>(vector_.open_transactions().load(std::memory_order_relaxed), 1);
+    const std::uint64_t sharers = std::max<std::uint64_t>(vector_.open_transactions(), 1);
     bytes = std::min(now.budget_bytes / 2 / sharers, most_window_bytes);
   }
   bytes = std::min(bytes, now.budget_bytes / 4 * 3);  // Fetched for nothing would be what has no room beside it.

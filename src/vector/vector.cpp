@@ -84,7 +84,7 @@ double VectorStorage::read_microseconds(ByteRange range) const noexcept {
   return open ? implementation_->store()->read_microseconds(range.offset, range.bytes) : 0;
 }
 
-std::atomic<std::uint32_t>& VectorStorage::open_transactions() {
+std::uint32_t VectorStorage::open_transactions() const {
   return implementation().open_transactions();
 }
 

@@ -32,7 +32,7 @@ class VectorImplementation {
   const std::string& url() const noexcept { return url_; }
   Region& region() noexcept { return region_; }
   std::uint64_t element_bytes() const noexcept { return element_bytes_; }
-  std::atomic<std::uint32_t>& open_transactions() noexcept { return open_transactions_; }
+  std::uint32_t open_transactions() const noexcept { return open_transactions_.load(std::memory_order_relaxed); }
   void begin_transaction(const TransactionPrefetcher& transaction);
   void end_transaction(const TransactionPrefetcher& transaction) noexcept;
   void leave(VectorRange range);

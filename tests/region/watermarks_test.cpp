@@ -1,4 +1,6 @@
 // When the evictors begin and when they rest, seen by how much stays mapped.
+#include <thread>
+
 #include "cache/frame_pool.hpp"
 #include "region/engine_fixture.hpp"
 #include "region/settled_statistics.hpp"
@@ -55,6 +57,37 @@ TEST_P(WatermarksTest, EvictorsBeginAtTheHighAndRestAtTheLowOne) {
     EXPECT_TRUE(comes_to_be([&] { return mapped_pages() <= pages_of(low + slack); })) << mapped_pages();
     EXPECT_GE(settled(region_).mapped_bytes / page, pages_of(low - slack)) << "they rested too late";
     EXPECT_EQ(region_.statistics()[Counter::frame_waits], 0U);
+  }
+}
+
+// The evictors drop small pages many at once: a percentage of a large budget is more than faults can take meanwhile.
+TEST_P(WatermarksTest, OfSmallPagesFewMakeRoomInAdvanceUnlessAMarkIsChosen) {
+  if (GetParam().placement != Placement::automatic || !kernel_moves()) {
+    GTEST_SKIP() << "needs small pages that come by copy, and others that do not";
+  }
+  constexpr std::uint64_t budget = 160 * mib;
+  constexpr std::uint64_t tenth = budget / 10;
+  constexpr std::uint64_t more = 2 * mib;  // As above.
+  const std::uint64_t most = std::min(std::max<std::uint64_t>(4, std::thread::hardware_concurrency()) * mib, tenth);
+  for (const bool chosen : {false, true}) {
+    const testing::ScopedTrace trace(__FILE__, __LINE__, chosen ? "chosen" : "by default");
+    CacheOptions options = cache_options(budget);
+    options.policy = "fifo";
+    if (chosen) {
+      options.low_watermark_percent = 90;
+    }
+    const auto cache = std::make_unique<Cache>(options);
+    RegionOptions small = read_only(4 * kib);
+    small.advice = Advice::random;
+    const Region region = cache->map(std::make_shared<MemoryStore>(budget + tenth), small);
+    for (std::uint64_t offset = 0; offset < region.size(); offset += 4 * kib) {
+      touch(region.data() + offset);
+    }
+    const Statistics now = settled(region);
+    EXPECT_GT(now[Counter::evictions], 0U);
+    const std::uint64_t free = budget - now.resident_bytes;
+    EXPECT_GE(free + more, chosen ? tenth / 2 : 0);
+    EXPECT_LE(free, (chosen ? tenth : most) + more);
   }
 }
 
