@@ -71,14 +71,8 @@ std::string positional(const CLI::Option& option) {
   return option.get_required() && option.get_items_expected_max() == 1 ? " " + name : " [" + name + "...]";
 }
 
-void print_command(const CLI::App& command, const std::string& before) {
-  const auto all = [](const CLI::App*) { return true; };
-  if (const auto subcommands = command.get_subcommands(all); !subcommands.empty()) {
-    for (const CLI::App* subcommand : subcommands) {
-      print_command(*subcommand, before + command.get_name() + " ");
-    }
-    return;
-  }
+/// The section of a command, without those of its subcommands.
+void print_arguments(const CLI::App& command, const std::string& before) {
   std::string usage = before + command.get_name();
   std::string options;
   for (const CLI::Option* option : command.get_options()) {
@@ -88,6 +82,17 @@ void print_command(const CLI::App& command, const std::string& before) {
     options += fmt::format("| `{}{}` | {} |\n", name, type.empty() ? "" : " " + type, option->get_description());
   }
   fmt::print("\n### `{}`\n\n{}\n\n| argument | meaning |\n|---|---|\n{}", usage, command.get_description(), options);
+}
+
+void print_command(const CLI::App& command, const std::string& before) {
+  const auto subcommands = command.get_subcommands([](const CLI::App*) { return true; });
+  // One that is nothing without a subcommand has no section of its own.
+  if (subcommands.empty() || command.get_require_subcommand_min() == 0) {
+    print_arguments(command, before);
+  }
+  for (const CLI::App* subcommand : subcommands) {
+    print_command(*subcommand, before + command.get_name() + " ");
+  }
 }
 
 }  // namespace

@@ -268,9 +268,13 @@ CLI::App* add_serve_command(CLI::App& program) {
                                                    "TIERMAP_USER, and TIERMAP_SECRET or TIERMAP_SECRET_FILE.");
   const auto options = std::make_shared<ServeOptions>();
   command->require_subcommand(0, 1);
-  command->add_option("--config", options->config, "The server's YAML file (docs/cluster.md).");
-  command->add_option("--listen", options->listen, "HOST:PORT, instead of the file's; port 0 takes a free one.");
-  command->add_option("--memory", options->memory, "DRAM for data sets, such as 4GiB or 50%, instead of the file's.");
+  command->add_option("--config", options->config, "The server's YAML file (docs/cluster.md).")->type_name("FILE");
+  command
+      ->add_option("--listen", options->listen,
+                   "Where to listen, instead of where the file says; port 0 takes a free one.")
+      ->type_name("HOST:PORT");
+  command->add_option("--memory", options->memory, "DRAM for data sets, such as 4GiB or 50%, instead of the file's.")
+      ->type_name("SIZE");
   command->callback([options, command] {
     if (command->get_subcommands().empty()) {
       serve(*options);
@@ -290,14 +294,14 @@ CLI::App* add_serve_command(CLI::App& program) {
   listing->add_flag("--json", options->json, "Print a JSON array instead of text.");
   CLI::App* const creating = add("create", "Make a data set of zeros.", create);
   url(creating);
-  creating->add_option("--size", options->size, "Its size, such as 16GiB.")->required();
+  creating->add_option("--size", options->size, "Its size, such as 16GiB.")->type_name("SIZE")->required();
   CLI::App* const telling = add("stat", "Say how large a data set is and where it lies, without attaching it.", stat);
   url(telling);
   telling->add_flag("--json", options->json, "Print a JSON object instead of text.");
   CLI::App* const resizing =
       add("resize", "Change the size of a data set that nobody is attached to; what is added is zeros.", resize);
   url(resizing);
-  resizing->add_option("--size", options->size, "Its new size, such as 16GiB.")->required();
+  resizing->add_option("--size", options->size, "Its new size, such as 16GiB.")->type_name("SIZE")->required();
   url(add("drop", "Remove a data set that nobody is attached to, from all its servers.", drop));
   CLI::App* const loading = add("load", "Make a data set of what another store has.", load);
   loading->add_option("FROM", options->other, "A file, or the URL of any store.")->required();

@@ -61,12 +61,14 @@ class ForestRun {
     } else if (!wishes_.forest.empty() && ranks_.is_first()) {
       Backing::create(wishes_.forest, 0);  // Whether it can be made is known before the work is done.
     }
+    Measurement made(*system_);
     const StopWatch preparing;
     prepare();
-    report_.fields["prepare_seconds"] = preparing.seconds();
     if (wishes_.only_generates()) {
-      return generated();
+      made.pause();
+      return generated(made);
     }
+    report_.fields["prepare_seconds"] = preparing.seconds();
     const StopWatch loading;
     const std::unique_ptr<PointMemory> memory =
         PointMemory::make(*system_, options_, layout_, *table_, predictions_->mapped());
@@ -84,8 +86,7 @@ class ForestRun {
   }
 
  private:
-  Report generated() {
-    const Measurement measured(*system_);
+  Report generated(const Measurement& measured) {
     report_.workload = "random-forest-generate";
     report_.operations = layout_.points;
     report_.bytes = layout_.bytes();

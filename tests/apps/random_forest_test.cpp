@@ -59,6 +59,15 @@ TEST_F(RandomForestTest, TheSameOnEverySystemWithAnyNumberOfThreadsInATenthOfThe
   EXPECT_TRUE(left_behind().empty());
 }
 
+TEST_F(RandomForestTest, GenerateReportsWhatTheMakingTook) {
+  const Outcome outcome = run(program, {"generate", "--file", path("table"), "--bytes", "840000", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  const nlohmann::json report = outcome.json();
+  EXPECT_EQ(report.at("workload"), "random-forest-generate");
+  EXPECT_GT(report.at("peak_rss_bytes"), 0);
+  EXPECT_FALSE(report.contains("prepare_seconds"));
+}
+
 TEST_F(RandomForestTest, LearnsWhatWasPlanted) {
   for (const char* system : {"tiermap", "mmap", "memory"}) {
     const nlohmann::json report =

@@ -33,6 +33,13 @@ std::string refusal_by(const std::vector<std::string>& arguments) {
   return errors;
 }
 
+TEST(ServeCommandsTest, OpenToOtherMachinesItSaysWhereUsersAreNamed) {
+  ChildProcess command({"tiermap", "serve", "--listen", "0.0.0.0:0", "--memory", "1MiB"});
+  const std::string errors = command.errors();
+  EXPECT_EQ(command.wait(), 2);
+  EXPECT_NE(errors.find("file name `users` (docs/cluster.md)"), std::string::npos) << errors;
+}
+
 TEST(ServeCommandsTest, ADataSetIsMadeLongerAndShorterWhereItLies) {
   const ServerProcess one;
   const ServerProcess other;

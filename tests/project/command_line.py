@@ -58,9 +58,29 @@ def check_patterns(root):
             yield f"test.sh: {', '.join(common + names)} have {groups} groups together, and CTest takes nine"
 
 
+def check_building(root):
+    """What docs/building.md lists: options of CMake, presets, and groups of packages with what is in them."""
+    page = (root / "docs" / "building.md").read_text()
+    listed = [row.split("|")[1:3] for row in page.splitlines() if row.startswith("|")]
+    first = {word for row in listed for word in re.findall(r"`(\w+)`", row[0])}
+    options = set()
+    for file in (root / "CMakeLists.txt", *(root / "cmake").glob("*.cmake")):
+        options |= set(re.findall(r"^(?:option\(|set\((?=.* CACHE ))(TIERMAP_\w+)", file.read_text(), re.MULTILINE))
+    presets = {preset["name"] for preset in json.loads((root / "CMakePresets.json").read_text())["buildPresets"]}
+    for name in sorted((options | presets) - first):
+        yield f"docs/building.md does not list {name}"
+    setup = (root / "scripts" / "setup.sh").read_text().replace("\\\n", " ")
+    packages = dict(re.findall(r"^ +(\w+)\) echo (.*?) ;;", setup, re.MULTILINE))
+    said = {row[0].strip(): row[1] for row in listed}
+    for group, names in packages.items():
+        told = re.findall(r"[\w+.-]+", said.get(group, ""))
+        if sorted(told) != sorted(names.split()):
+            yield f"docs/building.md: of {group} it names {sorted(told)}, and scripts/setup.sh installs {sorted(names.split())}"
+
+
 def main(root):
     good = True
-    for complaint in (*check_calls(root), *check_patterns(root)):
+    for complaint in (*check_calls(root), *check_patterns(root), *check_building(root)):
         print(complaint)
         good = False
     makefile = (root / "Makefile").read_text()

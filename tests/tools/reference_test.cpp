@@ -36,6 +36,16 @@ TEST(Reference, DoesNotDependOnTheEnvironment) {
   EXPECT_EQ(changed.output, run_tiermap({"reference"}).output);
 }
 
+TEST(Reference, NamesTheOptionsOfACommandThatHasSubcommandsToo) {
+#ifndef TIERMAP_HAS_UCX
+  GTEST_SKIP() << "this build has no `tiermap serve` (TIERMAP_UCX)";
+#endif
+  const std::string text = run_tiermap({"reference"}).output;
+  const std::size_t section = text.find("### `tiermap serve`\n");
+  ASSERT_NE(section, std::string::npos);
+  EXPECT_LT(text.find("`--memory SIZE`", section), text.find("### `tiermap serve list SERVER`"));
+}
+
 TEST(Reference, NamesEveryOptionInAllItsForms) {
   const std::string text = run_tiermap({"reference"}).output;
   for (const OptionRow& row : option_table()) {

@@ -87,8 +87,9 @@ Wire::~Wire() {
 std::uint16_t Wire::listen(const HostAndPort& address) {
   const SocketAddress resolved = resolve(address, worker_->options().family);
   if (!worker_->options().secret_required && !resolved.loopback()) {
-    throw OptionError("address " + quote_value(address.text()) +
-                      " is open to other machines: require a secret, or listen on 127.0.0.1");
+    throw OptionError(
+        "address " + quote_value(address.text()) +
+        " is open to other machines: let the server's file name `users` (docs/cluster.md), or listen on 127.0.0.1");
   }
   return worker_->listen(resolved, address.text());
 }
