@@ -83,8 +83,8 @@ def parse(root):
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="small data, less than 15 minutes, a report of its own")
     size.add_argument("--aims", action="store_true", help="512 MiB, and of each scenario only what the aims are read "
-                      "off: half an hour")
-    size.add_argument("--short", action="store_true", help="1 GiB and fewer points: an hour or two")
+                      "off: the better part of an hour")
+    size.add_argument("--short", action="store_true", help="1 GiB and fewer points: two or three hours")
     parser.add_argument("--seconds", type=float, help="time for all scenarios together; each is cut at its share "
                         f"(default: {QUICK_SECONDS} with --quick, else none)")
     parser.add_argument("--repetitions", type=int, default=3, help="runs of each case")
