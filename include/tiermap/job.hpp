@@ -158,7 +158,8 @@ class Job {
   /// Throws StoreError only if the first server does not answer.
   bool is_first_to_tell();
 
-  /// By all ranks, when no shared vector is open any more. Leaves the job; what was made in it is gone when all have.
+  /// By all ranks, when no shared vector is open any more and no lock held. Leaves the job; what was made in it is gone
+  /// when all have.
   void end();
 
  private:

@@ -98,6 +98,19 @@ TEST(JobTest, ALockIsNotTakenTwiceByOneThread) {
   });
 }
 
+TEST(JobTest, ItDoesNotEndWithALockHeld) {
+  const Servers servers;
+  run_job(servers, 2, [](Job& job) {
+    if (job.rank() == 0) {
+      JobLock lock = job.lock("mine");
+      EXPECT_NE(refusal_of([&] { job.end(); }).find("cannot end with lock 'mine' held: unlock it first"),
+                std::string::npos);
+      lock.unlock();
+    }
+    const JobLock next = job.lock("mine");
+  });
+}
+
 TEST(JobTest, JobsOfOneNameFollowEachOther) {
   const Servers servers;
   for (int round = 0; round < 3; ++round) {
