@@ -263,6 +263,11 @@ bool TierBlocks::fail(TierNumber tier) {
   return true;
 }
 
+bool TierBlocks::has_failed(TierNumber tier) const {
+  const std::lock_guard held(mutex_);
+  return tier != in_backing && this->tier(tier).failed;
+}
+
 bool TierBlocks::limit(TierNumber number) {
   const std::lock_guard held(mutex_);
   return limit(tier(number));

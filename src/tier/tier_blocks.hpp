@@ -77,6 +77,7 @@ class TierBlocks {
   void count_move(TierNumber to, TierNumber from);
   /// Takes nothing more from now on. True the first time.
   bool fail(TierNumber tier);
+  bool has_failed(TierNumber tier) const;
   /// Has no room for more slots than were used so far. True the first time ever.
   bool limit(TierNumber tier);
   /// A slot of a tier that failed or is full, and is to be tried again by writing to it; false if there is none such
