@@ -190,7 +190,7 @@ TEST_F(SerializedVectorTest, SerializersMayHaveAStateAndThrow) {
 TEST_F(SerializedVectorTest, WhatCannotBeIsRefused) {
   Texts texts = Texts::create(path_, small());
   texts.append("one");
-  EXPECT_NE(refusal_of_call<OptionError>(ERANGE, [&] { texts.at(1); }).find("1"), std::string::npos);
+  EXPECT_NE(refusal_of_call<OptionError>(ERANGE, [&] { texts.at(1); }).find('1'), std::string::npos);
   EXPECT_THROW(texts.set(1, "two"), OptionError);
   texts.bound_memory(128 << 10);
   texts.close();
