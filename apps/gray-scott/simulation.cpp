@@ -45,6 +45,11 @@ void Simulation<T>::begin(std::uint64_t seed) {
   }
   grid_.end_pass();
   sums_ = survey<T>(ranks_, size, planes, reader()).sums;
+  if (!std::isfinite(sums_.u + sums_.v)) {  // The next step would have the time step blamed for it.
+    throw OptionError(
+        fmt::format("{} has cells that are no finite numbers: restart from a checkpoint before it, or make it again",
+                    plan_.restart));
+  }
 }
 
 template <typename T>

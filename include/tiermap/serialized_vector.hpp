@@ -21,8 +21,8 @@
 
 namespace tiermap {
 
-/// What writes and reads elements: write() adds the bytes of one to the end of `bytes`, read() makes one of exactly
-/// these bytes. Called from any threads at once; what they throw reaches the caller.
+/// What writes and reads elements: write() adds the bytes of one to the end of `bytes`, which is empty; read() makes
+/// one of exactly these bytes. Called from any threads at once; what they throw reaches the caller.
 template <typename S, typename T>
 concept SerializerOf =
     requires(const S& serializer, const T& element, std::vector<std::byte>& bytes, std::span<const std::byte> record) {
@@ -129,9 +129,11 @@ class SerializedAppending {
       commit();
     }
     const std::size_t before = bytes_.size();
+    record_.clear();
+    serializer_.write(element, record_);
     try {
-      serializer_.write(element, bytes_);
-      places_.push_back({before, bytes_.size() - before});
+      bytes_.insert(bytes_.end(), record_.begin(), record_.end());
+      places_.push_back({before, record_.size()});
     } catch (...) {
       bytes_.resize(before);
       throw;
@@ -164,6 +166,7 @@ class SerializedAppending {
   Vector<std::byte>& records_;
   Vector<RecordPlace>& index_;
   std::vector<std::byte> bytes_;
+  std::vector<std::byte> record_;    ///< Of one element, apart: a serializer that does more than add spoils no others.
   std::vector<RecordPlace> places_;  ///< Their offsets within bytes_;
   std::size_t placed_ = 0;           ///< but of so many, whose records are written, where these are.
 };

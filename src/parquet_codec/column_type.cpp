@@ -28,6 +28,11 @@ const char* unit_of(LogicalType::TimeUnit::unit unit) {
   return unit == LogicalType::TimeUnit::MILLIS ? "ms" : unit == LogicalType::TimeUnit::MICROS ? "us" : "ns";
 }
 
+/// Where the point of a decimal is: the same bytes are another number elsewhere.
+std::string scale_of(const LogicalType& decimal) {
+  return ", of scale " + std::to_string(static_cast<const ::parquet::DecimalLogicalType&>(decimal).scale());
+}
+
 /// Integers are stored in 4 or 8 bytes, and mean what the schema says.
 void describe_integer(const LogicalType& logical, ParquetColumn& described) {
   described.kind = 'i';
@@ -47,7 +52,7 @@ void describe_integer(const LogicalType& logical, ParquetColumn& described) {
   } else if (logical.is_date()) {
     described.type = "date";
   } else if (logical.is_decimal()) {
-    described.type = "decimal of " + described.type;
+    described.type = "decimal of " + described.type + scale_of(logical);
   }
 }
 
@@ -60,7 +65,7 @@ void describe_bytes(const ::parquet::ColumnDescriptor& column, ParquetColumn& de
     described.kind = 'f';
     described.type = "float16";
   } else if (logical.is_decimal()) {
-    described.type = "decimal of " + described.type + ", the most significant byte first";
+    described.type = "decimal of " + described.type + ", the most significant byte first" + scale_of(logical);
   }
 }
 

@@ -112,7 +112,7 @@ int BlockMover::write_down(BlockOwnership& owned) {
   BlockBuffer buffer(block_bytes_);
   int error = read_block(owned, buffer);
   if (error != 0) {
-    fail(owned.place().tier, error);
+    fail(owned.place().tier, error, "what it has and the store behind has not is lost, unless it can be read again");
     return error;
   }
   {
@@ -134,14 +134,14 @@ void BlockMover::tell_full(TierNumber tier, int error) {
         "): slower ones take the rest; nothing is lost");
 }
 
-void BlockMover::fail(TierNumber tier, int error) {
+void BlockMover::fail(TierNumber tier, int error, const char* outcome) {
   if (has_no_room(error)) {
     if (blocks_.limit(tier)) {
       tell_full(tier, error);
     }
   } else if (blocks_.fail(tier)) {
     warn_("tier " + named(blocks_.tier(tier).options()) + " takes nothing more (" + error_text(-error) +
-          "): slower ones are used; nothing is lost");
+          "): slower ones are used; " + outcome);
   }
 }
 
@@ -153,8 +153,9 @@ void BlockMover::try_failed(double retry_seconds) {
     }
     Tier& tier = blocks_.tier(number);
     const BlockBuffer buffer(block_bytes_);
-    std::memset(buffer.data(), 0, static_cast<std::size_t>(block_bytes_));
-    const bool works = tier.write(slot, 0, buffer.data(), static_cast<std::size_t>(block_bytes_)) == 0;
+    const auto bytes = static_cast<std::size_t>(block_bytes_);
+    std::memset(buffer.data(), 0, bytes);
+    const bool works = tier.write(slot, 0, buffer.data(), bytes) == 0 && tier.read(slot, 0, buffer.data(), bytes) == 0;
     if (blocks_.end_try(number, slot, works)) {
       warn_("tier " + named(tier.options()) + " takes blocks again");
     }

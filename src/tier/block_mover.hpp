@@ -49,9 +49,10 @@ class BlockMover {
   int write_down(BlockOwnership& owned);
 
   /// Says that the tier failed, and why, if it did not before; nothing new comes into it. One that has no room for more
-  /// keeps what it has, and takes so much.
-  void fail(TierNumber tier, int error);
-  /// Writes to each tier that failed or was full so long ago, and says so if one that failed takes blocks again.
+  /// keeps what it has, and takes so much. `outcome` is the end of the line.
+  void fail(TierNumber tier, int error, const char* outcome = "nothing is lost");
+  /// Writes to each tier that failed or was full so long ago, reads it again, and says so if one that failed takes
+  /// blocks again.
   void try_failed(double retry_seconds);
 
   /// The backing store, as whole transfers: what a read has fewer is zeros.

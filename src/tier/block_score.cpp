@@ -7,7 +7,6 @@ namespace tiermap {
 namespace {
 
 constexpr double touch_worth = 0.125;
-constexpr double most_by_touches = 0.5;
 constexpr double most_half_lives = 60;
 
 double age(const SaidScore& said, std::uint32_t now) noexcept {

@@ -37,6 +37,9 @@ bool is_said(const BlockScore& score, std::uint32_t now, const ScoreTimes& times
 void set_score(BlockScore& score, double value, std::uint64_t sharer, std::uint32_t now,
                const ScoreTimes& times) noexcept;
 
+/// What a block can be worth by being read and written.
+inline constexpr double most_by_touches = 0.5;
+
 /// It was read or written: worth more than what was not, but never as much as what somebody says he needs; and nothing
 /// where somebody said something of late.
 void touch_score(BlockScore& score, std::uint32_t now, const ScoreTimes& times) noexcept;

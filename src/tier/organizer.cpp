@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <iterator>
 #include <tuple>
+#include <utility>
 
 #include "platform/clock.hpp"
 #include "platform/engine_thread.hpp"
@@ -115,6 +117,16 @@ double Organizer::organize() {
   const std::size_t most_moves = std::max(least_moves_a_round, scored.size() / moves_share);
   std::vector<BlockMove> moves =
       plan_moves(std::move(scored), blocks_.capacities(mover_.blocks_in_all()), least_score_to_come);
+  if (moves.size() > most_moves) {
+    // What failed comes last: where a tier cannot be read there may be more of it than moves in a round.
+    const std::vector<BlockMove> planned = std::exchange(moves, {});
+    for (const bool failed : {false, true}) {
+      std::ranges::copy_if(planned, std::back_inserter(moves),
+                           [&](const BlockMove& move) { return failed_.contains(move.block) == failed; });
+    }
+  } else {
+    failed_.clear();
+  }
   for (; moves.size() > most_moves; moves.pop_back()) {
     blocks_.want(moves.back().block);  // The next round, then.
   }
@@ -123,7 +135,10 @@ double Organizer::organize() {
     if (stop_.load()) {
       break;
     }
-    if (!make(move)) {
+    if (make(move)) {
+      failed_.erase(move.block);
+    } else {
+      failed_.insert(move.block);
       blocks_.want(move.block);
     }
   }
@@ -146,7 +161,8 @@ void Organizer::write_down_idle() {
       return;
     }
     BlockOwnership owned(blocks_, block);
-    if (mover_.write_down(owned) != 0) {
+    const TierNumber tier = owned.place().tier;
+    if (mover_.write_down(owned) != 0 && !blocks_.has_failed(tier)) {
       return;  // It stays dirty. The backing store does not take it now.
     }
   }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <unordered_set>
 #include <vector>
 
 #include "tier/block_mover.hpp"
@@ -61,6 +62,7 @@ class Organizer {
   std::condition_variable woken_;
   bool wake_ = false;  ///< Guarded by mutex_.
   std::atomic<bool> stop_{false};
+  std::unordered_set<std::uint64_t> failed_;  ///< Blocks that could not be moved when they were to be the last time.
   std::thread thread_;
 };
 

@@ -131,7 +131,9 @@ std::vector<ScoredBlock> TierBlocks::take_scored(std::uint64_t blocks_in_all) {
   std::vector<ScoredBlock> scored;
   const auto add = [&](std::uint64_t block) {
     const Entry& entry = entries_[block];
-    scored.push_back({block, score_now(entry.score, time, times_), place_of(entry).tier});
+    const double score = score_now(entry.score, time, times_);
+    // In the midst of being read, piece by piece, it would else be thrown out after each of the first ones.
+    scored.push_back({block, entry.passing ? std::max(score, most_by_touches) : score, place_of(entry).tier});
   };
   std::vector<std::vector<std::uint64_t>> held_by_tiers;
   for (const auto& tier : tiers_) {
@@ -142,7 +144,7 @@ std::vector<ScoredBlock> TierBlocks::take_scored(std::uint64_t blocks_in_all) {
   }
   for (const std::vector<std::uint64_t>& blocks : held_by_tiers) {
     for (const std::uint64_t block : blocks) {
-      if (!entries_[block].passing) {
+      if (!entries_[block].passing || !newcomers_.keeps_settled()) {
         add(block);
       }
     }
@@ -170,8 +172,8 @@ std::vector<std::uint64_t> TierBlocks::blocks_in(const Tier& tier) const {
   return blocks;
 }
 
-/// Which of the blocks that pass have had their time. They settle while there is room, or somebody has done with what
-/// is there.
+/// Which of the blocks that pass have had their time, and do not settle: they do while there is room, or somebody has
+/// done with what is there, and wherever what was used last is kept.
 std::vector<std::uint64_t> TierBlocks::settle_newcomers(const std::vector<std::vector<std::uint64_t>>& held_by_tiers,
                                                         const std::vector<Room>& rooms, std::uint32_t time) {
   Room all = {0, 0};
@@ -185,7 +187,7 @@ std::vector<std::uint64_t> TierBlocks::settle_newcomers(const std::vector<std::v
     std::vector<std::uint64_t> passing;
     for (const std::uint64_t block : held_by_tiers[number]) {
       Entry& entry = entries_[block];
-      entry.passing = entry.passing && newcomers_.keeps_settled() && !is_said(entry.score, time, times_);
+      entry.passing = entry.passing && !is_said(entry.score, time, times_);
       settled += !entry.passing && entry.score.best.value > 0 ? 1 : 0;
       if (entry.passing) {
         passing.push_back(block);
@@ -195,7 +197,9 @@ std::vector<std::uint64_t> TierBlocks::settle_newcomers(const std::vector<std::v
     const std::size_t stay = std::min<std::size_t>(passing.size(), rooms[number].passing);
     late.insert(late.end(), passing.begin() + static_cast<std::ptrdiff_t>(stay), passing.end());
   }
-  const std::size_t settling = std::min<std::size_t>(late.size(), all.settled - std::min(all.settled, settled));
+  const std::size_t settling = newcomers_.keeps_settled()
+                                   ? std::min<std::size_t>(late.size(), all.settled - std::min(all.settled, settled))
+                                   : late.size();
   for (std::size_t number = 0; number < settling; ++number) {
     entries_[late[number]].passing = false;
   }
@@ -257,6 +261,11 @@ bool TierBlocks::fail(TierNumber tier) {
   }
   failing.failed_at = now();
   return true;
+}
+
+bool TierBlocks::has_failed(TierNumber tier) const {
+  const std::lock_guard held(mutex_);
+  return tier != in_backing && this->tier(tier).failed;
 }
 
 bool TierBlocks::limit(TierNumber number) {

@@ -61,8 +61,9 @@ class TierBlocks {
   bool has_room_for_changes() const;
 
   // --- For the organizer.
-  /// All blocks in tiers, and those that were scored or touched and are in none; these are forgotten then. By the
-  /// NewcomerRule what came last, and only passes, is not among them, and what did so before has a score below 0.
+  /// All blocks in tiers, and those that were scored or touched and are in none; these are forgotten then. Where the
+  /// NewcomerRule keeps what is there, what came last, and only passes, is not among them, and what did so before has a
+  /// score below 0; where it does not, what came last is worth as much as anything that nobody says anything of.
   std::vector<ScoredBlock> take_scored(std::uint64_t blocks_in_all);
   /// To be looked at again, if it is in none.
   void want(std::uint64_t block);
@@ -76,6 +77,7 @@ class TierBlocks {
   void count_move(TierNumber to, TierNumber from);
   /// Takes nothing more from now on. True the first time.
   bool fail(TierNumber tier);
+  bool has_failed(TierNumber tier) const;
   /// Has no room for more slots than were used so far. True the first time ever.
   bool limit(TierNumber tier);
   /// A slot of a tier that failed or is full, and is to be tried again by writing to it; false if there is none such

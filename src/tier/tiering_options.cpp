@@ -86,6 +86,17 @@ void check_tier(const TierOptions& tier, std::uint64_t block_bytes) {
   }
 }
 
+/// Those that were not given one may be alike.
+void refuse_shared_names(const std::vector<TierOptions>& tiers) {
+  std::set<std::string> seen;
+  for (const TierOptions& tier : tiers) {
+    if (!tier.name.empty() && !seen.insert(tier.name).second) {
+      throw OptionError("two tiers have the name " + quote_value(tier.name) +
+                        ", which reports and messages call them by: give each one of its own");
+    }
+  }
+}
+
 /// By what they are, whatever the paths say.
 void refuse_shared_directories(const std::vector<TierOptions>& tiers) {
   std::set<std::pair<dev_t, ino_t>> seen;
@@ -202,6 +213,7 @@ void check_tiering_options(const TieringOptions& options) {
   for (const TierOptions& tier : options.tiers) {
     check_tier(tier, block);
   }
+  refuse_shared_names(options.tiers);
   refuse_shared_directories(options.tiers);
   refuse_shared_servers(options.tiers);
   refuse_more_than_memory(options.tiers);

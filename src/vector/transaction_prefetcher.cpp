@@ -17,6 +17,8 @@ constexpr std::uint64_t full_percent = 75;
 constexpr std::uint64_t most_that_fits_percent = 90;
 /// Beyond the window, what is needed within so many more of them is scored.
 constexpr std::uint64_t windows_scored = 4;
+/// Of one page so many accesses are looked at in a turn, or as many as it has elements.
+constexpr std::uint64_t least_looks = 4096;
 /// A window passes in so many turns.
 constexpr std::uint64_t turns_a_window = 8;
 
@@ -165,12 +167,16 @@ void TransactionPrefetcher::make_room(std::uint64_t window, const Statistics& no
   }
 }
 
-// Where a few pages are touched again and again the window would never be full.
+// Where a few pages are touched again and again the window would never be full, and of one page there would be no end.
 void TransactionPrefetcher::look_ahead(std::uint64_t window) {
   const std::uint64_t most_runs = 4 * window + 64;
   const std::uint64_t group = turn_pages(window);
-  while (announced_ < transaction_.length() && expected_.size() < window && ahead_.size() < most_runs) {
+  const std::uint64_t most_looks = std::max(page_bytes_ / vector_.element_bytes(), least_looks);
+  std::uint64_t looks_at_page = 0;
+  while (announced_ < transaction_.length() && expected_.size() < window && ahead_.size() < most_runs &&
+         looks_at_page < most_looks) {
     const std::uint64_t before = announced_;
+    const std::size_t runs_before = ahead_.size();
     runs_.clear();
     transaction_.pages(announced_, std::min(window - expected_.size(), most_runs - ahead_.size()), runs_);
     for (const PageAccesses& run : runs_) {
@@ -182,6 +188,7 @@ void TransactionPrefetcher::look_ahead(std::uint64_t window) {
     if (announced_ == before) {
       break;  // Of a class that has nothing to say: faults serve.
     }
+    looks_at_page = ahead_.size() == runs_before ? looks_at_page + runs_.size() : 0;
   }
   fetch_group();
 }
@@ -282,7 +289,7 @@ std::uint64_t TransactionPrefetcher::accesses_in(std::uint64_t runs) const noexc
   for (std::size_t at = 0; at < std::min<std::size_t>(runs, ahead_.size()); ++at) {
     accesses += ahead_[at].accesses;
   }
-  return ahead_.empty() ? transaction_.length() : accesses;
+  return ahead_.empty() ? transaction_.length() - transaction_.position() : accesses;
 }
 
 /// Pages as byte ranges within the region, those side by side together; empties `pages`.

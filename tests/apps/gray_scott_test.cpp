@@ -6,9 +6,11 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
+#include <limits>
 #include <thread>
 
 #include "apps/program_fixture.hpp"
+#include "tiermap/vector.hpp"
 
 namespace tiermap::test {
 namespace {
@@ -175,6 +177,19 @@ TEST_F(GrayScottTest, SaysAtWhichStepTheCellsAreNoNumbersAnyMore) {
                    {"--size", "24", "--time-step", "40", "--steps-per-pass", steps, "--plotgap", "50", "--checkpoints",
                     folder("work")},
                    "step 5: there are cells that are no finite numbers");
+  }
+}
+
+TEST_F(GrayScottTest, ACheckpointOfWhatAreNoNumbersIsNotGoneOnFrom) {
+  const std::string run = folder("run");
+  state({"--size", "24", "--steps", "2", "--plotgap", "2", "--checkpoints", run});
+  const std::string checkpoint = run + "/step_00000002.h5";
+  for (const float cell : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    auto v = Vector<float>::open("hdf5:" + checkpoint + ":/v");
+    v[4000] = cell;
+    v.close();
+    expect_refused(program, {"--restart", run, "--steps", "1"},
+                   checkpoint + " has cells that are no finite numbers: restart from a checkpoint before it");
   }
 }
 

@@ -46,6 +46,40 @@ TEST_F(FitsOpeningTest, AnImageIsChosenByNumberAndByName) {
   EXPECT_EQ(Vector<short>::open_read_only(url("parts.fits:SCI"))[1], 1);
 }
 
+/// An image of one pixel that has so many dimensions, as a part of a file.
+std::string part_of_dimensions(int dimensions, const std::string& first_card) {
+  std::string header;
+  const auto add = [&](const std::string& card) { header += card + std::string(80 - card.size(), ' '); };
+  add(first_card);
+  add("BITPIX  =                   16");
+  const std::string count = std::to_string(dimensions);
+  add("NAXIS   = " + std::string(20 - count.size(), ' ') + count);
+  for (int axis = 1; axis <= dimensions; ++axis) {
+    const std::string number = std::to_string(axis);
+    add("NAXIS" + number + std::string(3 - number.size(), ' ') + "=                    1");
+  }
+  add("END");
+  header.resize((header.size() + 2879) / 2880 * 2880, ' ');
+  return header + std::string(2880, '\0');
+}
+
+// cfitsio takes up to 999, as the standard says, and writes past the end of what it has for them.
+TEST_F(FitsOpeningTest, MoreDimensionsThanCfitsioHasRoomFor) {
+  const std::string first = "SIMPLE  =                    T";
+  write_file(directory_ / "most.fits", part_of_dimensions(99, first));
+  EXPECT_EQ(Vector<std::int16_t>::open_read_only(url("most.fits")).size(), 1U);
+  write_file(directory_ / "many.fits", part_of_dimensions(200, first));
+  write_file(directory_ / "cut.fits", part_of_dimensions(999, first).substr(0, 20'000));
+  write_file(directory_ / "second.fits",
+             part_of_dimensions(1, first) + part_of_dimensions(300, "XTENSION= 'IMAGE   '          "));
+  for (const std::string& folder : {url(""), "fits:file://" + directory_.encoded() + "/"}) {
+    expect_said(refusal_of_opening(folder + "many.fits", EINVAL),
+                {"many.fits has in HDU 0 200 dimensions, and cfitsio takes 99: leave it out"});
+    expect_said(refusal_of_opening(folder + "cut.fits", EINVAL), {"has in HDU 0 999 dimensions"});
+    expect_said(refusal_of_opening(folder + "second.fits:1", EINVAL), {"has in HDU 1 300 dimensions"});
+  }
+}
+
 TEST_F(FitsOpeningTest, PartsThatAreNoImages) {
   write_parts();
   const char* const images = "choose among the images 1 (SCI), 2 (SCI,2), 4";

@@ -256,6 +256,17 @@ TEST_F(Hdf5PlaceTest, SnapshotsOfParticlesArePaged) {
   page_particles<float>(path_, where, {{200'000, 3}, H5T_IEEE_F32LE, {10'000, 1}, true});
 }
 
+TEST_F(Hdf5PlaceTest, ASingleValueIsAnArrayOfOne) {
+  const double value = 3.5;
+  WrittenFile(path_).add("single", {{}, H5T_IEEE_F64LE}, &value);
+  const auto layout = open_store(url("single"), OpenMode::read_only)->element_layout();
+  ASSERT_TRUE(layout.has_value());
+  EXPECT_EQ(layout->shape, std::vector<std::uint64_t>{1});
+  EXPECT_EQ(layout->bytes, sizeof value);
+  EXPECT_EQ(layout->row_bytes, sizeof value);
+  EXPECT_EQ(Vector<double>::open_read_only(url("single"))[0], value);
+}
+
 TEST_F(Hdf5PlaceTest, AVectorOfAnotherTypeIsRefused) {
   WrittenFile(path_).add("x", {{100, 3}, H5T_IEEE_F32BE}, random_bytes(1200).data());
   EXPECT_THROW(Vector<float>::open_read_only(url("x")), StoreError);

@@ -54,6 +54,15 @@ TEST_F(ParquetBadInputTest, FilesOfOtherColumns) {
   expect_said(refusal(url("p*", "columns=x,y"), EINVAL), {"part-9"});
 }
 
+TEST_F(ParquetBadInputTest, DecimalsWhosePointIsElsewhere) {
+  copy("price-in-cents.parquet");
+  EXPECT_EQ(open_store(url("price*"), OpenMode::read_only)->size_bytes(), 4U);
+  copy("price-in-mills.parquet");
+  expect_said(refusal(url("price*"), EINVAL),
+              {"price-in-mills.parquet: column price holds decimal of int32, of scale 3",
+               "price-in-cents.parquet it is price with decimal of int32, of scale 2"});
+}
+
 TEST_F(ParquetBadInputTest, TwoColumnsOfOneName) {
   copy("namesakes.parquet");
   for (const char* columns : {"columns=x", "columns=y,x", ""}) {

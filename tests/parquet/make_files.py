@@ -75,6 +75,9 @@ def main(directory):
         pq.write_table(pa.table(points(end - first, first)), directory / f"part-{part}.parquet", row_group_size=9_000)
     pq.write_table(numbers.slice(0, 10).set_column(0, "x", pa.array(range(10))), directory / "other-type.parquet")
     pq.write_table(numbers.slice(0, 0), directory / "empty.parquet")
+    for name, scale in (("cents", 2), ("mills", 3)):
+        prices = pa.array([decimal.Decimal(1)], pa.decimal128(9, scale))
+        pq.write_table(pa.table({"price": prices}), directory / f"price-in-{name}.parquet", store_decimal_as_integer=True)
     row = np.arange(10)
     pq.write_table(pa.Table.from_arrays([pa.array(row), pa.array(row * 2.0), pa.array(row + 7)], ["x", "y", "x"]),
                    directory / "namesakes.parquet")

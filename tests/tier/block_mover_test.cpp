@@ -4,26 +4,30 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "store/faulty_store.hpp"
 #include "store/memory_store.hpp"
+#include "tier/organizer.hpp"
 
 namespace tiermap {
 namespace {
 
 constexpr std::uint64_t block_bytes = 4096;
 constexpr std::uint64_t capacity_blocks = 8;
-constexpr std::uint64_t blocks_in_store = 32;
+constexpr std::uint64_t blocks_in_store = 256;
 
 /// One tier, in a place that fails as the test says, in front of memory.
 class BlockMoverTest : public testing::Test {
  protected:
-  explicit BlockMoverTest(TierKind kind = TierKind::memory, bool with_faster_one = false) {
+  explicit BlockMoverTest(TierKind kind = TierKind::memory, bool with_faster_one = false,
+                          std::uint64_t capacity = capacity_blocks) {
     TierOptions options;
     options.name = "disk";
     options.kind = kind;
-    options.capacity_bytes = capacity_blocks * block_bytes;
+    options.capacity_bytes = capacity * block_bytes;
     auto place = std::make_unique<FaultyStore>(std::make_shared<MemoryStore>(options.capacity_bytes));
     place_ = place.get();
     std::vector<std::unique_ptr<Tier>> tiers;
@@ -39,11 +43,11 @@ class BlockMoverTest : public testing::Test {
   }
 
   /// Whether the tier took the block, dirty and full of its number.
-  bool put(std::uint64_t block) {
+  bool put(std::uint64_t block, TierNumber tier = 0) {
     BlockOwnership owned(*blocks_, block);
     const BlockBuffer buffer(block_bytes);
     std::memset(buffer.data(), static_cast<int>(block), block_bytes);
-    return mover_->put_in_tier(owned, 0, buffer, true) == 0;
+    return mover_->put_in_tier(owned, tier, buffer, true) == 0;
   }
 
   void expect_block(std::uint64_t block) {
@@ -142,6 +146,25 @@ TEST_F(BlockMoverTest, a_place_that_is_read_only_is_told_of_and_again_when_it_is
   EXPECT_EQ(told_[1], "tier 'disk' takes blocks again");
 }
 
+TEST_F(BlockMoverTest, a_place_that_cannot_be_read_takes_nothing_and_does_not_say_that_nothing_is_lost) {
+  EXPECT_TRUE(put(1));
+  place_->on_read([](const FaultyStore::Call&) { return FaultyStore::fail(EIO); });
+  {
+    BlockOwnership owned(*blocks_, 1);
+    EXPECT_EQ(mover_->write_down(owned), -EIO);
+  }
+  mover_->try_failed(0);  // What is written to it would be lost.
+  EXPECT_TRUE(report().failed);
+  ASSERT_EQ(told_.size(), 1U);
+  EXPECT_EQ(told_[0],
+            "tier 'disk' takes nothing more (Input/output error): slower ones are used; what it has and the store "
+            "behind has not is lost, unless it can be read again");
+  place_->on_read({});
+  mover_->try_failed(0);
+  EXPECT_FALSE(report().failed);
+  expect_block(1);
+}
+
 TEST_F(BlockMoverTest, a_full_place_that_fails_as_well_takes_all_again_in_the_end) {
   end_room_at(2 * block_bytes, ENOSPC);
   for (std::uint64_t block = 0; block < 3; ++block) {
@@ -160,6 +183,37 @@ TEST_F(BlockMoverTest, a_full_place_that_fails_as_well_takes_all_again_in_the_en
   for (std::uint64_t block = 0; block < capacity_blocks; ++block) {
     expect_block(block);
   }
+}
+
+/// DRAM before a disk of which more cannot be read than the organizer moves in a round.
+class UnreadableTierTest : public BlockMoverTest {
+ protected:
+  UnreadableTierTest() : BlockMoverTest(TierKind::memory, true, unreadable) {
+    for (std::uint64_t block = 0; block < unreadable; ++block) {
+      EXPECT_TRUE(put(block, 1));
+    }
+    place_->on_read([](const FaultyStore::Call&) { return FaultyStore::fail(EIO); });
+  }
+  template <typename Condition>
+  static bool await(Condition&& condition) {
+    for (int time = 0; time < 20'000 && !condition(); ++time) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return condition();
+  }
+  static constexpr std::uint64_t unreadable = 100;
+};
+
+TEST_F(UnreadableTierTest, all_else_is_moved_and_written_down) {
+  EXPECT_TRUE(put(150));
+  blocks_->score(200, 1, 1);
+  Organizer organizer(*blocks_, *mover_, {.organize_seconds = 0.001, .write_down_seconds = 0, .retry_seconds = 0},
+                      [] {});
+  EXPECT_TRUE(await([&] { return blocks_->place(200).tier == 0; }));
+  EXPECT_TRUE(await([&] { return !blocks_->place(150).dirty; }));
+  char byte = 0;
+  EXPECT_EQ(backing_->read(&byte, 1, 150 * block_bytes), 1);
+  EXPECT_EQ(byte, static_cast<char>(150));
 }
 
 /// DRAM before a memory server.

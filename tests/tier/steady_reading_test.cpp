@@ -4,6 +4,7 @@
 #include <chrono>
 #include <thread>
 
+#include "observe/published_tiers.hpp"
 #include "store/faulty_store.hpp"
 #include "store/memory_store.hpp"
 #include "store/temporary_directory.hpp"
@@ -130,6 +131,66 @@ TEST_F(SteadyReadingTest, another_part_that_is_read_from_then_on_takes_the_place
   await_pass({0, 200}, 0);
   await_pass({700, 20}, 0);
   await_pass({500, 320}, most_of_a_little_too_much);
+}
+
+/// Waits until the organizer has looked once more.
+class Rounds {
+ public:
+  explicit Rounds(TieredStore& store) : store_(store) { store_.show_tiers(*published_, true); }
+  Rounds(const Rounds&) = delete;
+  Rounds& operator=(const Rounds&) = delete;
+  ~Rounds() { store_.show_tiers(*published_, false); }
+  void await_one() {
+    for (int time = 0; time < 2; ++time) {  // The first one may have begun before.
+      published_->clear();
+      while (published_->count.load() == 0) {
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+      }
+    }
+  }
+
+ private:
+  TieredStore& store_;
+  const std::unique_ptr<PublishedTiers> published_ = std::make_unique<PublishedTiers>();
+};
+
+// However often the organizer looks meanwhile: what it finds of the block is that little of it was read yet.
+TEST_F(SteadyReadingTest, what_is_new_is_not_thrown_out_between_its_pieces) {
+  open(1000, {in_memory("one", 64)});
+  pass(8, {0, 40});  // Worth as much as anything can be by being read.
+  await_pass({0, 40}, 0);
+  Rounds rounds(*store_);
+  const auto read_part = [&](std::uint64_t first) {
+    const Work before = seen();
+    std::vector<char> piece(block_bytes / 4);
+    for (std::uint64_t number = 0; number < std::uint64_t{40} * 4; ++number) {
+      store_->read(piece.data(), piece.size(), first * block_bytes + number * piece.size());
+      rounds.await_one();
+    }
+    return seen().read_behind - before.read_behind;
+  };
+  EXPECT_EQ(read_part(100), 40U);
+  EXPECT_EQ(read_part(200), 40U);
+}
+
+// With an organizer that comes in time: of what is read while he is late much finds the tiers full.
+TEST_F(SteadyReadingTest, what_is_read_part_by_part_is_read_behind_once) {
+  open(1000, {in_memory("one", 64)});
+  await_pass({0, 80}, 30);
+  Rounds rounds(*store_);
+  const auto read_part = [&](std::uint64_t first) {
+    const Work before = seen();
+    for (std::uint64_t block = first; block < first + 48; ++block) {
+      pass(1, {block, 1}, 4);
+      rounds.await_one();
+    }
+    return seen().read_behind - before.read_behind;
+  };
+  for (std::uint64_t part = 2; part < 10; ++part) {
+    EXPECT_LE(read_part(part * 48), 50U) << part;
+    const std::uint64_t again = read_part(part * 48);
+    EXPECT_LE(again, part < 5 ? 48U : 4U) << part;
+  }
 }
 
 // What somebody says he needs takes the place of what is only read again and again; what he has done with leaves first.

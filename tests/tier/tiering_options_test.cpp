@@ -197,6 +197,15 @@ TEST(TieringOptionsTest, two_tiers_of_one_name) {
                   .starts_with("/t.yaml:1: a tier before has the name 'tier 2'"));
 }
 
+TEST(TieringOptionsTest, two_tiers_of_one_name_without_a_file) {
+  TieringOptions options = parse("tiers: [{name: a, capacity: 1MiB}, {name: b, capacity: 1MiB}]");
+  options.tiers[1].name = "a";
+  EXPECT_EQ(refusal([&] { check_tiering_options(options); }),
+            "two tiers have the name 'a', which reports and messages call them by: give each one of its own");
+  options.tiers[0].name = options.tiers[1].name = "";
+  EXPECT_NO_THROW(check_tiering_options(options));
+}
+
 TEST(TieringOptionsTest, more_memory_than_there_is) {
   for (const std::string kind : {"memory", "emulated"}) {
     const std::string said = refusal_of("tiers: [{kind: " + kind + ", name: a, capacity: 1024TiB}]");

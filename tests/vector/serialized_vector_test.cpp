@@ -121,6 +121,32 @@ TEST_F(SerializedVectorTest, ManyThreadsAppend) {
   EXPECT_EQ(texts.unused_bytes(), 0U);
 }
 
+/// Says all of what the record is, and not only what is to be added.
+struct AssigningSerializer : TextSerializer {
+  void write(const std::string& text, std::vector<std::byte>& bytes) const {
+    bytes.resize(text.size());
+    std::memcpy(bytes.data(), text.data(), text.size());
+  }
+};
+
+TEST_F(SerializedVectorTest, ASerializerThatAssignsSpoilsNoOtherRecords) {
+  using Assigned = SerializedVector<std::string, AssigningSerializer>;
+  Assigned texts = Assigned::create(path_, small());
+  const std::vector<std::string> expected = {"longest", "", "short", "longer", "x"};
+  auto adding = texts.append();
+  for (const std::string& text : expected) {
+    adding.push_back(text);
+  }
+  adding.commit();
+  texts.append("alone");
+  ASSERT_EQ(texts.size(), expected.size() + 1);
+  for (std::uint64_t index = 0; index < expected.size(); ++index) {
+    EXPECT_EQ(texts[index], expected[index]) << index;
+  }
+  EXPECT_EQ(texts[expected.size()], "alone");
+  EXPECT_EQ(texts.unused_bytes(), 0U);
+}
+
 /// One that counts, and has a state of its own.
 struct ListSerializer {
   std::uint32_t scale = 1;
@@ -164,7 +190,7 @@ TEST_F(SerializedVectorTest, SerializersMayHaveAStateAndThrow) {
 TEST_F(SerializedVectorTest, WhatCannotBeIsRefused) {
   Texts texts = Texts::create(path_, small());
   texts.append("one");
-  EXPECT_NE(refusal_of_call<OptionError>(ERANGE, [&] { texts.at(1); }).find("1"), std::string::npos);
+  EXPECT_NE(refusal_of_call<OptionError>(ERANGE, [&] { texts.at(1); }).find('1'), std::string::npos);
   EXPECT_THROW(texts.set(1, "two"), OptionError);
   texts.bound_memory(128 << 10);
   texts.close();

@@ -295,6 +295,18 @@ TEST_F(TransactionTest, what_is_wrong_about_a_hint_does_no_harm) {
   EXPECT_EQ(transaction.position(), 1000U);
 }
 
+// Of accesses without end to a page or two no turn looks at all.
+TEST_F(TransactionTest, accesses_without_end_to_one_page) {
+  auto few = Vector<std::int32_t>::temporary(10, {.budget_bytes = 1 << 20});
+  auto transaction = few.read(Random(few.all(), 1, UINT64_MAX));
+  for (int turn = 0; turn < 100; ++turn) {
+    const std::uint64_t accesses = transaction.until_turn();
+    ASSERT_GT(accesses, 0U);
+    transaction.advance(accesses);
+  }
+  EXPECT_LT(transaction.position(), transaction.length());
+}
+
 TEST_F(TransactionTest, counts_that_overflow_end_it) {
   auto vector = open();
   auto transaction = vector.transaction<FromBothEnds>();

@@ -12,15 +12,11 @@
 namespace tiermap {
 namespace {
 
-/// Before cfitsio sees it, which would unpack what is compressed into memory, and wait for a FIFO. Returns its size.
+/// Before cfitsio sees it, which would unpack what is compressed into memory, wait for a FIFO, or worse. Returns its
+/// size.
 std::uint64_t check_fits_file(const std::string& path) {
   const OpenedFile opened = open_file(path, false, false);
-  std::array<char, fits_beginning_bytes> beginning{};
-  const std::int64_t got = opened.file.read(beginning.data(), beginning.size(), 0);
-  if (got < 0) {
-    throw_file_error(static_cast<int>(-got), path, "cannot be read");
-  }
-  check_fits_beginning({beginning.data(), static_cast<std::size_t>(got)}, path);
+  check_fits_headers(opened.file, opened.bytes, path);
   return opened.bytes;
 }
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,6 +24,7 @@ constexpr std::uint64_t unit_bytes = 2880;  ///< Headers and data are whole ones
 constexpr std::size_t card_bytes = 80;
 constexpr std::uint64_t read_bytes = 256 << 10;         ///< Few headers are longer.
 constexpr std::uint64_t most_header_bytes = 256 << 20;  ///< Of all together.
+constexpr std::int64_t most_axes = 99;                  ///< That cfitsio has room for.
 
 /// What a header says of how long its data are: |BITPIX| / 8 x GCOUNT x (PCOUNT + NAXIS1 x ... x NAXISn).
 class DataSize {
@@ -53,6 +55,8 @@ class DataSize {
     }
   }
 
+  /// 0 if the header does not say it.
+  std::int64_t axes() const { return axes_.value_or(0); }
   /// Nothing if the header does not say it, or there can be no such file.
   std::optional<std::uint64_t> bytes() const {
     const std::int64_t axes = axes_.value_or(-1);
@@ -101,39 +105,62 @@ class DataSize {
   std::array<Number, 999> sides_;
 };
 
-class HeaderCopy {
- public:
-  explicit HeaderCopy(std::shared_ptr<Store> store)
-      : name_(store->name()), bytes_(store->size_bytes()), reader_(std::move(store), read_bytes, 2) {}
+constexpr std::size_t beginning_bytes = 9;
 
-  FileDescriptor copy() {
-    std::array<char, fits_beginning_bytes> beginning{};
+/// Throws StoreError unless a file of this name begins as FITS files do; `beginning` has so many bytes, or all of a
+/// shorter one.
+void check_beginning(std::string_view beginning, const std::string& name) {
+  const auto refuse = [&](const char* why) { throw StoreError(EINVAL, name + why); };
+  if (beginning.empty()) {
+    refuse(" is empty: leave it out");
+  }
+  if (beginning.starts_with("\x1f\x8b")) {
+    refuse(" is compressed by gzip: unpack it with gunzip");
+  }
+  if (beginning != "SIMPLE  =") {
+    refuse(" is no FITS file, which begins with SIMPLE: leave it out");
+  }
+}
+
+using ReadBytes = std::function<void(char*, std::size_t, std::uint64_t)>;
+using HeaderUnit = std::array<char, unit_bytes>;
+using KeepUnit = std::function<void(const HeaderUnit&, std::uint64_t)>;
+
+/// Goes from header to header, of what begins as FITS files do, as far as they say where the next one is.
+class HeaderWalk {
+ public:
+  HeaderWalk(std::string name, std::uint64_t bytes, ReadBytes read, KeepUnit keep)
+      : name_(std::move(name)), bytes_(bytes), read_(std::move(read)), keep_(std::move(keep)) {}
+
+  void go() const {
+    std::array<char, beginning_bytes> beginning{};
     const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(bytes_, beginning.size()));
-    read(beginning.data(), count, 0);
-    check_fits_beginning({beginning.data(), count}, name_);
-    for (std::uint64_t at = 0;;) {
+    read_(beginning.data(), count, 0);
+    check_beginning({beginning.data(), count}, name_);
+    std::uint64_t at = 0;
+    for (std::uint64_t part = 0;; ++part) {
       DataSize data;
-      const std::optional<std::uint64_t> header = copy_header(at, data);
+      const std::optional<std::uint64_t> header = pass_header(at, data);
+      refuse_many_axes(data, part);
       const std::optional<std::uint64_t> data_bytes = data.bytes();
       if (!header || !data_bytes || *data_bytes > bytes_ - *header) {
         break;  // cfitsio says what is wrong, or that this is the last one.
       }
       at = *header + (*data_bytes + unit_bytes - 1) / unit_bytes * unit_bytes;
     }
-    return std::move(file_);
   }
 
  private:
   /// Returns where it ends; nothing if there is no header, or one without an end.
-  std::optional<std::uint64_t> copy_header(std::uint64_t at, DataSize& data) {
-    std::array<char, unit_bytes> unit{};
+  std::optional<std::uint64_t> pass_header(std::uint64_t at, DataSize& data) const {
+    HeaderUnit unit{};
     for (bool first = true; at <= bytes_ && unit_bytes <= bytes_ - at; first = false) {
-      read(unit.data(), unit.size(), at);
+      read_(unit.data(), unit.size(), at);
       const std::string_view text(unit.data(), unit.size());
       if (first && at != 0 && !text.starts_with("XTENSION")) {
         return std::nullopt;
       }
-      put(unit, at);
+      keep_(unit, at);
       at += unit_bytes;
       for (std::size_t card = 0; card < text.size(); card += card_bytes) {
         if (text.substr(card, 8) == "END     ") {
@@ -145,13 +172,28 @@ class HeaderCopy {
     return std::nullopt;
   }
 
-  void read(char* buffer, std::size_t bytes, std::uint64_t offset) {
-    if (const int error = reader_.read(buffer, bytes, offset); error != 0) {
-      throw_file_error(-error, name_, "cannot be read");
+  // cfitsio does not look, and writes past the end of its array.
+  void refuse_many_axes(const DataSize& data, std::uint64_t part) const {
+    if (data.axes() > most_axes) {
+      throw StoreError(EINVAL, name_ + " has in HDU " + std::to_string(part) + " " + std::to_string(data.axes()) +
+                                   " dimensions, and cfitsio takes " + std::to_string(most_axes) + ": leave it out");
     }
   }
 
-  void put(const std::array<char, unit_bytes>& unit, std::uint64_t at) {
+  const std::string name_;
+  const std::uint64_t bytes_;
+  const ReadBytes read_;
+  const KeepUnit keep_;
+};
+
+/// Headers as they are copied.
+class HeaderFile {
+ public:
+  explicit HeaderFile(std::string name) : name_(std::move(name)) {}
+
+  FileDescriptor take() { return std::move(file_); }
+
+  void put(const HeaderUnit& unit, std::uint64_t at) {
     copied_ += unit_bytes;
     if (copied_ > most_header_bytes) {
       throw StoreError(EFBIG, name_ + " has headers of more than 256 MiB: copy it to a file");
@@ -167,30 +209,36 @@ class HeaderCopy {
     }
   }
 
+ private:
   const std::string name_;
-  const std::uint64_t bytes_;
-  BlockReader reader_;
   FileDescriptor file_{::memfd_create("tiermap-fits-headers", MFD_CLOEXEC)};
   std::uint64_t copied_ = 0;
 };
 
 }  // namespace
 
-void check_fits_beginning(std::string_view beginning, const std::string& name) {
-  const auto refuse = [&](const char* why) { throw StoreError(EINVAL, name + why); };
-  if (beginning.empty()) {
-    refuse(" is empty: leave it out");
-  }
-  if (beginning.starts_with("\x1f\x8b")) {
-    refuse(" is compressed by gzip: unpack it with gunzip");
-  }
-  if (beginning != "SIMPLE  =") {
-    refuse(" is no FITS file, which begins with SIMPLE: leave it out");
-  }
+FileDescriptor copy_fits_headers(std::shared_ptr<Store> store) {
+  const std::string name = store->name();
+  const std::uint64_t bytes = store->size_bytes();
+  BlockReader reader(std::move(store), read_bytes, 2);
+  HeaderFile copy(name);
+  const auto read = [&](char* buffer, std::size_t count, std::uint64_t offset) {
+    if (const int error = reader.read(buffer, count, offset); error != 0) {
+      throw_file_error(-error, name, "cannot be read");
+    }
+  };
+  HeaderWalk(name, bytes, read, [&](const HeaderUnit& unit, std::uint64_t at) { copy.put(unit, at); }).go();
+  return copy.take();
 }
 
-FileDescriptor copy_fits_headers(std::shared_ptr<Store> store) {
-  return HeaderCopy(std::move(store)).copy();
+void check_fits_headers(const DirectFile& file, std::uint64_t bytes, const std::string& path) {
+  const auto read = [&](char* buffer, std::size_t count, std::uint64_t offset) {
+    const std::int64_t got = file.read(buffer, count, offset);
+    if (got != static_cast<std::int64_t>(count)) {
+      throw_file_error(got < 0 ? static_cast<int>(-got) : EIO, path, "cannot be read");
+    }
+  };
+  HeaderWalk(path, bytes, read, [](const HeaderUnit&, std::uint64_t) {}).go();
 }
 
 }  // namespace tiermap

@@ -1,7 +1,12 @@
-// The headers of a FITS file that lies in a store, as a file for cfitsio.
+// The headers of a FITS file, before cfitsio sees them; of one that lies in a store, as a file for it.
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <string>
+
 #include "store/file_descriptor.hpp"
+#include "store/file_transfer.hpp"
 #include "tiermap/store.hpp"
 
 namespace tiermap {
@@ -11,9 +16,7 @@ namespace tiermap {
 /// StoreError: for what cannot be read or is no FITS file, and for headers that take more memory than they should.
 FileDescriptor copy_fits_headers(std::shared_ptr<Store> store);
 
-/// Throws StoreError unless a file of this name begins as FITS files do; `beginning` has fits_beginning_bytes, or all
-/// of a shorter one.
-inline constexpr std::size_t fits_beginning_bytes = 9;
-void check_fits_beginning(std::string_view beginning, const std::string& name);
+/// Throws StoreError for headers that cfitsio is not to be given, and for what cannot be read or is no FITS file.
+void check_fits_headers(const DirectFile& file, std::uint64_t bytes, const std::string& path);
 
 }  // namespace tiermap

@@ -90,7 +90,10 @@ class DatasetReader {
     if (found_.bytes == 0) {
       refuse(ENODATA, "has no elements: write some before it is opened here");
     }
-    found_.elements.row_bytes = shape.empty() ? found_.bytes : found_.bytes / shape[0];
+    if (shape.empty()) {
+      shape = {1};  // A single value, which has a type: where no shape is told none is known.
+    }
+    found_.elements.row_bytes = found_.bytes / shape[0];
   }
 
   void take_shape(hid_t space) {
