@@ -123,9 +123,36 @@ std::string absolute_pattern(const std::string& pattern) {
   return (folder / pattern).lexically_normal().string();
 }
 
-std::vector<std::string> absolute_patterns(std::vector<std::string> patterns) {
-  std::ranges::transform(patterns, patterns.begin(), absolute_pattern);
-  return patterns;
+/// The same files by their real paths, where the folders before the first wild card are reached through a link. What is
+/// behind that is not looked up: nobody knows yet what it will mean.
+std::optional<std::string> real_pattern(const std::string& pattern) {
+  if (!pattern.starts_with('/')) {
+    return std::nullopt;
+  }
+  std::filesystem::path known;
+  std::filesystem::path rest;
+  for (const std::filesystem::path& part : std::filesystem::path(pattern)) {
+    const bool is_text = rest.empty() && part.native().find_first_of("*?[") == std::string::npos;
+    (is_text ? known : rest) /= part;
+  }
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::weakly_canonical(known, error);
+  if (error || real == known || real.native().find('\n') != std::string::npos) {
+    return std::nullopt;
+  }
+  const std::filesystem::path folder = pattern_of(real.native());
+  return rest.empty() ? folder.native() : (folder / rest).native();
+}
+
+std::vector<std::string> absolute_patterns(const std::vector<std::string>& patterns) {
+  std::vector<std::string> made;
+  for (const std::string& pattern : patterns) {
+    made.push_back(absolute_pattern(pattern));
+    if (std::optional<std::string> real = real_pattern(made.back()); real.has_value()) {
+      made.push_back(*std::move(real));
+    }
+  }
+  return made;
 }
 
 /// They are handed on as lines.
@@ -229,8 +256,8 @@ void add_choices(CLI::App& command, RunOptions& options) {
       .add_option("--match", options.match,
                   "Serve files whose real path matches, private mappings of them too; may be given several times. * "
                   "stays within a folder, ** does not; without a slash the file's name counts, and with one, but not "
-                  "/ or ** at its beginning, it holds from the working directory on. All shared mappings if not "
-                  "given.")
+                  "/ or ** at its beginning, it holds from the working directory on. Links before the first wild "
+                  "card are followed. All shared mappings if not given.")
       ->type_name("PATTERN")
       ->expected(1)
       ->allow_extra_args(false)

@@ -76,6 +76,15 @@ struct MappedRegion {
   }
 };
 
+/// A prefetch, and whose threads do it: in a forked child nobody ever ends it.
+struct StartedPrefetch {
+  Prefetch prefetch;
+  pid_t owner = ::getpid();
+
+  bool is_here() const { return ::getpid() == owner; }
+  bool done() const { return !is_here() || prefetch.done(); }
+};
+
 Advice advice_named(const std::string& name) {
   static constexpr std::pair<const char*, Advice> all[] = {{"normal", Advice::normal},
                                                            {"sequential", Advice::sequential},
@@ -158,23 +167,23 @@ void advise(MappedRegion& self, const std::string& name, std::uint64_t offset, s
   wait_for(self, [&region = self.region, advice, offset, bytes] { region.advise(advice, {offset, bytes}); });
 }
 
-Prefetch prefetch(MappedRegion& self, const Ranges& ranges) {
+StartedPrefetch prefetch(MappedRegion& self, const Ranges& ranges) {
   std::vector<ByteRange> wanted;
   wanted.reserve(ranges.size());
   for (const auto& [offset, bytes] : ranges) {
     wanted.push_back({offset, bytes});
   }
-  return self.region.prefetch(wanted);
+  return {self.region.prefetch(wanted)};
 }
 
-Prefetch prefetch_rows(MappedRegion& self, std::uint64_t offset, std::uint64_t stride, std::uint64_t row_bytes,
-                       const Rows& rows) {
+StartedPrefetch prefetch_rows(MappedRegion& self, std::uint64_t offset, std::uint64_t stride, std::uint64_t row_bytes,
+                              const Rows& rows) {
   const RowLayout layout{.offset = offset,
                          .stride = stride,
                          .row_bytes = row_bytes,
                          .page_bytes = self.region.page_size_bytes(),
                          .end = self.region.size()};
-  return self.region.prefetch(pages_of_rows(layout, std::span(rows.data(), rows.size())));
+  return {self.region.prefetch(pages_of_rows(layout, std::span(rows.data(), rows.size())))};
 }
 
 bool wait_a_little(const Prefetch& prefetch) {
@@ -183,14 +192,14 @@ bool wait_a_little(const Prefetch& prefetch) {
   return prefetch.wait_for(time);
 }
 
-/// Waits with the GIL released; Ctrl-C ends the waiting, not the prefetch.
-std::uint64_t wait(const Prefetch& self) {
-  while (!wait_a_little(self)) {
+/// Waits with the GIL released; Ctrl-C ends the waiting, not the prefetch. A signal's handler may fork, too.
+std::uint64_t wait(const StartedPrefetch& self) {
+  while (self.is_here() && !wait_a_little(self.prefetch)) {
     if (PyErr_CheckSignals() != 0) {
       throw nb::python_error();
     }
   }
-  return self.wait();
+  return self.is_here() ? self.prefetch.wait() : 0;
 }
 
 int get_buffer(PyObject* object, Py_buffer* view, int flags) {
@@ -211,7 +220,7 @@ PyType_Slot region_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buff
 void bind_region(nb::module_& module) {
   using Released = nb::call_guard<ReleasedGil>;
   const auto none = nb::none();
-  nb::class_<Prefetch>(module, "Prefetch").def("wait", &wait).def_prop_ro("done", &Prefetch::done);
+  nb::class_<StartedPrefetch>(module, "Prefetch").def("wait", &wait).def_prop_ro("done", &StartedPrefetch::done);
   nb::class_<RegionCount>(module, "RegionCount")
       .def(nb::init<>())
       .def_prop_rw(

@@ -61,6 +61,34 @@ def test_arguments_are_named_as_the_caller_wrote_them(numbers, tmp_path):
             make(numbers[0], "flaot32")
 
 
+@pytest.mark.parametrize("value", [[], {}, np.array([1, 2]), np.array([]), np.zeros((9, 9)), 5, None, b"r"])
+@pytest.mark.parametrize("name", ["mode", "order", "format", "advice", "start"])
+def test_words_that_are_none_are_answered_in_one_line(numbers, name, value):
+    with pytest.raises(ValueError, match=f"^{name} .* is unknown: choose ") as caught:
+        tiermap.map(numbers[0], **{name: value})
+    assert "\n" not in str(caught.value)
+    if name == "advice":
+        with pytest.raises(ValueError, match="^advice .* is unknown: choose "):
+            tiermap.advise(tiermap.map(numbers[0]), value)
+
+
+@pytest.mark.parametrize("value", [np.array([1, 2]), np.array([]), np.zeros((9, 9)), [], 1.5, float("nan")])
+@pytest.mark.parametrize("name", ["budget", "read_ahead", "page_size", "offset"])
+def test_sizes_that_are_none_are_answered_in_one_line(numbers, name, value):
+    with pytest.raises(TypeError, match=f"^{name.replace('_', ' ')} .* is not a size: give bytes") as caught:
+        tiermap.map(numbers[0], **{name: value})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["budget", "read_ahead", "page_size", "offset"])
+def test_texts_that_are_no_utf_8_are_answered_in_one_line(numbers, name):
+    with pytest.raises(ValueError, match=f"^{name.replace('_', ' ')} .*: ") as caught:
+        tiermap.map(numbers[0], **{name: "\udc80KiB"})
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ValueError, match="^name '.udc80' has letters that are none in UTF-8: leave them out$"):
+        tiermap.Cache("1MiB", name="\udc80")
+
+
 def test_blocks_refuses_a_size_at_the_call(numbers):
     array = tiermap.map(numbers[0], np.int64)
     for blocks in (array.blocks, lambda size: tiermap.blocks(array, size)):
@@ -76,8 +104,10 @@ def test_numbers_of_a_cache_of_any_size_are_answered_in_one_line():
     for value in (10**30, 1 << 32, -1):
         with pytest.raises(ValueError, match=f"fillers {value} is out of range: give 0 to"):
             tiermap.Cache("1MiB", fillers=value)
-    with pytest.raises(TypeError, match="fillers 1.5 is no whole number: give"):
-        tiermap.Cache("1MiB", fillers=1.5)
+    for value, said in ((1.5, "1.5"), (np.array([1, 2]), "array"), (np.zeros((9, 9)), "array")):
+        with pytest.raises(TypeError, match=f"fillers {said}.* is no whole number: give") as caught:
+            tiermap.Cache("1MiB", fillers=value)
+        assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["policy", "fault_mode", "placement", "name", "trace"])
@@ -311,6 +341,12 @@ def test_what_is_not_mapped(numbers):
     for call in (tiermap.drop, tiermap.sync, tiermap.pin, tiermap.stats, tiermap.prefetch):
         with pytest.raises(TypeError, match="not mapped"):
             call(numbers[1])
+    array = tiermap.map(numbers[0], np.int64)
+    for call in (tiermap.drop, tiermap.sync, tiermap.pin, tiermap.prefetch):
+        with pytest.raises(TypeError, match="^flatiter is no array: give what tiermap.map"):
+            call(array.flat)
+        with pytest.raises(ValueError, match="^the array begins 16 bytes before what is mapped: choose a part inside$"):
+            call(np.lib.stride_tricks.as_strided(array, (3,), (-8,)))
 
 
 def test_cache_and_budget_together(numbers):

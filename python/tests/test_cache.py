@@ -150,6 +150,17 @@ def test_the_rule_for_page_sizes(arguments, expected):
     assert tiermap.choose_page_size(**arguments) == expected
 
 
+def test_the_rule_for_page_sizes_takes_counts_that_numpy_made():
+    for kind in (np.int64, np.uint64, np.array):
+        assert tiermap.choose_page_size(kind(1 << 30), kind(50000), kind(256 * MIB)) == 65536
+    assert tiermap.choose_page_size(np.int32(1 << 30), np.uint8(8), np.uint32((1 << 32) - 1)) == 2 * MIB
+    for value in (1.5, float("nan"), None, np.array([1, 2])):
+        with pytest.raises(TypeError, match="^row_bytes .* is not a size: give bytes"):
+            tiermap.choose_page_size(1 << 30, value, MIB)
+    with pytest.raises(ValueError, match="^budget_bytes -1 is negative"):
+        tiermap.choose_page_size(1 << 30, 8, -1)
+
+
 def test_auto_is_what_the_rule_says(rows):
     array = tiermap.map(rows[0], budget="1MiB")
     assert array._mapping.page_size == tiermap.choose_page_size(array.nbytes, 1200, MIB)

@@ -32,6 +32,26 @@ def test_the_interpreter_ends_with_live_arrays(numbers, program, ending):
         assert np.array_equal(np.fromfile(path, np.int64), values)
 
 
+def test_another_interpreter_is_refused_and_the_main_one_goes_on(numbers, program):
+    ended = program("""
+        import sys
+        try:
+            import _interpreters as interpreters
+        except ImportError:
+            import _xxsubinterpreters as interpreters
+        import tiermap
+        array = tiermap.map(sys.argv[1], "i8", budget="1MiB")
+        other = interpreters.create()
+        lines = [f"import sys; sys.path[:] = {sys.path!r}", "try: import tiermap",
+                 "except ImportError as error: print(str(error)[:55], flush=True)"]
+        interpreters.run_string(other, chr(10).join(lines))
+        interpreters.destroy(other)
+        print(array[5], len(tiermap.map(sys.argv[1], "i8", budget="1MiB")))
+        """, numbers[0])
+    said = "tiermap is for the main interpreter of a process, and t"
+    assert ended.code == 0 and ended.output == f"{said}\n{numbers[1][5]} {len(numbers[1])}\n", ended
+
+
 def test_a_store_in_python_at_the_interpreters_end(tmp_path, program):
     (tmp_path / "data").write_bytes(bytes(1 << 20))
     ended = program("""

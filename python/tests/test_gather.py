@@ -63,6 +63,28 @@ def test_views_that_are_not_rows(rows):
         assert np.array_equal(view(array)[picked], view(values)[picked])
 
 
+@pytest.mark.parametrize("dtype, offset, view", [
+    ("<i8", 0, lambda array: array[::3]),
+    ("<i8", 0, lambda array: array.reshape(-1, 64)[:, 3:40]),
+    (">i8", 0, lambda array: array),
+    (">i8", 0, lambda array: array.reshape(-1, 8)),
+    ("<i8", 3, lambda array: array),
+    ([("a", ">i4"), ("b", "<f4")], 0, lambda array: array),
+    ([("a", "<i4"), ("b", "<f4")], 0, lambda array: array["b"]),
+], ids=["steps", "columns", "big-endian", "big-endian rows", "unaligned", "big-endian fields", "a field"])
+def test_picking_rows_reads_those_alone(tmp_path, dtype, offset, view):
+    """Not all of the array, which may be larger than memory, to make a copy that is easier to pick from."""
+    values = np.random.default_rng(4).integers(0, 1 << 20, 1 << 19).astype(np.int64)
+    (tmp_path / "numbers.bin").write_bytes(bytes(offset) + values.tobytes())
+    expected = view(np.frombuffer(values.tobytes(), dtype))
+    array = view(tiermap.map(tmp_path / "numbers.bin", dtype, offset=offset, budget="1MiB", page_size="4KiB",
+                             read_ahead=0))
+    picked = np.random.default_rng(5).integers(0, len(array), 40)
+    for pick in (lambda of: of[picked], lambda of: of.take(picked, axis=0)):
+        assert np.array_equal(pick(array), pick(expected))
+    assert 0 < tiermap.stats(array)["fills"] <= 2 * 2 * len(picked), tiermap.stats(array)
+
+
 def test_scattered_writes(rows):
     path, values = rows
     array = tiermap.map(path, mode="r+", budget="1MiB")

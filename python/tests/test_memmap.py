@@ -80,6 +80,22 @@ def test_w_plus_replaces_and_r_plus_extends(twins):
     assert twins[0].read_bytes() == twins[1].read_bytes()
 
 
+@pytest.mark.parametrize("kind", [np.memmap, tiermap.memmap])
+def test_w_plus_makes_what_a_link_leads_to(tmp_path, kind):
+    (tmp_path / "link.bin").symlink_to("target.bin")
+    array = kind(tmp_path / "link.bin", np.int64, "w+", shape=(10,))
+    array[:] = 5
+    array.flush()
+    assert (tmp_path / "link.bin").is_symlink() and np.fromfile(tmp_path / "target.bin", np.int64).tolist() == [5] * 10
+
+
+def test_what_a_link_leads_to_does_not_stay_where_it_cannot_be_mapped(tmp_path):
+    (tmp_path / "link.bin").symlink_to("target.bin")
+    with pytest.raises(ValueError, match="cannot serve pages"):
+        tiermap.map(tmp_path / "link.bin", np.int64, 10, mode="w", page_size="64MiB", budget="64MiB")
+    assert os.listdir(tmp_path) == ["link.bin"]
+
+
 def test_an_open_file_may_be_given(twins):
     with open(twins[1], "r+b") as file:
         array = tiermap.memmap(file, dtype=np.int32)

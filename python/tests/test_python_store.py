@@ -256,6 +256,49 @@ def test_an_error_reaches_the_thread_that_touched_the_page(program, failure):
         assert "failed to read" in ended.errors and "Traceback" in ended.errors  # Why.
 
 
+@pytest.mark.parametrize("returned", [True, False, 1.5, float("nan"), "all", b"1", []])
+@pytest.mark.parametrize("name", ["read_into", "write_from"])
+def test_a_store_that_returns_no_number_of_bytes_is_told_so(name, returned):
+    """False is not nothing read, so zeros, and True is not one byte, so that the next is asked for."""
+    members = {"size": 4096, "read_into": lambda *_: None, "write_from": lambda *_: None}
+    array = tiermap.map(type("Odd", (), {**members, name: lambda *_: returned})(), mode="r+", budget="1MiB")
+    with pytest.raises(OSError) as caught:
+        if name == "read_into":
+            tiermap.pin(array)
+        else:
+            array[:] = 1
+            array.sync()
+    assert f"{name} returned {returned!r}, which is no number of bytes: return what" in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize("returned", ["np.int32(count)", "count", "None", "np.array(count)"])
+def test_a_store_may_return_any_whole_number(program, returned):
+    ended = program(f"""
+        import numpy as np, tiermap
+        class Ones:
+            size = 1 << 20
+            def read_into(self, offset, buffer):
+                count = len(buffer)
+                buffer[:] = b"\\1" * count
+                return {returned}
+        print(tiermap.map(Ones()).sum())
+        """)
+    assert ended.output == "1048576\n" and ended.errors == "", ended
+
+
+def test_a_script_that_spawns_wherever_it_is_imported_is_told_so(script):
+    """Its store's process imports it, too."""
+    ended = script("""
+        import tiermap
+        class Store:
+            size = 4096
+            def read_into(self, offset, buffer):
+                pass
+        tiermap.map(Store(), start="spawn")
+        """)
+    assert ended.code == 1 and "if __name__ == '__main__':" in ended.errors.strip().rpartition("\n")[2], ended
+
+
 def test_a_store_that_fills_less_than_it_says_shows_zeros():
     class Lazy:
         size = 256 << 10

@@ -6,6 +6,7 @@ just work, and no more than a budget of it is in memory at once. ``tiermap.memma
 
 from __future__ import annotations
 
+from tiermap import _main_interpreter as _main_interpreter  # isort: skip
 from tiermap import _core
 from tiermap import _fork as _fork
 from tiermap import _shutdown as _shutdown

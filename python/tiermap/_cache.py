@@ -10,10 +10,11 @@ import threading
 import uuid
 import warnings
 import weakref
+from operator import index
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
 
 from tiermap import _core
-from tiermap._page_size import GIB, MIB, Size, parse_budget
+from tiermap._page_size import GIB, MIB, Size, in_a_line, parse_budget, utf8_of
 from tiermap._statistics import Statistics
 
 if TYPE_CHECKING:
@@ -228,17 +229,21 @@ def check_options(options: Dict[str, Any]) -> None:
         if name not in OPTIONS:
             raise TypeError(f"a cache has no option {name!r}: choose among {', '.join(OPTIONS)}")
     if not isinstance(options.get("adapt"), (bool, type(None))):
-        raise TypeError(f"adapt {options['adapt']!r} is neither True nor False: give one of them")
+        raise TypeError(f"adapt {in_a_line(options['adapt'])} is neither True nor False: give one of them")
     for name in TEXTS:
         if not isinstance(options.get(name), (str, type(None))):
-            raise TypeError(f"{name} {options[name]!r} is no text: give a str")
+            raise TypeError(f"{name} {in_a_line(options[name])} is no text: give a str")
+        if options.get(name) is not None and utf8_of(options[name]) != options[name]:
+            raise ValueError(f"{name} {options[name]!r} has letters that are none in UTF-8: leave them out")
     for name in NUMBERS:
         value = options.get(name)
         if value is None:
             continue
-        if not hasattr(value, "__index__"):
-            raise TypeError(f"{name} {value!r} is no whole number: give one from 0 on")
-        if not 0 <= value.__index__() < 1 << 32:
+        try:
+            number = index(value)
+        except TypeError:
+            raise TypeError(f"{name} {in_a_line(value)} is no whole number: give one from 0 on") from None
+        if not 0 <= number < 1 << 32:
             raise ValueError(f"{name} {value} is out of range: give 0 to {(1 << 32) - 1}")
 
 

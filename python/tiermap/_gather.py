@@ -90,9 +90,14 @@ def take(array: Any, mapping: Mapping, rows: np.ndarray) -> np.ndarray:
         picked: np.ndarray = plain[rows]
         return picked
     result = np.empty((len(rows), *array.shape[1:]), array.dtype)
+    # take() is quicker, and makes a copy of the whole array where it is not like this.
+    can_be_taken = plain.flags.c_contiguous and plain.flags.aligned and plain.dtype.isnative
     for first, end in batches(array, mapping, rows):
-        # Checked above; "raise" would copy everything twice.
-        np.take(plain, rows[first:end], axis=0, out=result[first:end], mode="clip")
+        if can_be_taken:
+            # Checked above; "raise" would copy everything twice.
+            np.take(plain, rows[first:end], axis=0, out=result[first:end], mode="clip")
+        else:
+            result[first:end] = plain[rows[first:end]]
     return result
 
 

@@ -17,7 +17,7 @@ from tiermap._cache import Cache, default_cache
 from tiermap._location import identity_of, is_npy, key_of, name_of, path_of, reopens, source_of
 from tiermap._mapping import Mapping, Recipe
 from tiermap._operations import shape_of
-from tiermap._page_size import MIB, Size, choose_page_size, parse_page_size, parse_size
+from tiermap._page_size import MIB, Size, check_word, choose_page_size, in_a_line, parse_page_size, parse_size
 from tiermap._store_server import MOST_BYTES
 
 MODES = {"r": "r", "readonly": "r", "r+": "r+", "readwrite": "r+", "w": "w+", "w+": "w+", "write": "w+", "c": "c",
@@ -161,13 +161,10 @@ def map_as(kind: type, where: Any, dtype: Any, shape: Any, mode: str, budget: Op
            read_ahead: Optional[Size], advice: str, overwrite: bool, start: str, as_numpy: bool = False) -> Any:
     """map() for a class of arrays. With ``as_numpy``, files grow to what the shape asks for, and empty ones cannot be
     read."""
-    if mode not in MODES:
-        raise ValueError(f"mode {mode!r} is unknown: choose r, r+, w, w+ or c")
+    check_word(mode, MODES, "mode", "r, r+, w, w+ or c")
     mode = MODES[mode]
-    if order not in ("C", "F"):
-        raise ValueError(f"order {order!r} is unknown: choose C or F")
-    if format not in ("auto", "npy", "raw"):
-        raise ValueError(f"format {format!r} is unknown: choose auto, npy or raw")
+    check_word(order, ("C", "F"), "order", "C or F")
+    check_word(format, ("auto", "npy", "raw"), "format", "auto, npy or raw")
     check_options(page_size, read_ahead, advice, start)
     offset = parse_size(offset, "offset")
     source = source_of(where)
@@ -216,7 +213,7 @@ def make(kind: type, wish: Wish, layout: Layout, overwrite: bool, cache: Cache, 
     except BaseException:
         path = path_of(wish.source)
         if made and path is not None:
-            os.unlink(path)  # Nothing is left of a mapping that could not be.
+            os.unlink(os.path.realpath(path))  # Nothing is left of a mapping that could not be.
         raise
 
 
@@ -234,14 +231,16 @@ def array_on(kind: type, wish: Wish, layout: Layout, opened: Opened, cache: Cach
 
 def check_options(page_size: Union[Size, None], read_ahead: Optional[Size], advice: str, start: str) -> None:
     """Said before anything is touched, and also of an array that shares a mapping and needs no options."""
-    if page_size not in ("auto", None):
+    if page_size is not None and not is_automatic(page_size):
         parse_page_size(page_size)
     if read_ahead is not None:
         parse_size(read_ahead, "read ahead")
-    if advice not in ADVICE:
-        raise ValueError(f"advice {advice!r} is unknown: choose from {', '.join(ADVICE)}")
-    if start not in ("fork", "spawn"):
-        raise ValueError(f"start {start!r} is unknown: choose fork or spawn")
+    check_word(advice, ADVICE, "advice", f"from {', '.join(ADVICE)}")
+    check_word(start, ("fork", "spawn"), "start", "fork or spawn")
+
+
+def is_automatic(page_size: Any) -> bool:
+    return isinstance(page_size, str) and page_size == "auto"
 
 
 def cache_for(cache: Union[Cache, bool, None], budget: Optional[Size]) -> Tuple[Cache, bool]:
@@ -253,7 +252,7 @@ def cache_for(cache: Union[Cache, bool, None], budget: Optional[Size]) -> Tuple[
             raise ValueError("both cache and budget are given: the cache has a budget; leave one out")
         return cache, True
     if cache is not None and not isinstance(cache, bool):
-        raise TypeError(f"cache {cache!r} is no cache: give a tiermap.Cache, or False to read once")
+        raise TypeError(f"cache {in_a_line(cache)} is no cache: give a tiermap.Cache, or False to read once")
     if cache is False:
         return Cache(PASS_BUDGET if budget is None else budget), True
     return (default_cache(), False) if budget is None else (Cache(budget), True)
@@ -264,8 +263,7 @@ def known_dtype(dtype: Any) -> np.dtype:
     try:
         made: np.dtype = np.dtype(dtype)
     except TypeError as error:
-        said = " ".join(repr(dtype).split())[:100]
-        raise TypeError(f"dtype {said} is none that numpy knows ({error}): give one such as 'float32'") from None
+        raise TypeError(f"dtype {in_a_line(dtype)} is none that numpy knows ({error}): give one such as 'float32'") from None
     return made
 
 
@@ -292,6 +290,10 @@ def layout_to_make(source: Any, dtype: Optional[np.dtype], shape: Optional[Tuple
 
 def create(source: str, size: int, overwrite: bool) -> Tuple[_core.Store, bool]:
     """The store, and whether there was none before. What there was is as it was."""
+    path = path_of(source)
+    # A link that leads to nothing is no file that exists.
+    if path is not None and os.path.islink(path) and not os.path.exists(path):
+        source = os.path.realpath(path)
     try:
         return _core.open_store(source, "create", size), True
     except FileExistsError:
@@ -327,7 +329,7 @@ def open_existing(source: Any, mode: str, page_size: Union[Size, None], start: s
         opened = Opened(_core.open_store(source, "write" if mode == "r+" else "read"), key_of(source), identity)
         if identity_of(source) == identity:  # Not replaced meanwhile.
             return opened
-    slots = parse_size(page_size, "page size") if page_size not in ("auto", None) else MIB
+    slots = MIB if page_size is None or is_automatic(page_size) else parse_size(page_size, "page size")
     return Opened(_python_store.start(source, mode == "r+", slots, start), key_of(source), "")
 
 
@@ -381,7 +383,7 @@ def whole_elements(size: int, offset: int, dtype: np.dtype, name: str) -> int:
 def recipe_for(wish: Wish, layout: Layout, opened: Opened, cache: Cache) -> Recipe:
     """What was wished for, in full."""
     pages: Optional[int]
-    if wish.page_size == "auto":
+    if is_automatic(wish.page_size):
         # Of a file that is written all is mapped.
         whole = opened.store.size if wish.mode in ("r+", "w+") and path_of(wish.source) is not None else 0
         pages = choose_page_size(max(layout.region_bytes, whole), layout.row_bytes, cache.budget,

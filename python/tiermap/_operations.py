@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from operator import index
 from typing import Any, Callable, Dict, Iterator, Optional, Tuple, Union
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from tiermap import _core
 from tiermap._mapping import Mapping, pieces
-from tiermap._page_size import MIB, Size, parse_size
+from tiermap._page_size import MIB, Size, check_word, in_a_line, parse_size
 from tiermap._statistics import Statistics, rounded
 
 Progress = Callable[[int, int], object]
@@ -64,10 +65,14 @@ def extent(array: Any) -> Optional[Tuple[Mapping, int, int]]:
     ------
     TypeError
         If it is not mapped.
+    ValueError
+        If it begins before the mapping, as what as_strided() made may.
     """
     mapping = owner_known(array)
     if isinstance(array, memoryview):
         array = np.asarray(array)
+    if not isinstance(array, np.ndarray):  # An iterator over one has a base, too.
+        raise TypeError(f"{type(array).__name__} is no array: give what tiermap.map() returned, or a view of it")
     if isinstance(mapping, Nothing) or array.size == 0:
         return None
     low = high = address(array)
@@ -76,6 +81,8 @@ def extent(array: Any) -> Optional[Tuple[Mapping, int, int]]:
             low += (length - 1) * stride
         else:
             high += (length - 1) * stride
+    if low < mapping.address:
+        raise ValueError(f"the array begins {mapping.address - low} bytes before what is mapped: choose a part inside")
     return mapping, low - mapping.address, high + array.itemsize - low
 
 
@@ -145,7 +152,8 @@ def prefetch(array: Any, wait: bool = False, progress: Optional[Progress] = None
     Returns
     -------
     Prefetch
-        With ``wait()``, which gives the pages in memory, and ``done``.
+        With ``wait()``, which gives the pages in memory, and ``done``. In a forked child it is done, and has fetched
+        none.
     """
     part = extent(array)
     if part is None:
@@ -175,8 +183,7 @@ def advise(array: Any, advice: str) -> None:
         ``normal``, ``sequential`` or ``random``, which hold for the whole mapping until the next of them; or, done once
         to the array's part, ``will_need``, ``dont_need``, ``cold`` or ``hot``.
     """
-    if advice not in ADVICE:
-        raise ValueError(f"advice {advice!r} is unknown: choose from {', '.join(ADVICE)}")
+    check_word(advice, ADVICE, "advice", f"from {', '.join(ADVICE)}")
     part = extent(array)
     if part is not None:
         mapping, offset, count = part
@@ -189,6 +196,7 @@ class Pin:
     def __init__(self, array: Any) -> None:
         part = extent(array)
         self._held = False
+        self._process = os.getpid()
         if part is not None:
             self._mapping, self._offset, self._count = part
             with self._mapping.telling_of_store():
@@ -196,9 +204,11 @@ class Pin:
             self._held = True
 
     def release(self) -> None:
-        """Once; after that it does nothing."""
+        """Once; after that it does nothing, nor in a forked child, whose arrays are not pinned."""
         if self._held:
             self._held = False
+            if os.getpid() != self._process:
+                return
             self._mapping.unpin(self._offset, self._count)
 
     def __enter__(self) -> Pin:
@@ -211,7 +221,7 @@ class Pin:
         if getattr(self, "_held", False):
             try:
                 self.release()
-            except (OSError, ValueError):  # A forked child: it never had it pinned.
+            except (OSError, ValueError):  # Nobody is there to be told.
                 pass
 
 
@@ -324,8 +334,7 @@ def shape_of(shape: Any) -> Tuple[int, ...]:
         try:
             made = tuple(index(length) for length in shape)
         except TypeError:
-            said = " ".join(repr(shape).split())[:100]
-            raise TypeError(f"shape {said} is no shape: give a whole number, or a tuple of them such as "
+            raise TypeError(f"shape {in_a_line(shape)} is no shape: give a whole number, or a tuple of them such as "
                             "(1000, 64)") from None
     if any(length < 0 for length in made):
         raise ValueError(f"shape {made} has a negative length: leave the shape out to take all there is")

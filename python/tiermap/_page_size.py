@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Optional, Union
+from operator import index
+from typing import Any, Iterable, Optional, Union
 
 from tiermap import _core
 
@@ -58,6 +59,9 @@ def choose_page_size(data_bytes: int, row_bytes: int, budget_bytes: int, *, sequ
     5. whatever came out is halved until the budget holds 64 pages of it (16 for the 2 MiB of 1 and 3), and as long as
        half a page holds all of the data: of many small arrays each takes a page at least.
     """
+    # Counts that numpy made would overflow.
+    data_bytes, row_bytes = parse_size(data_bytes, "data_bytes"), parse_size(row_bytes, "row_bytes")
+    budget_bytes = parse_size(budget_bytes, "budget_bytes")
     fewest = PAGES_IN_A_BUDGET
     in_one_row = row_bytes < 64
     if sequential or (in_one_row and data_bytes > MANY_BUDGETS * budget_bytes):
@@ -78,6 +82,28 @@ def power_of_two_above(number: int) -> int:
     return 1 << max(number - 1, 0).bit_length()
 
 
+def in_a_line(value: Any) -> str:
+    """What a message says of a value that may have many lines."""
+    return " ".join(repr(value).split())[:100]
+
+
+def utf8_of(text: str) -> str:
+    """For the extension module, which takes no half of a surrogate pair, as names of files have."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def check_word(value: Any, words: Iterable[str], what: str, choose: str) -> None:
+    """That an option is one of some words. Arrays are neither equal to a text nor not.
+
+    Raises
+    ------
+    ValueError
+        With what there is to choose.
+    """
+    if not isinstance(value, str) or value not in words:
+        raise ValueError(f"{what} {in_a_line(value)} is unknown: choose {choose}")
+
+
 def parse_size(value: Size, what: str) -> int:
     """Bytes that a number or a text such as ``"64KiB"`` means.
 
@@ -86,11 +112,14 @@ def parse_size(value: Size, what: str) -> int:
     ValueError
         With the text and the remedy.
     """
-    if isinstance(value, bool) or not hasattr(value, "__index__") and not isinstance(value, str):
-        raise TypeError(f"{what} {value!r} is not a size: give bytes, or a text such as '64KiB'")
     if isinstance(value, str):
-        return _core.parse_size(value, what)
-    number = value.__index__()
+        return _core.parse_size(utf8_of(value), what)
+    try:
+        number = None if isinstance(value, bool) else index(value)
+    except TypeError:
+        number = None
+    if number is None:
+        raise TypeError(f"{what} {in_a_line(value)} is not a size: give bytes, or a text such as '64KiB'")
     if number < 0:
         raise ValueError(f"{what} {number} is negative: give bytes, or a text such as '64KiB'")
     if number > MOST_BYTES:
@@ -118,7 +147,7 @@ def parse_budget(value: Optional[Size]) -> Optional[int]:
     if value is None:
         return None
     if isinstance(value, str) and value.rstrip().endswith("%"):
-        return _core.parse_budget(value)
+        return _core.parse_budget(utf8_of(value))
     size = parse_size(value, "budget")
     if not LEAST_BUDGET <= size <= MOST_BUDGET:
         raise ValueError(f"budget {value!r} is out of range: choose 20KiB to 128TiB, or above 0% and up to 100%")

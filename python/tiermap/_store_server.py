@@ -46,9 +46,12 @@ def answer(store: Any, kind: int, count: int, offset: int, slot: memoryview, zer
         if flush is not None:
             flush()
         return 0
-    done = count if done is None else int(done)
+    name = "read_into" if kind == READ else "write_from"
+    if isinstance(done, bool) or not hasattr(done, "__index__") and done is not None:
+        raise TypeError(f"{name} returned {repr(done)[:100]}, which is no number of bytes: return what was done, or "
+                        "None")
+    done = count if done is None else done.__index__()
     if not 0 <= done <= count:
-        name = "read_into" if kind == READ else "write_from"
         raise ValueError(f"{name} returned {done}, and was asked for {count} bytes: return what was done, or None")
     return done
 
@@ -245,16 +248,22 @@ def run(store: Any, channels: List[socket.socket], memory: int, slot_bytes: int,
 
 def main() -> None:
     """A process that was not forked. Its arguments are numbers: report, memory, bytes of a slot, control, channels."""
+    import multiprocessing.process
     import multiprocessing.spawn
 
+    # A main module that starts processes wherever it is imported is told so, as in multiprocessing's own.
+    this: Any = multiprocessing.process.current_process()
     report, memory, slot_bytes, control, *channels = (int(argument) for argument in sys.argv[1:])
     with os.fdopen(0, "rb", closefd=False) as pipe:
+        this._inheriting = True
         try:
             multiprocessing.spawn.prepare(pickle.load(pipe))
             store = pickle.load(pipe)
         except BaseException as error:
             os.write(report, b"-" + account_of(error)[:4000])
             raise
+        finally:
+            del this._inheriting
     run(store, [socket.socket(fileno=channel) for channel in channels], memory, slot_bytes, report,
         socket.socket(fileno=control))
 

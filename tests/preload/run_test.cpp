@@ -135,6 +135,13 @@ TEST_F(ServedRunTest, ChoosesWhatIsServed) {
   EXPECT_TRUE(serves("--match ./file")) << "from the working directory on";
   EXPECT_TRUE(serves("--match '../*/f?le'"));
   EXPECT_FALSE(serves("--match nowhere/file"));
+  std::filesystem::create_symlink("file", runs_.path("link"));
+  std::filesystem::create_directory_symlink(".", runs_.path("folder"));
+  EXPECT_TRUE(serves("--match ./link")) << "what it leads to";
+  EXPECT_TRUE(serves("--match './folder/f?le'"));
+  EXPECT_TRUE(serves("--match '" + runs_.path("folder") + "/**'"));
+  EXPECT_FALSE(serves("--match './l?nk'"));
+  EXPECT_FALSE(serves("--exclude folder/link"));
   EXPECT_FALSE(serves("--exclude ./file"));
   EXPECT_FALSE(serves("--exclude file"));
   EXPECT_FALSE(serves("--minimum-size 5MiB"));
@@ -376,6 +383,38 @@ with open("file", "w+b") as file:
     file.seek(0)
     if file.read(64)[file.fileno() + 2:file.fileno() + 24] != bytes(range(file.fileno() + 2, file.fileno() + 24)):
         sys.exit("what was stored is not in the file")
+)"));
+}
+
+// An engine that can serve nothing for want of descriptors leaves those that it has to the program.
+TEST_F(ServedRunTest, ProgramsThatMayOpenVeryFewFilesKeepThemWhereNothingIsServed) {
+  static_cast<void>(report_of_python(R"(
+import mmap, os, resource, sys
+def free():
+    opened = []
+    try:
+        while True:
+            opened.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError:
+        pass
+    for descriptor in opened:
+        os.close(descriptor)
+    return len(opened)
+with open("file", "w+b") as file:
+    file.truncate(2 << 20)
+    for limit in range(file.fileno() + 3, file.fileno() + 40):
+        child = os.fork()
+        if child == 0:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+            before = free()
+            mapped = mmap.mmap(file.fileno(), 0)  # With a copy of the descriptor.
+            after = free()
+            if after != before - 1:
+                with open("/proc/self/maps") as maps:
+                    os._exit(os.path.realpath("file") in maps.read())
+            os._exit(0)
+        if os.waitpid(child, 0)[1] != 0:
+            sys.exit(f"with {limit} descriptors the program has fewer than without Tiermap, and nothing is served")
 )"));
 }
 

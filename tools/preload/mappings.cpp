@@ -330,6 +330,7 @@ std::optional<void*> Mappings::try_serve(const MapRequest& request, const struct
     outcome_.left_to_kernel(path, reason);
     return std::nullopt;
   }
+  const bool starts = cache_ == nullptr;
   if (!start_cache()) {
     outcome_.left_to_kernel(path, cache_problem_);
     return std::nullopt;
@@ -359,8 +360,17 @@ std::optional<void*> Mappings::try_serve(const MapRequest& request, const struct
     return start;
   } catch (const Error& error) {
     outcome_.left_to_kernel(path, error.what());
+    if (starts && error.code().value() == EMFILE) {
+      give_up_cache(error.what());
+    }
     return std::nullopt;
   }
+}
+
+// An engine that serves nothing has some seven descriptors, of a program that may have few more.
+void Mappings::give_up_cache(const char* problem) {
+  cache_problem_ = problem;
+  cache_refused_ = end_cache(problem);
 }
 
 std::unique_ptr<Mapping> Mappings::make_mapping(const MapRequest& request, const struct stat& status,

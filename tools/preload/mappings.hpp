@@ -179,6 +179,7 @@ class Mappings {
   const char* why_not_shared(const MapRequest& request, FileIdentity file);
   bool start_cache();
   bool end_cache(const char* reason) noexcept;
+  void give_up_cache(const char* problem);
   void serve_again_after_locks() noexcept;
   std::unique_ptr<Mapping> make_mapping(const MapRequest& request, const struct stat& status, const std::string& path,
                                         const RegionOptions& options);
