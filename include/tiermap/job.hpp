@@ -50,7 +50,8 @@ struct JobOptions {
   ///
   /// A host or address of this node by which the other ranks reach it; they connect to a port that is free. Ranks of
   /// the same host are taken to be on one node. TIERMAP_RANK_HOST. Default: the address from which this rank reaches
-  /// the first server.
+  /// the first server. A server that is named by this host is near this rank (HomePlacement). If there is none, and if
+  /// no host is given, those are near whose address is one of this machine's.
   std::string host;
   /// To how many others a rank sends at most, on its node and on others each; 1 to 16. The same for all ranks.
   std::uint32_t tree_degree = 2;
@@ -62,8 +63,8 @@ struct JobOptions {
   std::optional<std::uint64_t> node_cache_bytes = std::nullopt;
   /// The job does not fail when it loses a rank, but goes on with the others: for programs that find out by
   /// Job::lost_ranks() and JobLock::lost_holder() what is to be done again. The same for all ranks. What has ranks
-  /// depend on each other is refused (OptionError, ENOTSUP): SharedVector::read_together(), same_address,
-  /// Job::reserve_addresses() and node_cache_bytes. docs/coherence.md says what is promised.
+  /// depend on each other is refused (OptionError, ENOTSUP): SharedVector::read_together() and place_by_score(),
+  /// same_address, Job::reserve_addresses() and node_cache_bytes. docs/coherence.md says what is promised.
   bool go_on_without_lost_ranks = false;
 };
 

@@ -23,8 +23,10 @@ struct SharedStatistics {
   std::uint64_t node_bytes = 0;      ///< Content that came from what the ranks of this node keep for each other.
   std::uint64_t twin_bytes = 0;      ///< Copies kept now, to tell changes by, in memory.
   std::uint64_t spilled_bytes = 0;   ///< Of such copies written to the scratch file, as there was no memory for them.
-  std::uint64_t scores = 0;       ///< Messages that told a home over tiers which pages are needed soon; no coherence.
-  std::uint64_t score_bytes = 0;  ///< The same, in bytes.
+  std::uint64_t scores = 0;        ///< Messages that told a home over tiers which pages are needed soon; no coherence.
+  std::uint64_t score_bytes = 0;   ///< The same, in bytes.
+  std::uint64_t near_bytes = 0;    ///< Of fetched_bytes and sent_bytes: with servers near this rank.
+  std::uint64_t placed_bytes = 0;  ///< Content that this rank has carried to new places, by place_by_score(), besides.
 };
 
 }  // namespace tiermap

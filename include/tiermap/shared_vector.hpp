@@ -35,6 +35,15 @@ enum class Phase : std::uint8_t {
   local,      ///< Each rank reads and writes elements that no other rank reads or writes, such as its partition.
 };
 
+/// On which of the job's servers a vector's stripes lie. A server is near a rank if both are on one host
+/// (JobOptions::host); place_by_score() changes it later, whatever it began with.
+enum class HomePlacement : std::uint8_t {
+  striped,  ///< One stripe after the other.
+  /// What partition() gives to a rank on a server near that rank, or on several in turn; a stripe of which several
+  /// ranks have a part where most of it is. Where no server is near a rank, or all are, as striped.
+  by_partition,
+};
+
 struct SharedVectorOptions {
   /// DRAM that this rank gives to it: three quarters for pages, a quarter for copies that changes are told by.
   std::uint64_t budget_bytes = 256ULL << 20;
@@ -44,6 +53,9 @@ struct SharedVectorOptions {
   std::optional<std::uint64_t> read_ahead_bytes = std::nullopt;
   /// So many bytes lie on one server, then as many on the next one. A multiple of the page size.
   std::uint64_t stripe_bytes = 1ULL << 20;
+  /// Of a vector that is made; the same for all ranks. OptionError for one that is opened, or of more than 4,194,304
+  /// stripes.
+  HomePlacement placement = HomePlacement::striped;
   /// For those copies that do not fit into memory: a file without a name.
   std::string scratch_folder = "/var/tmp";
   /// The elements lie at the same address on every rank: pointers to them, kept in this vector or in another, mean the
@@ -67,6 +79,7 @@ class SharedStorage {
   void release();
   void set_phase(Phase phase);
   Phase phase() const noexcept;
+  void place_by_score();
   void require_writable() const;
   VectorRange own_partition() const;
   /// Calls `change` with a copy of the range's bytes, and puts them home unless somebody was faster: then again.
@@ -295,6 +308,18 @@ class SharedVector {
   /// By all ranks; a barrier for this vector.
   void set_phase(Phase phase) { storage_.set_phase(phase); }
   Phase phase() const noexcept { return storage_.phase(); }
+  /// By all ranks; a barrier for this vector, in any phase. Moves each stripe to the server whose ranks, those near it
+  /// together, wanted it most since the last time: by the bytes of it that they fetched and brought home, and where its
+  /// homes lie over tiers by what transactions scored. What nobody wanted, or nobody wanted more, stays where it is.
+  /// Values, phases and pages in memory stay as they are.
+  ///
+  /// If anything moves all of the vector travels once, through ranks near the servers that it goes to, and for that
+  /// time the servers have room for it twice. Other threads that need a page of it meanwhile wait. Throws, on all
+  /// ranks, and leaves the vector where it was: OptionError (ENOTSUP) for one that was open()ed, and in a job that goes
+  /// on without lost ranks; StoreError (EBUSY) while a rank reads it together, or has not committed what it writes or
+  /// appends, (ENOSPC) if a server has no room, (EIO) if some of it cannot be moved. A rank that dies meanwhile fails
+  /// the job, as ever.
+  void place_by_score() { storage_.place_by_score(); }
 
   SharedTransaction<const T> read(VectorRange range) { return {storage_, Intent::read, range}; }
   /// By all ranks, of the same range: it is worth it where all of them read the same, and it is not in memory. Throws

@@ -31,7 +31,8 @@ std::string opening_text(const std::string& name, const ElementLayout& elements,
          (count.has_value() ? std::to_string(*count) + " " : "") + "elements of " + std::to_string(elements.bytes) +
          " bytes" + (elements.kind != '\0' ? std::string(" (") + elements.kind + ")" : "") + " in pages of " +
          format_size(options.page_size_bytes) + " and stripes of " + format_size(options.stripe_bytes) +
-         (options.same_address ? " at the same address" : "");
+         (options.same_address ? " at the same address" : "") +
+         (options.placement == HomePlacement::by_partition ? " placed by partition" : "");
 }
 
 void check(const std::string& name, std::uint64_t element_bytes, std::optional<std::uint64_t> count,
@@ -47,6 +48,9 @@ void check(const std::string& name, std::uint64_t element_bytes, std::optional<s
     throw OptionError(vector + " cannot have stripes of " + format_size(options.stripe_bytes) + " with pages of " +
                       format_size(options.page_size_bytes) + ": choose a multiple of the page size");
   }
+  if (!count.has_value() && options.placement != HomePlacement::striped) {
+    throw OptionError(vector + " is a data set of its server, and stays there: leave out its placement", ENOTSUP);
+  }
 }
 
 }  // namespace
@@ -54,7 +58,13 @@ void check(const std::string& name, std::uint64_t element_bytes, std::optional<s
 SharedImplementation::SharedImplementation(std::shared_ptr<JobImplementation> job, const std::string& name,
                                            const ElementLayout& elements, std::optional<std::uint64_t> count,
                                            const SharedVectorOptions& options)
-    : job_(std::move(job)), name_(name), made_(count.has_value()), elements_(elements), element_bytes_(elements.bytes) {
+    : job_(std::move(job)),
+      name_(name),
+      made_(count.has_value()),
+      elements_(elements),
+      element_bytes_(elements.bytes),
+      stripe_bytes_(options.stripe_bytes),
+      page_bytes_(options.page_size_bytes) {
   check(name, elements.bytes, count, options);
   if (options.same_address) {
     job_->require_all_ranks("have vector " + quote_value(name) + " at the same address on all of them");
@@ -62,9 +72,14 @@ SharedImplementation::SharedImplementation(std::shared_ptr<JobImplementation> jo
   job_->client().collective(opening_text(name, elements, count, options));
   job_->claim(name);
   try {
+    std::shared_ptr<const StripeTable> table;
+    if (options.placement == HomePlacement::by_partition) {
+      table = table_by_partition(job_->client(), name, *count, elements.bytes, options.stripe_bytes);
+    }
     home_ = std::make_shared<HomeClient>(
         job_->client(), HomeClient::Form{name, count.value_or(0) * elements.bytes, options.stripe_bytes,
-                                         count.has_value(), options.page_size_bytes});
+                                         count.has_value(), options.page_size_bytes, std::move(table)});
+    incarnation_ = home_->incarnation();
     store_ = std::make_shared<CoherentStore>(home_, elements.bytes, options.budget_bytes / 4, options.scratch_folder);
     VectorOptions frames;
     frames.budget_bytes = options.budget_bytes - options.budget_bytes / 4;
@@ -142,15 +157,34 @@ void SharedImplementation::drop(ByteRange range) {
 }
 
 void SharedImplementation::acquire_news() {
-  const std::lock_guard lock(acquire_mutex_);
+  {
+    const PlacingGate::Pass pass(home_->gate());
+    note_news();
+  }
+  drop_behind();
+}
+
+void SharedImplementation::note_news() {
+  const std::lock_guard lock(news_mutex_);
   for (const ByteRange& range : home_->news()) {
     home_->counters().dropped_blocks.fetch_add((range.bytes + home_block_bytes - 1) / home_block_bytes,
                                                std::memory_order_relaxed);
     behind_.push_back(range);
   }
-  while (!behind_.empty()) {
-    drop(behind_.front());
-    behind_.pop_front();
+}
+
+/// Who acquires while another thread does waits until that one has dropped what both have to.
+void SharedImplementation::drop_behind() {
+  const std::lock_guard dropping(drop_mutex_);
+  const auto next = [this](bool done) -> std::optional<ByteRange> {
+    const std::lock_guard lock(news_mutex_);
+    if (done) {
+      behind_.pop_front();
+    }
+    return behind_.empty() ? std::nullopt : std::optional(behind_.front());
+  };
+  for (std::optional<ByteRange> range = next(false); range.has_value(); range = next(true)) {
+    drop(*range);
   }
 }
 
@@ -232,12 +266,17 @@ void SharedImplementation::update(VectorRange range, const std::function<void(st
   std::vector<std::byte> there(bytes.bytes);
   in_words_of_home([&] {
     vector_->region().update(bytes, [&] {
-      std::uint64_t sequence = home_->fetch_to_exchange(there, bytes.offset);
+      HomeClient::Version version;
+      {
+        const PlacingGate::Pass pass(home_->gate());
+        version = home_->fetch_to_exchange(there, bytes.offset);
+      }
       for (;;) {
         std::vector<std::byte> wanted = there;
         change(wanted.data());
         const std::vector<ByteRange> changed = changed_units(there, wanted, element_bytes_);
-        if (changed.empty() || home_->exchange(there, bytes.offset, changed, wanted, sequence)) {
+        const PlacingGate::Pass pass(home_->gate());
+        if (changed.empty() || home_->exchange(there, bytes.offset, changed, wanted, version)) {
           break;
         }
       }
@@ -249,6 +288,7 @@ void SharedImplementation::update(VectorRange range, const std::function<void(st
 void SharedImplementation::copy_out(VectorRange range, std::span<std::byte> to) {
   const ByteRange bytes = vector_->bytes_of(range);
   in_words_of_home([&] { vector_->region().write_back(bytes); });
+  const PlacingGate::Pass pass(home_->gate());
   if (const int result = home_->fetch(to, bytes.offset); result != 0) {
     throw StoreError(-result, home_->failure());
   }
@@ -256,7 +296,7 @@ void SharedImplementation::copy_out(VectorRange range, std::span<std::byte> to) 
 
 /// Another vector that is made by this name, after this one was destroyed, begins with its first place.
 std::string SharedImplementation::places_name() const {
-  return "places in " + name_ + " " + std::to_string(home_->incarnation());
+  return "places in " + name_ + " " + std::to_string(incarnation_);
 }
 
 std::uint64_t SharedImplementation::reserve(std::uint64_t count) {
@@ -306,6 +346,8 @@ void SharedImplementation::destroy() {
 
 SharedStatistics SharedImplementation::statistics() const {
   const HomeCounters& counters = home_->counters();
+  const PlacingGate::Pass pass(home_->gate());
+  const auto [score_messages, score_bytes] = home_->scores_sent();
   return {counters.fetches,
           counters.fetched_bytes,
           counters.sends,
@@ -322,8 +364,10 @@ SharedStatistics SharedImplementation::statistics() const {
           counters.node_bytes,
           store_->twins().memory_bytes(),
           store_->twins().spilled_bytes(),
-          home_->scores().messages(),
-          home_->scores().bytes()};
+          score_messages,
+          score_bytes,
+          counters.near_bytes,
+          counters.placed_bytes};
 }
 
 }  // namespace tiermap

@@ -35,6 +35,7 @@ class SharedImplementation {
   void acquire();
   void release();
   void set_phase(Phase phase);
+  void place_by_score();
   void start_together(VectorRange range);
   void stop_together(VectorRange range) noexcept;
   void update(VectorRange range, const std::function<void(std::byte*)>& change);
@@ -53,8 +54,19 @@ class SharedImplementation {
   std::uint64_t whole_bytes() const noexcept { return home_->bytes(); }
   /// Of the elements, on all ranks. What was made is gone if there are none.
   AddressRange reserve_addresses();
+  /// By all ranks: each rank's partition on a server near it; null where there is but one server.
+  static std::shared_ptr<const StripeTable> table_by_partition(JobClient& client, const std::string& name,
+                                                               std::uint64_t count, std::uint64_t element_bytes,
+                                                               std::uint64_t stripe_bytes);
+  void require_placeable() const;
+  std::string own_wishes();
+  void place_by_wishes(const std::vector<std::string>& wishes);
+  void move_to(const std::vector<std::uint32_t>& server_of);
   std::string places_name() const;
   void acquire_news();
+  /// Asks what others have changed; by who may ask the homes.
+  void note_news();
+  void drop_behind();
   void write_home();
   /// By the first rank alone; the others are told if it fails, or if it was lost meanwhile.
   void copy_by_first(const std::string& doing, const std::function<void()>& copy);
@@ -71,9 +83,14 @@ class SharedImplementation {
   std::unique_ptr<VectorStorage> vector_;
   const ElementLayout elements_;
   const std::uint64_t element_bytes_;
+  const std::uint64_t stripe_bytes_;
+  const std::uint64_t page_bytes_;
+  std::uint64_t incarnation_ = 0;  ///< Of its first home.
+  std::uint64_t given_up_ = 0;     ///< How often it was to be placed, since it was. Of who places.
   std::atomic<Phase> phase_{Phase::shared};
-  std::mutex acquire_mutex_;
-  std::deque<ByteRange> behind_;  ///< News that frames may not have yet. Guarded by acquire_mutex_.
+  std::mutex drop_mutex_;         ///< Of who drops what is behind. Locked before news_mutex_.
+  std::mutex news_mutex_;         ///< Who holds it waits for no gate.
+  std::deque<ByteRange> behind_;  ///< News that frames may not have yet. Guarded by news_mutex_.
 };
 
 }  // namespace tiermap

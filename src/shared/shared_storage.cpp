@@ -36,6 +36,10 @@ void SharedStorage::set_phase(Phase phase) {
   implementation_->set_phase(phase);
 }
 
+void SharedStorage::place_by_score() {
+  implementation_->place_by_score();
+}
+
 Phase SharedStorage::phase() const noexcept {
   return implementation_->phase();
 }
@@ -112,7 +116,10 @@ void SharedSender::send(std::uint64_t first, std::span<const std::byte> bytes) {
   }
   const ByteRange range{first * vector_.vector().element_bytes(), bytes.size()};
   vector_.drop(range);
-  sender_->add(range.offset, bytes);
+  {
+    const PlacingGate::Pass pass(vector_.home().gate());
+    sender_->add(range.offset, bytes);
+  }
   if (!sent_.empty() && sent_.back().offset + sent_.back().bytes == range.offset) {
     sent_.back().bytes += range.bytes;
   } else {
@@ -121,8 +128,11 @@ void SharedSender::send(std::uint64_t first, std::span<const std::byte> bytes) {
 }
 
 void SharedSender::finish() {
-  if (const int result = sender_->finish(); result != 0) {
-    throw StoreError(-result, vector_.home().failure());
+  {
+    const PlacingGate::Pass pass(vector_.home().gate());
+    if (const int result = sender_->finish(); result != 0) {
+      throw StoreError(-result, vector_.home().failure());
+    }
   }
   for (const ByteRange& range : sent_) {
     vector_.drop(range);

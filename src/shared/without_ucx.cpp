@@ -83,6 +83,7 @@ const std::string& SharedStorage::name() const noexcept {
 void SharedStorage::acquire() {}
 void SharedStorage::release() {}
 void SharedStorage::set_phase(Phase) {}
+void SharedStorage::place_by_score() {}
 Phase SharedStorage::phase() const noexcept {
   std::abort();
 }

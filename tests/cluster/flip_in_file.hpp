@@ -1,12 +1,16 @@
-// A bit that changes in a file at rest.
+// A bit that changes in a file at rest, also in one without a name.
 #pragma once
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdint>
+#include <filesystem>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace tiermap {
 
@@ -18,6 +22,20 @@ inline void flip_in_file(const std::string& path, std::uint64_t offset) {
   byte ^= 16U;
   EXPECT_EQ(::pwrite(descriptor, &byte, 1, static_cast<off_t>(offset)), 1);
   ::close(descriptor);
+}
+
+/// Of another process: what it has open without a name.
+inline std::vector<std::string> nameless_files_of(pid_t process) {
+  std::set<std::uint64_t> seen;
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/fd")) {
+    struct ::stat status{};
+    if (::stat(entry.path().c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 0 &&
+        seen.insert(status.st_ino).second) {
+      files.push_back(entry.path());
+    }
+  }
+  return files;
 }
 
 }  // namespace tiermap

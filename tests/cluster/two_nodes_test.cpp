@@ -4,47 +4,12 @@
 #include <fstream>
 #include <thread>
 
-#include "cluster/server_process.hpp"
+#include "cluster/two_nodes.hpp"
 #include "cluster/wire_fixture.hpp"
 #include "store/temporary_directory.hpp"
 
 namespace tiermap {
 namespace {
-
-int run(const std::string& command) {
-  return std::system(command.c_str());  // NOLINT(cert-env33-c,concurrency-mt-unsafe): a test's own script.
-}
-
-/// The namespaces, for as long as it lives.
-class TwoNodes {
- public:
-  TwoNodes() : name("tiermap-test-" + std::to_string(::getpid())) {
-    ::setenv("TIERMAP_USER", "ann", 1);
-    ::setenv("TIERMAP_SECRET", "correct horse", 1);
-    made = run("TWO_NODES_NAME=" + name + " " + script + " up >/dev/null 2>&1") == 0;
-  }
-  ~TwoNodes() {
-    for (const char* const name_of_variable : {"TIERMAP_USER", "TIERMAP_SECRET"}) {
-      ::unsetenv(name_of_variable);
-    }
-    run("TWO_NODES_NAME=" + name + " " + script + " down >/dev/null 2>&1");
-  }
-  std::vector<std::string> in(int node, const std::vector<std::string>& command) const {
-    std::vector<std::string> all = {"/usr/bin/env", "ip", "netns", "exec", name + "-" + std::to_string(node)};
-    all.insert(all.end(), command.begin(), command.end());
-    return all;
-  }
-  std::uint64_t received(int node) const {
-    ChildProcess child(in(node, {"cat", "/sys/class/net/veth0/statistics/rx_bytes"}));
-    const std::string text = child.output();
-    child.wait();
-    return std::stoull(text);
-  }
-
-  const std::string script = std::string(TIERMAP_SOURCE_FOLDER) + "/scripts/two_nodes.sh";
-  const std::string name;
-  bool made = false;
-};
 
 TEST(TwoNodesTest, ADataSetGoesOverTheCable) {
   const TwoNodes nodes;
@@ -128,15 +93,15 @@ TEST(TwoNodesTest, ACutCableIsNoticed) {
   ChildProcess server(nodes.in(1, {program, "serve", "--config", directory / "node.yaml"}));
   server.line();
   // A slow cable, so that it is cut in the middle.
-  run("ip netns exec " + nodes.name +
-      "-2 tc qdisc add dev veth0 root tbf rate 100mbit burst 64kb latency 100ms >/dev/null 2>&1");
+  run_command("ip netns exec " + nodes.name +
+              "-2 tc qdisc add dev veth0 root tbf rate 100mbit burst 64kb latency 100ms >/dev/null 2>&1");
   ChildProcess load(nodes.in(2, {program, "serve", "load", directory / "source", url}));
   std::this_thread::sleep_for(std::chrono::milliseconds(800));
-  run("ip -n " + nodes.name + "-2 link set veth0 down");
+  run_command("ip -n " + nodes.name + "-2 link set veth0 down");
   EXPECT_EQ(load.wait(), 1);
   const std::string said = load.errors();
   EXPECT_NE(said.find("cannot be written"), std::string::npos) << said;
-  run("ip -n " + nodes.name + "-2 link set veth0 up");
+  run_command("ip -n " + nodes.name + "-2 link set veth0 up");
   const auto free = [&] {
     ChildProcess drop(nodes.in(1, {program, "serve", "drop", url}));
     const int code = drop.wait();
@@ -191,8 +156,8 @@ TEST(TwoNodesTest, ADelayOnTheCableChangesNothingButTheTime) {
     GTEST_SKIP() << "network namespaces cannot be made here: root and iproute2 are needed";
   }
   const TwoCopies copies(nodes);
-  if (run("ip netns exec " + nodes.name + "-2 tc qdisc add dev veth0 root netem delay 20ms 10ms >/dev/null 2>&1") !=
-      0) {
+  if (run_command("ip netns exec " + nodes.name +
+                  "-2 tc qdisc add dev veth0 root netem delay 20ms 10ms >/dev/null 2>&1") != 0) {
     GTEST_SKIP() << "no delay can be put on a cable here: tc and the kernel's sch_netem are needed";
   }
   ChildProcess slow(copies.save("slow", "2s"));
@@ -213,13 +178,13 @@ TEST(TwoNodesTest, AReaderOfTwoCopiesOutlivesThatTheCableIsCutAndMended) {
   }
   const TwoCopies copies(nodes);
   // Slow enough that the cut comes in the middle.
-  run("ip netns exec " + nodes.name +
-      "-1 tc qdisc add dev veth0 root tbf rate 100mbit burst 64kb latency 100ms >/dev/null 2>&1");
+  run_command("ip netns exec " + nodes.name +
+              "-1 tc qdisc add dev veth0 root tbf rate 100mbit burst 64kb latency 100ms >/dev/null 2>&1");
   ChildProcess save(copies.save("back", "500ms"));
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
-  run("ip -n " + nodes.name + "-1 link set veth0 down");
+  run_command("ip -n " + nodes.name + "-1 link set veth0 down");
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  run("ip -n " + nodes.name + "-1 link set veth0 up");
+  run_command("ip -n " + nodes.name + "-1 link set veth0 up");
   EXPECT_EQ(save.wait(), 0) << save.errors();
   EXPECT_TRUE(copies.is_right("back"));
 }

@@ -1,5 +1,6 @@
 // A consistency checker: several ranks run a random program each, of writes, transactions, streams, locks, updates and
-// what all read together, between barriers, and phases in which nobody writes. Every rank can compute what any rank
+// what all read together, between barriers, and phases in which nobody writes, while the vector moves from server to
+// server. Every rank can compute what any rank
 // does in any round, so each knows what may be seen when.
 #include <algorithm>
 #include <cerrno>
@@ -36,8 +37,7 @@ struct Setting {
   std::uint32_t lost = 0;  ///< So many ranks are killed, and the others go on. 0: the job does not.
 
   JobOptions job(const Servers& of, std::uint32_t rank) const {
-    JobOptions job = of.job(rank, ranks);
-    job.host = host_of_node(rank % nodes);
+    JobOptions job = of.job_on_nodes(rank, ranks, nodes);
     job.tree_degree = tree.tree_degree;
     job.relay_bytes = tree.relay_bytes;
     job.node_cache_bytes = tree.node_cache_bytes;
@@ -57,6 +57,7 @@ Setting draw_setting(std::uint64_t seed) {
   setting.options.budget_bytes = std::uint64_t{1} << (20 + random() % 3);
   setting.options.scratch_folder = ".";
   setting.options.same_address = random() % 2 == 0;
+  setting.options.placement = random() % 2 == 0 ? HomePlacement::striped : HomePlacement::by_partition;
   setting.nodes = static_cast<std::uint32_t>(1 + random() % setting.ranks);
   setting.tree.tree_degree = static_cast<std::uint32_t>(1 + random() % 3);
   setting.tree.relay_bytes = (std::uint64_t{1} << (12 + random() % 8)) - 4096;
@@ -175,6 +176,10 @@ class Program {
     std::vector<int> steps{0, 1, 2, 3};
     std::shuffle(steps.begin(), steps.end(), random);
     for (const int step : steps) {
+      if (step == steps[2] && setting_.lost == 0 && mix(setting_.seed + round_ * 7) % 2 == 0) {  // By all, or none.
+        together.reset();
+        vector_.place_by_score();
+      }
       switch (step) {
         case 0:
           write_owned(random);
@@ -297,6 +302,10 @@ class Program {
       const auto together = vector_.read_together({0, elements});
       check();
     } else {
+      check();
+    }
+    if (setting_.lost == 0 && how / 24 % 3 == 0) {
+      vector_.place_by_score();
       check();
     }
     if (read_only && how / 6 % 2 == 0) {  // All of it anew, of what the node's cache has of it.

@@ -1,6 +1,4 @@
 // Bits that change in a server's files underneath shared vectors: ranks are told which block, and never see them.
-#include <sys/stat.h>
-
 #include <array>
 #include <filesystem>
 #include <map>
@@ -24,20 +22,6 @@ constexpr int told_of_another = 10;   ///< An exit code.
 
 std::uint64_t value_at(std::uint64_t index) {
   return index * 0x9E3779B97F4A7C15U + 1;
-}
-
-/// Of another process: what it has open without a name.
-std::vector<std::string> nameless_files_of(pid_t process) {
-  std::set<std::uint64_t> seen;
-  std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/fd")) {
-    struct ::stat status{};
-    if (::stat(entry.path().c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 0 &&
-        seen.insert(status.st_ino).second) {
-      files.push_back(entry.path());
-    }
-  }
-  return files;
 }
 
 /// A server that has what it is given in files, and a job on it whose vector has come to rest there, damaged in one

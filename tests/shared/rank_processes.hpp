@@ -21,6 +21,13 @@
 
 namespace tiermap {
 
+/// So that ranks seem to be on as many nodes, up to eight: names of one address, which the resolver knows.
+inline std::string host_of_node(std::uint32_t node) {
+  constexpr std::array<const char*, 8> names = {"127.0.0.1",  "127.1",  "127.0.1", "2130706433",
+                                                "0x7f000001", "0x7f.1", "0177.1",  "0x7f.0.1"};
+  return names.at(node);
+}
+
 /// So many `tiermap serve`.
 class Servers {
  public:
@@ -38,17 +45,22 @@ class Servers {
     options.servers = addresses;
     return options;
   }
+  /// So that ranks and servers seem to be on nodes, each in turn: a server is near the ranks of its node.
+  JobOptions job_on_nodes(std::uint32_t rank, std::uint32_t ranks, std::uint32_t nodes) const {
+    JobOptions options = job(rank, ranks);
+    options.host = host_of_node(rank % nodes);
+    options.servers.clear();
+    for (std::uint32_t server = 0; server < processes.size(); ++server) {
+      const std::string& address = processes[server]->address;
+      options.servers +=
+          (server == 0 ? "" : ",") + std::string(host_of_node(server)) + address.substr(address.find(':'));
+    }
+    return options;
+  }
 
   std::vector<std::unique_ptr<ServerProcess>> processes;
   std::string addresses;
 };
-
-/// So that ranks seem to be on as many nodes, up to eight: names of one address, which the resolver knows.
-inline std::string host_of_node(std::uint32_t node) {
-  constexpr std::array<const char*, 8> names = {"127.0.0.1",  "127.1",  "127.0.1", "2130706433",
-                                                "0x7f000001", "0x7f.1", "0177.1",  "0x7f.0.1"};
-  return names.at(node);
-}
 
 /// Forked; the parent must have no threads. Whoever is still there at the end of the block is killed.
 class RankProcesses {
@@ -115,6 +127,16 @@ class RankProcesses {
 inline void run_job(const Servers& servers, std::uint32_t ranks, const std::function<void(Job&)>& body) {
   RankProcesses processes(ranks, [&](std::uint32_t rank) {
     Job job(servers.job(rank, ranks));
+    body(job);
+    job.end();
+  });
+  processes.expect_success();
+}
+
+/// The same, where each rank is on a node of its own, and so is each server.
+inline void run_job_on_nodes(const Servers& servers, std::uint32_t ranks, const std::function<void(Job&)>& body) {
+  RankProcesses processes(ranks, [&](std::uint32_t rank) {
+    Job job(servers.job_on_nodes(rank, ranks, ranks));
     body(job);
     job.end();
   });

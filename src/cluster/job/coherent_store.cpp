@@ -51,6 +51,7 @@ bool CoherentStore::comes_by_tree(ByteRange range) const {
 }
 
 int CoherentStore::fetch(std::span<std::byte> content, std::uint64_t offset) {
+  const PlacingGate::Pass pass(home_->gate());
   if (comes_by_tree({offset, content.size()})) {
     return home_->fetch_by_tree(content, offset);
   }
@@ -87,6 +88,7 @@ std::int64_t CoherentStore::write(const void* buffer, std::size_t bytes, std::ui
   }
   const std::span<const std::byte> content(static_cast<const std::byte*>(buffer),
                                            std::min<std::uint64_t>(bytes, size_bytes() - offset));
+  const PlacingGate::Pass pass(home_->gate());
   ChangeSender sender(*home_);
   for (std::uint64_t at = 0; at < content.size(); at += home_block_bytes) {
     const auto now = content.subspan(at, std::min<std::uint64_t>(home_block_bytes, content.size() - at));
@@ -113,7 +115,8 @@ std::int64_t CoherentStore::write(const void* buffer, std::size_t bytes, std::ui
 
 void CoherentStore::score(std::uint64_t offset, std::uint64_t bytes, double score, std::uint64_t sharer) noexcept {
   if (offset < size_bytes()) {
-    home_->scores().score(offset, std::min(bytes, size_bytes() - offset), score, sharer);
+    const PlacingGate::Pass pass(home_->gate());
+    home_->note_score(offset, std::min(bytes, size_bytes() - offset), score, sharer);
   }
 }
 

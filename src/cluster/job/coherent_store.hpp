@@ -33,6 +33,7 @@ class CoherentStore final : public Store {
   /// To the home, if it lies over tiers.
   void score(std::uint64_t offset, std::uint64_t bytes, double score, std::uint64_t sharer) noexcept override;
   double read_microseconds(std::uint64_t, std::uint64_t bytes) const noexcept override {
+    const PlacingGate::Pass pass(home_->gate());
     return home_->scores().read_microseconds(bytes);
   }
   std::string name() const override { return "shared vector " + home_->name(); }
@@ -42,6 +43,10 @@ class CoherentStore final : public Store {
   /// What is read of the range comes by the tree of ranks, until as many stop_tree().
   void start_tree(ByteRange range);
   void stop_tree(ByteRange range) noexcept;
+  bool has_tree() const {
+    const std::shared_lock lock(tree_mutex_);
+    return !by_tree_.empty();
+  }
   /// What is read comes by way of what the ranks of this node keep for each other.
   void fetch_by_node(bool by_node) noexcept { by_node_.store(by_node, std::memory_order_release); }
   Twins& twins() noexcept { return twins_; }

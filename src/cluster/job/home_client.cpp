@@ -33,23 +33,38 @@ HomeClient::HomeClient(JobClient& job, const Form& form)
     : job_(job),
       name_(form.name),
       bytes_(form.bytes),
-      layout_(layout_over(job.servers(), form)),
-      placement_(layout_),
-      scores_(placement_),
-      piece_bytes_(std::min(form.page_bytes, most_fetched_at_once)) {
-  const std::uint64_t here = placement_.local_bytes(form.bytes);
-  for (std::uint32_t server = 0; server < layout_.servers; ++server) {
-    const WireReply reply = job_.ask(server, JobRequest::open, {here, form.make ? 1U : 0U, 0, 0}, form.name);
-    const auto& [handle, sequence, bytes, read_nanoseconds] = reply.words;
-    parts_.emplace_back(handle, bytes, sequence);
-    scores_.add_server(read_nanoseconds == 0
-                           ? nullptr
-                           : std::make_shared<ScoreSender>(job_.connection(server),
-                                                           static_cast<std::uint16_t>(JobRequest::score), handle),
-                       read_nanoseconds);
+      piece_bytes_(std::min(form.page_bytes, most_fetched_at_once)),
+      homes_(std::make_unique<Homes>(DataSetPlacement(layout_over(job.servers(), form), form.table), form.placings)),
+      counters_(std::make_shared<HomeCounters>(job.near_servers())) {
+  if (homes_->placement.striped() && form.bytes <= StripeTable::most_stripes * form.stripe_bytes) {
+    wanted_ = std::make_unique<WantedStripes>(form.bytes, form.stripe_bytes);
+  }
+  try {
+    open_parts(form);
+  } catch (...) {
+    if (form.placings > 0) {  // What it was is still there, and nobody is to have this one.
+      destroy();
+    }
+    throw;
   }
   if (bytes_ == 0) {
-    bytes_ = parts_[0].bytes;
+    bytes_ = homes_->parts[0].bytes;
+  }
+}
+
+void HomeClient::open_parts(const Form& form) {
+  const std::uint64_t how = form.make ? 1 + form.placings : 0;
+  const std::uint32_t servers = homes_->placement.striped() ? job_.servers() : 1;
+  for (std::uint32_t server = 0; server < servers; ++server) {
+    const std::uint64_t here = homes_->placement.local_bytes_of(server, form.bytes);
+    const WireReply reply = job_.ask(server, JobRequest::open, {here, how, 0, 0}, form.name);
+    const auto& [handle, sequence, bytes, read_nanoseconds] = reply.words;
+    homes_->parts.emplace_back(handle, bytes, sequence);
+    homes_->scores.add_server(read_nanoseconds == 0
+                                  ? nullptr
+                                  : std::make_shared<ScoreSender>(
+                                        job_.connection(server), static_cast<std::uint16_t>(JobRequest::score), handle),
+                              read_nanoseconds);
   }
 }
 
@@ -59,7 +74,7 @@ std::string HomeClient::failure() const {
 }
 
 void HomeClient::see_of_server(std::uint32_t server, std::uint64_t sequence) noexcept {
-  std::atomic<std::uint64_t>& seen = parts_[server].seen;
+  std::atomic<std::uint64_t>& seen = homes_->parts[server].seen;
   std::uint64_t before = seen.load(std::memory_order_acquire);
   while (before < sequence && !seen.compare_exchange_weak(before, sequence, std::memory_order_acq_rel)) {
   }
@@ -84,10 +99,22 @@ void HomeClient::tell_once() {
 }
 
 std::uint64_t HomeClient::seen(std::uint64_t offset) const noexcept {
-  return parts_[placement_.server(offset, 0)].seen.load(std::memory_order_acquire);
+  return homes_->parts[homes_->placement.server(offset, 0)].seen.load(std::memory_order_acquire);
+}
+
+void HomeClient::note_fetched(std::uint32_t server, std::uint64_t offset, std::uint64_t bytes) noexcept {
+  counters_->fetches.fetch_add(1, std::memory_order_relaxed);
+  counters_->note_fetched(server, bytes);
+  if (wanted_ != nullptr) {
+    wanted_->add(offset, bytes);
+  }
 }
 
 int HomeClient::fetch(std::span<const Wanted> ranges, const Arrived& arrived) {
+  return fetch(ranges, arrived, *this);
+}
+
+int HomeClient::fetch(std::span<const Wanted> ranges, const Arrived& arrived, HomeClient& accountant) {
   struct Asked {
     Wanted piece;
     std::uint32_t server;
@@ -112,14 +139,14 @@ int HomeClient::fetch(std::span<const Wanted> ranges, const Arrived& arrived) {
   };
   for (auto [bytes, offset] : ranges) {
     while (!bytes.empty() && result == 0) {
-      const std::uint64_t run = placement_.run(offset, std::min<std::uint64_t>(bytes.size(), most_fetched_at_once));
-      const std::uint32_t server = placement_.server(offset, 0);
-      asked.push_back(
-          {{bytes.first(run), offset},
-           server,
-           job_.start(server, JobRequest::fetch, {parts_[server].handle, placement_.local_offset(offset, 0), run, 0})});
-      counters_->fetches.fetch_add(1, std::memory_order_relaxed);
-      counters_->fetched_bytes.fetch_add(run, std::memory_order_relaxed);
+      const std::uint64_t run =
+          homes_->placement.run(offset, std::min<std::uint64_t>(bytes.size(), most_fetched_at_once));
+      const std::uint32_t server = homes_->placement.server(offset, 0);
+      asked.push_back({{bytes.first(run), offset},
+                       server,
+                       job_.start(server, JobRequest::fetch,
+                                  {homes_->parts[server].handle, homes_->placement.local_offset(offset, 0), run, 0})});
+      accountant.note_fetched(server, offset, run);
       bytes = bytes.subspan(run);
       offset += run;
       if (asked.size() >= most_fetches_in_flight) {
@@ -134,8 +161,8 @@ int HomeClient::fetch(std::span<const Wanted> ranges, const Arrived& arrived) {
 }
 
 void HomeClient::join_tree() {
-  for (std::uint32_t server = 0; server < parts_.size(); ++server) {
-    job_.relay().count(server, static_cast<std::uint32_t>(parts_[server].handle), counters_);
+  for (std::uint32_t server = 0; server < homes_->parts.size(); ++server) {
+    job_.relay().count(server, static_cast<std::uint32_t>(homes_->parts[server].handle), counters_);
   }
 }
 
@@ -164,11 +191,11 @@ int HomeClient::fetch_by_tree(std::span<std::byte> buffer, std::uint64_t offset)
   };
   while (!buffer.empty() && result == 0) {
     const auto run = static_cast<std::uint32_t>(std::min<std::uint64_t>(buffer.size(), piece_bytes_));
-    const std::uint32_t server = placement_.server(offset, 0);
-    const Piece piece{server, static_cast<std::uint32_t>(parts_[server].handle), placement_.local_offset(offset, 0),
-                      run};
+    const std::uint32_t server = homes_->placement.server(offset, 0);
+    const Piece piece{server, static_cast<std::uint32_t>(homes_->parts[server].handle),
+                      homes_->placement.local_offset(offset, 0), run};
     pulled.push_back({buffer.first(run), offset, server,
-                      job_.relay().start(piece, parts_[server].seen.load(std::memory_order_acquire))});
+                      job_.relay().start(piece, homes_->parts[server].seen.load(std::memory_order_acquire))});
     buffer = buffer.subspan(run);
     offset += run;
     if (pulled.size() >= most_fetches_in_flight) {
@@ -198,22 +225,23 @@ int HomeClient::fetch_by_node(std::span<std::byte> buffer, std::uint64_t offset)
 
 std::vector<ByteRange> HomeClient::news() {
   std::vector<WireCall> calls;
-  calls.reserve(parts_.size());
-  for (std::uint32_t server = 0; server < parts_.size(); ++server) {
-    calls.push_back(job_.start(server, JobRequest::changes, {parts_[server].handle, parts_[server].sequence, 0, 0}));
+  calls.reserve(homes_->parts.size());
+  for (std::uint32_t server = 0; server < homes_->parts.size(); ++server) {
+    calls.push_back(
+        job_.start(server, JobRequest::changes, {homes_->parts[server].handle, homes_->parts[server].sequence, 0, 0}));
     counters_->questions.fetch_add(1, std::memory_order_relaxed);
   }
   std::vector<ByteRange> ranges;
-  for (std::uint32_t server = 0; server < parts_.size(); ++server) {
+  for (std::uint32_t server = 0; server < homes_->parts.size(); ++server) {
     const WireReply& reply = calls[server].wait();
     job_.require(server, reply);
     add_news(server, reply.body.bytes(), ranges);
     counters_->news_bytes.fetch_add(reply.body.bytes().size(), std::memory_order_relaxed);
   }
   // Only now: who asks again after a failure is told the same again.
-  for (std::uint32_t server = 0; server < parts_.size(); ++server) {
-    parts_[server].sequence = calls[server].wait().words[0];
-    see_of_server(server, parts_[server].sequence);
+  for (std::uint32_t server = 0; server < homes_->parts.size(); ++server) {
+    homes_->parts[server].sequence = calls[server].wait().words[0];
+    see_of_server(server, homes_->parts[server].sequence);
   }
   return ranges;
 }
@@ -226,13 +254,8 @@ void HomeClient::add_news(std::uint32_t server, std::span<const std::byte> body,
     std::uint64_t local = run.first * home_block_bytes;
     std::uint64_t left = run.count * home_block_bytes;
     while (left > 0) {
-      std::uint64_t here = left;
-      std::uint64_t whole = local;
-      if (layout_.kind == DataSetLayout::Kind::striped) {
-        const std::uint64_t within = local % layout_.stripe_bytes;
-        here = std::min(left, layout_.stripe_bytes - within);
-        whole = (local / layout_.stripe_bytes * layout_.servers + server) * layout_.stripe_bytes + within;
-      }
+      const std::uint64_t here = homes_->placement.run(local, left);
+      const std::uint64_t whole = homes_->placement.whole_offset(server, local);
       if (whole < bytes_) {
         ranges.push_back({whole, std::min(here, bytes_ - whole)});
       }
@@ -242,42 +265,47 @@ void HomeClient::add_news(std::uint32_t server, std::span<const std::byte> body,
   }
 }
 
-std::uint64_t HomeClient::exchange_run(std::uint64_t offset, std::uint64_t bytes) const noexcept {
-  return placement_.run(offset, bytes);
-}
-
-std::uint64_t HomeClient::fetch_to_exchange(std::span<std::byte> buffer, std::uint64_t offset) {
-  const std::uint32_t server = placement_.server(offset, 0);
-  WireCall call = job_.start(server, JobRequest::fetch,
-                             {parts_[server].handle, placement_.local_offset(offset, 0), buffer.size(), 0});
-  counters_->fetches.fetch_add(1, std::memory_order_relaxed);
-  counters_->fetched_bytes.fetch_add(buffer.size(), std::memory_order_relaxed);
+HomeClient::Version HomeClient::fetch_to_exchange(std::span<std::byte> buffer, std::uint64_t offset) {
+  const std::uint32_t server = homes_->placement.server(offset, 0);
+  WireCall call =
+      job_.start(server, JobRequest::fetch,
+                 {homes_->parts[server].handle, homes_->placement.local_offset(offset, 0), buffer.size(), 0});
+  note_fetched(server, offset, buffer.size());
   const WireReply& reply = call.wait();
   job_.require(server, reply);
   std::memcpy(buffer.data(), reply.body.bytes().data(), std::min(buffer.size(), reply.body.bytes().size()));
   see_of_server(server, reply.words[0]);
-  return reply.words[0];
+  return {reply.words[0], homes_->placings};
 }
 
 bool HomeClient::exchange(std::span<std::byte> buffer, std::uint64_t offset, const std::vector<ByteRange>& changed,
-                          std::span<const std::byte> content, std::uint64_t& sequence) {
-  const std::uint32_t server = placement_.server(offset, 0);
-  const std::uint64_t local = placement_.local_offset(offset, 0);
+                          std::span<const std::byte> content, Version& version) {
+  if (version.placings != homes_->placings) {
+    counters_->exchanges.fetch_add(1, std::memory_order_relaxed);
+    counters_->retries.fetch_add(1, std::memory_order_relaxed);
+    version = fetch_to_exchange(buffer, offset);
+    return false;
+  }
+  const std::uint32_t server = homes_->placement.server(offset, 0);
+  const std::uint64_t local = homes_->placement.local_offset(offset, 0);
   ChangeList list;
   for (const ByteRange& range : changed) {
     list.add(local + range.offset, content.subspan(range.offset, range.bytes));
   }
-  WireCall call =
-      job_.start(server, JobRequest::exchange, {parts_[server].handle, local, buffer.size(), sequence}, list.encoded());
+  WireCall call = job_.start(server, JobRequest::exchange,
+                             {homes_->parts[server].handle, local, buffer.size(), version.sequence}, list.encoded());
   counters_->exchanges.fetch_add(1, std::memory_order_relaxed);
-  counters_->sent_bytes.fetch_add(list.encoded().size(), std::memory_order_relaxed);
+  counters_->note_sent(server, list.encoded().size());
+  if (wanted_ != nullptr) {
+    wanted_->add(offset, list.changed_bytes());
+  }
   const WireReply& reply = call.wait();
   if (reply.status == -EAGAIN && reply.body.bytes().size() == buffer.size()) {
     counters_->retries.fetch_add(1, std::memory_order_relaxed);
-    counters_->fetched_bytes.fetch_add(buffer.size(), std::memory_order_relaxed);
+    counters_->note_fetched(server, buffer.size());
     std::memcpy(buffer.data(), reply.body.bytes().data(), buffer.size());
-    sequence = reply.words[0];
-    see_of_server(server, sequence);
+    version.sequence = reply.words[0];
+    see_of_server(server, version.sequence);
     return false;
   }
   job_.require(server, reply);
@@ -287,25 +315,30 @@ bool HomeClient::exchange(std::span<std::byte> buffer, std::uint64_t offset, con
 }
 
 void HomeClient::destroy() {
-  for (std::uint32_t server = 0; server < parts_.size(); ++server) {
-    job_.ask(server, JobRequest::destroy, {parts_[server].handle, 0, 0, 0}, "");
+  for (std::uint32_t server = 0; server < homes_->parts.size(); ++server) {
+    job_.ask(server, JobRequest::destroy, {homes_->parts[server].handle, 0, 0, 0}, "");
   }
 }
 
 void HomeClient::leave_tree() {
-  for (std::uint32_t server = 0; server < parts_.size(); ++server) {
-    job_.relay().forget(server, static_cast<std::uint32_t>(parts_[server].handle));
+  for (std::uint32_t server = 0; server < homes_->parts.size(); ++server) {
+    job_.relay().forget(server, static_cast<std::uint32_t>(homes_->parts[server].handle));
   }
 }
 
 void ChangeSender::add(std::uint64_t offset, std::span<const std::byte> bytes) {
+  note_sending(true);
+  if (home_.wanted_ != nullptr) {
+    home_.wanted_->add(offset, bytes.size());
+  }
   while (!bytes.empty()) {
-    const std::uint64_t run = home_.placement_.run(offset, std::min<std::uint64_t>(bytes.size(), most_list_bytes));
-    const std::uint32_t server = home_.placement_.server(offset, 0);
+    const std::uint64_t run =
+        home_.homes_->placement.run(offset, std::min<std::uint64_t>(bytes.size(), most_list_bytes));
+    const std::uint32_t server = home_.homes_->placement.server(offset, 0);
     if (lists_[server].encoded().size() + run + ChangeList::run_overhead > 2 * most_list_bytes) {
       send(server);
     }
-    lists_[server].add(home_.placement_.local_offset(offset, 0), bytes.first(run));
+    lists_[server].add(home_.homes_->placement.local_offset(offset, 0), bytes.first(run));
     bytes = bytes.subspan(run);
     offset += run;
   }
@@ -313,11 +346,11 @@ void ChangeSender::add(std::uint64_t offset, std::span<const std::byte> bytes) {
 
 void ChangeSender::send(std::uint32_t server) {
   ChangeList list = std::exchange(lists_[server], ChangeList());
-  calls_.emplace_back(
-      server, home_.job_.start(server, JobRequest::change, {home_.parts_[server].handle, 0, 0, 0}, list.encoded()));
+  calls_.emplace_back(server, home_.job_.start(server, JobRequest::change,
+                                               {home_.homes_->parts[server].handle, 0, 0, 0}, list.encoded()));
   home_.counters_->sends.fetch_add(1, std::memory_order_relaxed);
   home_.counters_->changed_bytes.fetch_add(list.changed_bytes(), std::memory_order_relaxed);
-  home_.counters_->sent_bytes.fetch_add(list.encoded().size(), std::memory_order_relaxed);
+  home_.counters_->note_sent(server, list.encoded().size());
   if (calls_.size() >= most_in_flight) {
     wait_for_first();
   }
@@ -342,6 +375,7 @@ int ChangeSender::finish() {
   while (!calls_.empty()) {
     wait_for_first();
   }
+  note_sending(false);
   return std::exchange(result_, 0);
 }
 

@@ -3,11 +3,30 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace tiermap {
 
 /// Counted by any thread.
 struct HomeCounters {
+  explicit HomeCounters(std::vector<bool> servers_near = {}) : near(std::move(servers_near)) {}
+
+  void note_fetched(std::uint32_t server, std::uint64_t bytes) noexcept {
+    fetched_bytes.fetch_add(bytes, std::memory_order_relaxed);
+    note_travelled(server, bytes);
+  }
+  void note_sent(std::uint32_t server, std::uint64_t bytes) noexcept {
+    sent_bytes.fetch_add(bytes, std::memory_order_relaxed);
+    note_travelled(server, bytes);
+  }
+  void note_travelled(std::uint32_t server, std::uint64_t bytes) noexcept {
+    if (server < near.size() && near[server]) {
+      near_bytes.fetch_add(bytes, std::memory_order_relaxed);
+    }
+  }
+
+  const std::vector<bool> near;  ///< Which servers are near this rank.
   std::atomic<std::uint64_t> fetches{0};
   std::atomic<std::uint64_t> fetched_bytes{0};
   std::atomic<std::uint64_t> pulls{0};
@@ -22,6 +41,8 @@ struct HomeCounters {
   std::atomic<std::uint64_t> dropped_blocks{0};
   std::atomic<std::uint64_t> exchanges{0};
   std::atomic<std::uint64_t> retries{0};
+  std::atomic<std::uint64_t> near_bytes{0};
+  std::atomic<std::uint64_t> placed_bytes{0};
 };
 
 }  // namespace tiermap

@@ -8,6 +8,7 @@
 #include <deque>
 #include <utility>
 
+#include "cluster/job/near_servers.hpp"
 #include "cluster/job/process_age.hpp"
 #include "config/size.hpp"
 #include "store/file_open.hpp"
@@ -74,6 +75,7 @@ class JoinReplies {
 
 JobClient::JobClient(const JobPlace& place)
     : place_(place),
+      near_(servers_near(place)),
       relay_(place.rank, place.login, place.timeout, place.relay_bytes),
       wire_(wire_options(place), &relay_) {
   const std::span<const std::byte> name = std::as_bytes(std::span(place.name));

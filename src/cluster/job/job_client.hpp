@@ -76,6 +76,14 @@ class JobClient {
   /// The lowest rank that is not: of what one rank does for all.
   std::uint32_t first_rank() const;
 
+  /// By server, whether it is near this rank: on the same host, as that was given or as its address says.
+  const std::vector<bool>& near_servers() const noexcept { return near_; }
+  /// By all ranks: a mark for each rank and server, those of one rank one after the other.
+  const std::vector<bool>& near_servers_of_all();
+  /// By all ranks: what each has to say; throws on all of them if one has a complaint instead, behind complaint_mark;
+  /// or who has died, if somebody has.
+  std::vector<std::string> texts_without_complaint(const std::string& own, const RankRemedy& remedy);
+
   /// By all ranks: from here on relay() works. Nothing if it does already. Throws StoreError on all ranks if one of
   /// them cannot be reached by who is to get pages from it.
   void plant_tree();
@@ -106,8 +114,6 @@ class JobClient {
   std::string absent(std::uint32_t server);
   void tell_other_servers(std::uint32_t server, const std::string& words);
   std::vector<std::string> texts_of_all(const std::string& own);
-  /// The same, where a rank's text may be a complaint, which is thrown on all; or who has died, if somebody has.
-  std::vector<std::string> texts_without_complaint(const std::string& own, const RankRemedy& remedy);
   std::string listen_for_ranks();
   std::string own_host() const;
   void ask_home(const Piece& piece, std::function<void(WireReply)> done);
@@ -117,6 +123,7 @@ class JobClient {
   std::string gone_text(std::uint32_t server) const;
 
   const JobPlace place_;
+  const std::vector<bool> near_;
   Relay relay_;  ///< Outlives the wire, whose requests it answers.
   Wire wire_;
   std::vector<std::shared_ptr<WireConnection>> connections_;
@@ -128,6 +135,7 @@ class JobClient {
   std::mutex fence_mutex_;                       ///< Of who fences. Locked before mutex_.
   std::atomic<bool> left_{false};                ///< A server has answered leave().
   std::string listening_;                        ///< Where ranks reach this one; "" before. Of who plants the tree.
+  std::vector<bool> near_of_all_;                ///< Empty before somebody asked. Of who places.
   bool shares_node_cache_ = false;               ///< Of who shares it, as what follows.
   NodeMemory node_memory_;
   std::optional<NodeCache> node_cache_;

@@ -20,7 +20,8 @@ enum class JobRequest : std::uint16_t {
   lock,        ///< Body: name. Answered when the rank has it.
   unlock,      ///< Body: name.
   fetch_add,   ///< Words: what is added. Body: name. Reply's words: what it was.
-  open,        ///< Words: bytes here, 1 for one that the job makes. Body: a data set's name.
+  open,        ///< Words: bytes here, 1 for one that the job makes, 1 + n for what has its place when it was placed
+               ///< for the nth time. Body: a data set's name.
                ///< Reply's words: handle, sequence number, bytes here, DataSet::read_nanoseconds().
   destroy,     ///< Words: handle. Dropped when the last request for it is done.
   fetch,       ///< Words: handle, offset, bytes. Reply's body: the bytes.

@@ -308,10 +308,11 @@ void Jobs::unlock(Job& job, std::uint32_t rank, WireRequest request, Answers& an
 }
 
 std::shared_ptr<Home> Jobs::make_home(const Job& job, const std::string& user, const std::string& name,
-                                      std::uint64_t bytes, bool make) {
-  // What an earlier job of this name made may still be on its way out.
-  const std::string here = make ? job.name + "." + std::to_string(job.number) + "." + name : name;
-  if (make) {
+                                      std::uint64_t bytes, std::uint64_t made) {
+  // What an earlier job of this name made may still be on its way out, and what it was before it was placed is there.
+  const std::string placed = made > 1 ? "-" + std::to_string(made - 1) : "";
+  const std::string here = made > 0 ? job.name + "." + std::to_string(job.number) + placed + "." + name : name;
+  if (made > 0) {
     CreateForm form;
     form.name = here;
     form.whole_bytes = bytes;
@@ -322,13 +323,13 @@ std::shared_ptr<Home> Jobs::make_home(const Job& job, const std::string& user, c
     throw CatalogRefusal{-EINVAL, "data set " + quote_value(name) + " is " + attachment->set().layout.text() +
                                       ": a job opens what is on one server; make a vector, and load it from its URL"};
   }
-  return std::make_shared<Home>(catalog_, std::move(attachment), user, make);
+  return std::make_shared<Home>(catalog_, std::move(attachment), user, made > 0);
 }
 
 /// The first rank that asks makes it, or attaches it for the whole job.
 void Jobs::open(Job& job, WireRequest request, Answers& answers) {
   const std::uint64_t bytes = request.words()[0];
-  const std::pair<std::string, bool> key{request.text(), request.words()[1] != 0};
+  const std::pair<std::string, std::uint64_t> key{request.text(), request.words()[1]};
   try {
     if (!job.handles.contains(key)) {
       job.homes.push_back(make_home(job, request.from()->user(), key.first, bytes, key.second));

@@ -57,8 +57,8 @@ class Jobs {
     std::map<std::string, Lock> locks;
     std::map<std::string, std::uint64_t> counters;
     std::uint64_t told = 0;  ///< How many ranks have asked whether they are the first to tell.
-    /// Of data sets, by name and whether the job made them.
-    std::map<std::pair<std::string, bool>, std::uint64_t> handles;
+    /// Of data sets, by name and 0 or, of those that the job made, 1 + how often they were placed.
+    std::map<std::pair<std::string, std::uint64_t>, std::uint64_t> handles;
     std::vector<std::shared_ptr<Home>> homes;  ///< By handle; null: destroyed.
   };
   struct Member {
@@ -87,7 +87,7 @@ class Jobs {
   static void tell_lost(const Job& job, WireRequest request, Answers& answers);
   void fence(Job& job, std::uint32_t rank, WireRequest request, Answers& answers);
   std::shared_ptr<Home> make_home(const Job& job, const std::string& user, const std::string& name, std::uint64_t bytes,
-                                  bool make);
+                                  std::uint64_t made);
   void open(Job& job, WireRequest request, Answers& answers);
   void destroy(Job& job, WireRequest request, Answers& answers);
   static void fail(Job& job, const std::string& why, Answers& answers);

@@ -189,8 +189,11 @@ void Relay::send(const Piece& piece, std::uint64_t least) {
   const auto arrived = [this, piece](const WireReply& reply) { arrive(piece, reply); };
   if (counters != nullptr) {
     (parent != nullptr ? counters->pulls : counters->fetches).fetch_add(1, std::memory_order_relaxed);
-    (parent != nullptr ? counters->pulled_bytes : counters->fetched_bytes)
-        .fetch_add(piece.bytes, std::memory_order_relaxed);
+    if (parent != nullptr) {
+      counters->pulled_bytes.fetch_add(piece.bytes, std::memory_order_relaxed);
+    } else {
+      counters->note_fetched(piece.server, piece.bytes);
+    }
   }
   if (parent == nullptr) {
     home(piece, arrived);

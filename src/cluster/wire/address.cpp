@@ -201,4 +201,14 @@ std::string own_host_towards(const HostAndPort& address) {
   return host.data();
 }
 
+bool is_own_address(const HostAndPort& address) {
+  try {
+    const SocketAddress there = resolve(address).with_port(0);
+    const FileDescriptor probe(::socket(there.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    return probe.valid() && ::bind(probe.get(), there.get(), there.bytes) == 0;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace tiermap

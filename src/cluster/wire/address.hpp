@@ -55,4 +55,7 @@ AddressFamily common_family(std::span<const HostAndPort> addresses);
 /// The address of this machine from which packets go there, as a number. Sends none. Throws StoreError.
 std::string own_host_towards(const HostAndPort& address);
 
+/// Whether it is one of this machine's addresses, as far as this process sees them. False where nobody knows it.
+bool is_own_address(const HostAndPort& address);
+
 }  // namespace tiermap
