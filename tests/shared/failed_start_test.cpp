@@ -96,6 +96,27 @@ TEST(FailedStartTest, WhoComesAfterADisagreementIsToldOfIt) {
   }
 }
 
+/// Its patience is as long as this waits for a process.
+TEST(FailedStartTest, ARankThatEndsWhenItHasJoinedAtOneOfTwoServersIsNamed) {
+  const Servers servers(2);
+  RankProcesses processes(3, [&](std::uint32_t rank) {
+    if (rank == 2) {
+      Wire wire{WireOptions{}};
+      const auto connection = wire.connect(parse_host_and_port(servers.processes[0]->address, "server"), WireLogin{});
+      const std::string name = "job";
+      WireMessage join(static_cast<std::uint16_t>(JobRequest::join), {rank, JobSize{3, 2, 0}.word(), 0, 0},
+                       std::as_bytes(std::span(name)));
+      const WireReply reply = connection->start(std::move(join), std::nullopt).wait();
+      EXPECT_EQ(reply.status, 0) << reply.body.text();
+    } else {
+      const std::string told = refusal_of([&] { Job job(servers.job(rank, 3)); });
+      EXPECT_TRUE(told.starts_with("job 'job': rank 2 at ")) << told;
+      EXPECT_TRUE(told.ends_with(" ended without leaving it")) << told;
+    }
+  });
+  processes.expect_success();
+}
+
 TEST(FailedStartTest, RanksThatAreStartedAfterAJobHasFailedAreANewOne) {
   const Servers servers;
   for (int round = 0; round < 2; ++round) {

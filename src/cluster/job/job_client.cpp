@@ -57,9 +57,12 @@ class JoinReplies {
     replies_.emplace_back(server, std::move(reply));
     added_.notify_one();
   }
-  std::pair<std::uint32_t, WireReply> next() {
+  /// Nothing if none comes for so long.
+  std::optional<std::pair<std::uint32_t, WireReply>> next(std::chrono::milliseconds patience) {
     std::unique_lock guard(mutex_);
-    added_.wait(guard, [&] { return !replies_.empty(); });
+    if (!added_.wait_for(guard, patience, [&] { return !replies_.empty(); })) {
+      return std::nullopt;
+    }
     std::pair<std::uint32_t, WireReply> first = std::move(replies_.front());
     replies_.pop_front();
     return first;
@@ -92,8 +95,18 @@ JobClient::JobClient(const JobPlace& place)
                                      place.join_patience,
                                      [replies, server](WireReply reply) { replies->add(server, std::move(reply)); });
   }
-  for (std::uint32_t answered = 0; answered < servers(); ++answered) {
-    require_joined(replies->next());
+  // A rank that ends when it has joined at some servers is known to these, and others wait for it.
+  constexpr std::chrono::milliseconds between_questions{1000};
+  std::vector<std::uint32_t> joined;
+  while (joined.size() < servers()) {
+    if (const auto reply = replies->next(between_questions); reply.has_value()) {
+      require_joined(*reply);
+      joined.push_back(reply->first);
+    } else {
+      for (const std::uint32_t server : joined) {
+        require(server, start(server, JobRequest::lost, {}).wait());
+      }
+    }
   }
 }
 
