@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -71,7 +72,10 @@ struct MappedRegion {
     try {
       region.unmap();
     } catch (const std::exception& error) {
-      std::fprintf(stderr, "tiermap: data of an array that was given up is lost: %s\n", error.what());
+      // What the region's owner could still do, behind the last semicolon, is for nobody any more.
+      const std::string_view said = error.what();
+      const auto length = static_cast<int>(said.substr(0, said.rfind("; ")).size());
+      std::fprintf(stderr, "tiermap: data of an array that was given up is lost: %.*s\n", length, said.data());
     }
   }
 };

@@ -271,6 +271,23 @@ def test_a_store_that_returns_no_number_of_bytes_is_told_so(name, returned):
     assert f"{name} returned {returned!r}, which is no number of bytes: return what" in str(caught.value.__cause__)
 
 
+def test_what_is_lost_with_an_array_is_said_and_nothing_advised(program):
+    ended = program("""
+        import tiermap
+        class Full:
+            size = 4096
+            def read_into(self, offset, buffer):
+                pass
+            def write_from(self, offset, buffer):
+                raise OSError(28, "full")
+        array = tiermap.map(Full(), mode="r+", budget="1MiB")
+        array[:] = 1
+        del array
+        """)
+    line = "tiermap: data of an array that was given up is lost: cannot write back to Full: No space left on device"
+    assert line in ended.errors.splitlines(), ended
+
+
 @pytest.mark.parametrize("returned", ["np.int32(count)", "count", "None", "np.array(count)"])
 def test_a_store_may_return_any_whole_number(program, returned):
     ended = program(f"""
