@@ -181,14 +181,14 @@ TEST_F(GrayScottTest, SaysAtWhichStepTheCellsAreNoNumbersAnyMore) {
 }
 
 TEST_F(GrayScottTest, ACheckpointOfWhatAreNoNumbersIsNotGoneOnFrom) {
-  const std::string run = folder("run");
-  state({"--size", "24", "--steps", "2", "--plotgap", "2", "--checkpoints", run});
-  const std::string checkpoint = run + "/step_00000002.h5";
+  const std::string checkpoints = folder("checkpoints");
+  state({"--size", "24", "--steps", "2", "--plotgap", "2", "--checkpoints", checkpoints});
+  const std::string checkpoint = checkpoints + "/step_00000002.h5";
   for (const float cell : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     auto v = Vector<float>::open("hdf5:" + checkpoint + ":/v");
     v[4000] = cell;
     v.close();
-    expect_refused(program, {"--restart", run, "--steps", "1"},
+    expect_refused(program, {"--restart", checkpoints, "--steps", "1"},
                    checkpoint + " has cells that are no finite numbers: restart from a checkpoint before it");
   }
 }
