@@ -263,7 +263,8 @@ def known_dtype(dtype: Any) -> np.dtype:
     try:
         made: np.dtype = np.dtype(dtype)
     except TypeError as error:
-        raise TypeError(f"dtype {in_a_line(dtype)} is none that numpy knows ({error}): give one such as 'float32'") from None
+        said = in_a_line(dtype)
+        raise TypeError(f"dtype {said} is none that numpy knows ({error}): give one such as 'float32'") from None
     return made
 
 
