@@ -117,8 +117,12 @@ TEST_P(WatermarksTest, AShareIsKeptUnmappedIfThePolicyIsToldSo) {
 TEST_P(WatermarksTest, NothingIsGivenUpWhereAllRegionsFit) {
   Cache cache(cache_options(budget_bytes));
   const std::uint64_t most = pages_of(96) * page;
-  Region first = cache.map(std::make_shared<MemoryStore>(most / 2), read_write(page));
+  // Read-ahead would have frames on their way that a fault may have to wait for.
+  RegionOptions fixed = read_write(page);
+  fixed.advice = Advice::random;
+  Region first = cache.map(std::make_shared<MemoryStore>(most / 2), fixed);
   RegionOptions growing = read_write(page, most / 2);
+  growing.advice = Advice::random;
   growing.reserve_bytes = budget_bytes;
   Region second = cache.map(std::make_shared<MemoryStore>(budget_bytes), growing);
   const auto touch_all = [&] {
