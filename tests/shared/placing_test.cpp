@@ -383,6 +383,27 @@ TEST(PlacingTest, WhatCannotBePlacedSaysSo) {
   processes.expect_success();
 }
 
+/// The servers' names of data sets are of up to 64 letters, which have the job's in them.
+TEST(PlacingTest, VectorsOfTheLongestNamesArePlacedAnyNumberOfTimes) {
+  const Servers servers(2);
+  run_job_on_nodes(servers, 2, [](Job& job) {
+    const std::string name(64 - std::strlen("job.1.") - 1, 'v');
+    auto one = Numbers::create(job, name + "1", elements, small_stripes());
+    auto other = Numbers::create(job, name + "2", elements, small_stripes());
+    for (std::uint64_t round = 1; round <= 12; ++round) {
+      add_one_to_each(one, part((job.rank() + round) % 2, 2));
+      add_one_to_each(other, part((job.rank() + round) % 2, 2));
+      one.place_by_score();
+      other.place_by_score();
+      EXPECT_EQ(one[round] + other[elements - round], 2 * round);
+      job.barrier();
+    }
+    EXPECT_GE(one.statistics().placed_bytes, elements * 8);
+    one.close();
+    other.close();
+  });
+}
+
 TEST(PlacingTest, WithoutRoomItStaysWhereItWas) {
   const Servers servers(2, {"--memory", "1536KiB"});
   run_job_on_nodes(servers, 2, [](Job& job) {

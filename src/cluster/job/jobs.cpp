@@ -310,8 +310,13 @@ void Jobs::unlock(Job& job, std::uint32_t rank, WireRequest request, Answers& an
 std::shared_ptr<Home> Jobs::make_home(const Job& job, const std::string& user, const std::string& name,
                                       std::uint64_t bytes, std::uint64_t made) {
   // What an earlier job of this name made may still be on its way out, and what it was before it was placed is there.
-  const std::string placed = made > 1 ? "-" + std::to_string(made - 1) : "";
-  const std::string here = made > 0 ? job.name + "." + std::to_string(job.number) + placed + "." + name : name;
+  // That is told apart by its handle, so that of a name that becomes too long with it the end may be missing.
+  const std::string placed = made > 1 ? "-" + std::to_string(job.homes.size()) : "";
+  const std::string prefix = job.name + "." + std::to_string(job.number) + placed + ".";
+  std::string here = made > 0 ? prefix + name : name;
+  while (made > 1 && here.size() > prefix.size() && !is_plain_name(here)) {
+    here.pop_back();
+  }
   if (made > 0) {
     CreateForm form;
     form.name = here;
