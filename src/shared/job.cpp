@@ -62,8 +62,6 @@ std::optional<std::uint32_t> JobImplementation::lock(const std::string& name) {
   const std::optional<std::uint32_t> lost_holder = client_.lock(name);
   try {
     acquire_all();
-    const std::lock_guard held(mutex_);
-    locks_.insert(name);
     return lost_holder;
   } catch (const std::exception& error) {
     if (lost_holder.has_value()) {
@@ -81,8 +79,6 @@ std::optional<std::uint32_t> JobImplementation::lock(const std::string& name) {
 void JobImplementation::unlock(const std::string& name) {
   release_all();
   client_.unlock(name);
-  const std::lock_guard held(mutex_);
-  locks_.erase(name);
 }
 
 void JobImplementation::unlock_or_fail(const std::string& name) noexcept {
@@ -114,11 +110,11 @@ void JobImplementation::end() {
       throw OptionError("job " + quote_value(place().name) + " cannot end with vector " +
                         quote_value(vectors_.front()->name()) + " open: close it first");
     }
-    // Who waits for it would never come to end its part.
-    if (!locks_.empty()) {
-      throw OptionError("job " + quote_value(place().name) + " cannot end with lock " + quote_value(*locks_.begin()) +
-                        " held: unlock it first");
-    }
+  }
+  // Who waits for it would never come to end its part.
+  if (const std::optional<std::string> lock = client_.held_lock(); lock.has_value()) {
+    throw OptionError("job " + quote_value(place().name) + " cannot end with lock " + quote_value(*lock) +
+                      " held: unlock it first");
   }
   client_.collective("ends the job");
   client_.leave();

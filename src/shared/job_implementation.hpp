@@ -47,7 +47,6 @@ class JobImplementation {
   std::mutex mutex_;
   std::vector<SharedImplementation*> vectors_;  ///< Guarded by mutex_, as what follows.
   std::set<std::string> names_;                 ///< Of vectors that are there.
-  std::set<std::string> locks_;                 ///< That this rank has.
 };
 
 /// Options, the environment, and what goes without saying. Throws OptionError.

@@ -260,6 +260,11 @@ void JobClient::unlock(const std::string& name) {
   ask(0, JobRequest::unlock, {}, name);
 }
 
+std::optional<std::string> JobClient::held_lock() const {
+  const std::lock_guard guard(mutex_);
+  return held_.empty() || !failure_.empty() ? std::nullopt : std::optional(held_.begin()->first);
+}
+
 std::uint64_t JobClient::fetch_add(std::string_view name, std::uint64_t summand) {
   return ask(0, JobRequest::fetch_add, {summand, 0, 0, 0}, name).words[0];
 }

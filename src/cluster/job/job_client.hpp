@@ -66,6 +66,8 @@ class JobClient {
   /// Returns the rank that had it last, if that was lost with it.
   std::optional<std::uint32_t> lock(const std::string& name);
   void unlock(const std::string& name);
+  /// One that this rank has; nothing if there is none, or the job has failed.
+  std::optional<std::string> held_lock() const;
   std::uint64_t fetch_add(std::string_view name, std::uint64_t summand);
   void leave();
 
