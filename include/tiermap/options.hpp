@@ -87,7 +87,7 @@ struct CacheOptions {
   std::optional<std::uint32_t> fillers = std::nullopt;
   /// Threads that write back and free, 1 to 256. TIERMAP_EVICTORS. Default: 1.
   std::optional<std::uint32_t> evictors = std::nullopt;
-  /// Threads that read fault messages (notify), 1 to 64. TIERMAP_MANAGERS. Default: 1.
+  /// Threads that read fault messages (notify), all but one only when called, 1 to 64. TIERMAP_MANAGERS. Default: 2.
   std::optional<std::uint32_t> managers = std::nullopt;
   /// Fault messages read at once, 1 to 1024. TIERMAP_MAX_FAULT_EVENTS. Default: 64.
   std::optional<std::uint32_t> max_fault_events = std::nullopt;

@@ -71,8 +71,9 @@ constexpr std::array<OptionRow, option_count> table = {{
      Type::number, "threads", 1, 256, "1", "", {},
      "Threads that write back and free frames."},
     {Id::managers, "managers", "TIERMAP_MANAGERS", "CacheOptions::managers",
-     Type::number, "threads", 1, 64, "1", "", {},
-     "Threads that read fault messages, in the fault mode notify."},
+     Type::number, "threads", 1, 64, "2", "", {},
+     "Threads that read fault messages, in the fault mode notify. The first serves alone while few reads are under "
+     "way; the others are called when it has twelve or more."},
     {Id::max_fault_events, "max_fault_events", "TIERMAP_MAX_FAULT_EVENTS", "CacheOptions::max_fault_events",
      Type::number, "messages", 1, 1024, "64", "", {},
      "Fault messages read at once."},
@@ -81,7 +82,8 @@ constexpr std::array<OptionRow, option_count> table = {{
      "userfaultfds among which regions are dealt out."},
     {Id::spin, "spin", "TIERMAP_SPIN", "CacheOptions::spin_microseconds",
      Type::number, "microseconds", 0, 1000, "20", "", {},
-     "How long an idle manager polls before it sleeps."},
+     "How long an idle manager polls before it sleeps; five times as long while four or more of its reads are under "
+     "way."},
     {Id::adapt, "adapt", "TIERMAP_ADAPT", "CacheOptions::adapt_budget",
      Type::boolean, "", 0, 1, "false", "", {},
      "Whether the budget follows the machine's free memory."},

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "platform/engine_thread.hpp"
+#include "platform/futex.hpp"
 #include "platform/own_descriptor.hpp"
 #include "platform/write_unless_closed.hpp"
 #include "tiermap/error.hpp"
@@ -19,6 +20,11 @@ namespace {
 
 /// Reads a manager keeps in flight itself before it hands faults to the fillers.
 constexpr unsigned most_own_reads = 32;
+/// From so many on a manager calls another one.
+constexpr unsigned reads_for_one = 12;
+/// With so many under way the next is done soon: worth polling for so many times as long.
+constexpr unsigned reads_worth_polling = 4;
+constexpr std::uint64_t patience_with_reads = 5;
 /// Faults of more threads than that are served although others have their turn.
 constexpr std::size_t most_deferred = 1024;
 constexpr int retry_milliseconds = 1;
@@ -67,12 +73,15 @@ NotifyEngine::NotifyEngine(Pager& pager, Fillers& fillers, RegionIndex& index,
   }
   for (std::uint32_t number = 0; number < settings.managers; ++number) {
     auto manager = std::make_unique<Manager>(pager, settings, userfaultfds.size() + 2);
+    manager->helps = number > 0;
     threads_.push_back(start_engine_thread("tiermap-manage", [this, manager = std::move(manager)] { run(*manager); }));
   }
 }
 
 NotifyEngine::~NotifyEngine() {
   stop_.store(true);
+  calls_.fetch_add(1);
+  futex_wake_all(&calls_);
   const std::uint64_t one = 1;
   static_cast<void>(!::write(stop_event_, &one, sizeof one));
   for (std::thread& thread : threads_) {
@@ -86,7 +95,8 @@ void NotifyEngine::run(Manager& manager) {
   while (!stop_.load(std::memory_order_acquire)) {
     // A sleeping thread on an idle virtual processor takes some 30 us to wake: the next fault is often sooner than
     // that.
-    const std::uint64_t give_up = now_nanoseconds() + std::uint64_t{settings_.spin_microseconds} * 1000;
+    const std::uint64_t patience = worker.in_flight() >= reads_worth_polling ? patience_with_reads : 1;
+    const std::uint64_t give_up = now_nanoseconds() + patience * settings_.spin_microseconds * 1000;
     bool worked = false;
     do {
       worked = read_all(manager);
@@ -118,6 +128,9 @@ bool NotifyEngine::read_all(Manager& manager) {
     }
   }
   manager.worker.submit();
+  if (any && manager.worker.in_flight() >= reads_for_one) {
+    call_helper();
+  }
   return any;
 }
 
@@ -214,6 +227,10 @@ void NotifyEngine::fill(PagedRegion& region, std::uint64_t page, bool write, Fil
 
 void NotifyEngine::sleep(Manager& manager) {
   const FillWorker& worker = manager.worker;
+  if (manager.helps && worker.in_flight() == 0 && manager.deferred.empty()) {
+    wait_for_call();
+    return;
+  }
   std::vector<pollfd>& descriptors = manager.descriptors;
   descriptors.clear();
   descriptors.push_back({stop_event_, POLLIN, 0});
@@ -224,6 +241,23 @@ void NotifyEngine::sleep(Manager& manager) {
     descriptors.push_back({worker.file_descriptor(), POLLIN, 0});
   }
   ::poll(descriptors.data(), descriptors.size(), manager.deferred.empty() ? -1 : retry_milliseconds);
+}
+
+// Who is missed, as it is about to sleep, is called with the next messages.
+void NotifyEngine::call_helper() noexcept {
+  if (idle_helpers_.load(std::memory_order_relaxed) > 0) {
+    calls_.fetch_add(1);
+    futex_wake_one(&calls_);
+  }
+}
+
+void NotifyEngine::wait_for_call() noexcept {
+  const std::uint32_t calls = calls_.load();
+  idle_helpers_.fetch_add(1, std::memory_order_relaxed);
+  if (!stop_.load()) {  // It is set before the last call.
+    futex_wait(&calls_, calls);
+  }
+  idle_helpers_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 }  // namespace tiermap

@@ -1,5 +1,7 @@
 // Faults by message: manager threads read userfaultfd events in batches and see to it that each is served. Works for
-// every access, those of system calls included.
+// every access, those of system calls included. One manager does as long as few reads are under way, the others sleep:
+// two that wait for the same messages are both woken for each. Behind a deep queue of one device a second one pays, as
+// each processor hands its reads to a queue of its own.
 #pragma once
 
 #include <poll.h>
@@ -19,7 +21,7 @@ namespace tiermap {
 class NotifyEngine {
  public:
   struct Settings {
-    std::uint32_t managers = 1;
+    std::uint32_t managers = 2;
     std::uint32_t max_fault_events = 64;
     std::uint32_t spin_microseconds = 20;
   };
@@ -38,6 +40,7 @@ class NotifyEngine {
     std::vector<uffd_msg> messages;
     std::vector<uffd_msg> deferred;  ///< Faults that are not served while others have their turn.
     std::vector<pollfd> descriptors;
+    bool helps = false;  ///< Sleeps until another has more reads under way than one serves well.
   };
 
   NotifyEngine(Pager& pager, Fillers& fillers, RegionIndex& index, std::span<const Userfaultfd> userfaultfds,
@@ -51,6 +54,8 @@ class NotifyEngine {
                  bool& counted);
   void fill(PagedRegion& region, std::uint64_t page, bool write, FillWorker& worker, std::uint64_t now);
   void sleep(Manager& manager);
+  void call_helper() noexcept;
+  void wait_for_call() noexcept;
 
   Pager& pager_;
   Fillers& fillers_;
@@ -59,6 +64,8 @@ class NotifyEngine {
   Settings settings_;
   int stop_event_;
   std::atomic<bool> stop_{false};
+  std::atomic<std::uint32_t> calls_{0};  ///< What helpers sleep on; changes with each call, and at the end.
+  std::atomic<std::uint32_t> idle_helpers_{0};
   std::vector<std::thread> threads_;
 };
 

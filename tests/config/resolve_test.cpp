@@ -42,7 +42,7 @@ const std::vector<OptionCase>& option_cases() {
       {Id::low_watermark, "90", "0", "95", "50", {"", "101", "-1", "x", "1e400"}},
       {Id::fillers, "2", "1", "256", "3", no_counts},
       {Id::evictors, "1", "2", "256", "3", no_counts},
-      {Id::managers, "1", "2", "64", "3", no_counts},
+      {Id::managers, "2", "1", "64", "3", no_counts},
       {Id::max_fault_events, "64", "1", "1024", "3", {"", "0", "1025", "-1", "x", "1e400"}},
       {Id::shards, "", "2", "64", "3", no_counts},
       {Id::spin, "20", "0", "1000", "3", {"", "1001", "-1", "x", "20us", "1e400"}},

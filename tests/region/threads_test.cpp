@@ -1,7 +1,12 @@
 // The threads and userfaultfds of a cache: as many as its options say, and none once it has gone.
 #include <filesystem>
+#include <fstream>
+#include <map>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <thread>
+#include <vector>
 
 #include "region/engine_fixture.hpp"
 
@@ -27,6 +32,27 @@ std::uint64_t open_userfaultfds() {
     count += target == "anon_inode:[userfaultfd]" ? 1U : 0U;
   }
   return count;
+}
+
+/// How often the thread that was started first, second and so on of those with that name has gone to sleep.
+std::vector<std::uint64_t> sleeps_of(const std::string& name) {
+  std::map<int, std::uint64_t> sleeps;  // Threads are numbered in the order of their start.
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream status(task.path() / "status");
+    bool named = false;
+    for (std::string line; std::getline(status, line);) {
+      named = named || line == "Name:\t" + name;
+      const std::string_view label = "voluntary_ctxt_switches:";
+      if (named && line.starts_with(label)) {
+        sleeps[std::stoi(task.path().filename())] = std::stoull(line.substr(label.size()));
+      }
+    }
+  }
+  std::vector<std::uint64_t> counts;
+  for (const auto& [thread, count] : sleeps) {
+    counts.push_back(count);
+  }
+  return counts;
 }
 
 class ThreadsTest : public EngineTest {
@@ -78,6 +104,45 @@ TEST_P(ThreadsTest, RegionsOfEveryShardAreServed) {
   for (const Region& region : regions) {
     EXPECT_TRUE(is_known(bytes_of(region), 0));
   }
+}
+
+// Two that wait for the same messages would both be woken for each.
+TEST(ManagersTest, TheSecondSleepsUntilTheFirstHasManyReadsUnderWay) {
+  constexpr std::uint64_t bytes = 16 * mib;
+  const TemporaryDirectory directory;
+  write_known_file(directory / "data", bytes);
+  CacheOptions options;
+  options.budget_bytes = 2 * mib;
+  options.fault_mode = FaultMode::notify;
+  options.publish_statistics = false;
+  Cache cache(options);
+  RegionOptions small_pages = read_only(4 * kib);
+  small_pages.read_ahead_bytes = 0;
+  const Region region =
+      cache.map(open_store("file://" + directory.encoded() + "/data", OpenMode::read_only), small_pages);
+  const auto read_some = [&region](std::uint64_t thread) {
+    for (std::uint64_t turn = 0; turn < 200; ++turn) {
+      const std::uint64_t offset = (thread * 977 + turn * 1597) % (bytes / (4 * kib)) * (4 * kib);
+      ASSERT_EQ(touch(region.data() + offset), known_byte(offset));
+    }
+  };
+  const auto second_sleeps = [] {
+    const std::vector<std::uint64_t> sleeps = sleeps_of("tiermap-manage");
+    EXPECT_EQ(sleeps.size(), 2U);
+    return sleeps.back();
+  };
+  ASSERT_TRUE(comes_to_be([&] { return second_sleeps() > 0; }));
+  const std::uint64_t before = second_sleeps();
+  read_some(0);
+  EXPECT_EQ(second_sleeps(), before) << "one thread has one read under way";
+  EXPECT_TRUE(comes_to_be([&] {
+    std::vector<std::jthread> threads;
+    for (std::uint64_t thread = 0; thread < 64; ++thread) {
+      threads.emplace_back(read_some, thread);
+    }
+    threads.clear();
+    return second_sleeps() > before;
+  }));
 }
 
 TEST_P(ThreadsTest, OneMoreFollowsTheMachinesMemoryIfAsked) {

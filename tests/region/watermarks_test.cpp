@@ -80,14 +80,22 @@ TEST_P(WatermarksTest, OfSmallPagesFewMakeRoomInAdvanceUnlessAMarkIsChosen) {
     RegionOptions small = read_only(4 * kib);
     small.advice = Advice::random;
     const Region region = cache->map(std::make_shared<MemoryStore>(budget + tenth), small);
-    for (std::uint64_t offset = 0; offset < region.size(); offset += 4 * kib) {
-      touch(region.data() + offset);
-    }
-    const Statistics now = settled(region);
-    EXPECT_GT(now[Counter::evictions], 0U);
-    const std::uint64_t free = budget - now.resident_bytes;
-    EXPECT_GE(free + more, chosen ? tenth / 2 : 0);
-    EXPECT_LE(free, (chosen ? tenth : most) + more);
+    std::uint64_t next = 0;
+    const auto read_pages = [&](std::uint64_t count) {
+      for (; count > 0; --count) {
+        touch(region.data() + next);
+        next = (next + 4 * kib) % region.size();
+      }
+    };
+    read_pages(region.size() / (4 * kib));
+    EXPECT_GT(settled(region)[Counter::evictions], 0U);
+    // Evictors that get no processor for a while are late, and give up more than they would have had to by then.
+    std::uint64_t free = 0;
+    EXPECT_TRUE(comes_to_be([&] {
+      read_pages(64);
+      free = budget - settled(region).resident_bytes;
+      return free + more >= (chosen ? tenth / 2 : 0) && free <= (chosen ? tenth : most) + more;
+    })) << free;
   }
 }
 
