@@ -73,7 +73,7 @@ constexpr std::array<OptionRow, option_count> table = {{
     {Id::managers, "managers", "TIERMAP_MANAGERS", "CacheOptions::managers",
      Type::number, "threads", 1, 64, "2", "", {},
      "Threads that read fault messages, in the fault mode notify. The first serves alone while few reads are under "
-     "way; the others are called when it has twelve or more."},
+     "way; the others are called when it has ten or more."},
     {Id::max_fault_events, "max_fault_events", "TIERMAP_MAX_FAULT_EVENTS", "CacheOptions::max_fault_events",
      Type::number, "messages", 1, 1024, "64", "", {},
      "Fault messages read at once."},
@@ -82,7 +82,7 @@ constexpr std::array<OptionRow, option_count> table = {{
      "userfaultfds among which regions are dealt out."},
     {Id::spin, "spin", "TIERMAP_SPIN", "CacheOptions::spin_microseconds",
      Type::number, "microseconds", 0, 1000, "20", "", {},
-     "How long an idle manager polls before it sleeps; five times as long while four or more of its reads are under "
+     "How long an idle manager polls before it sleeps; three times as long while two or more of its reads are under "
      "way."},
     {Id::adapt, "adapt", "TIERMAP_ADAPT", "CacheOptions::adapt_budget",
      Type::boolean, "", 0, 1, "false", "", {},

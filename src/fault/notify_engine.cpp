@@ -21,10 +21,10 @@ namespace {
 /// Reads a manager keeps in flight itself before it hands faults to the fillers.
 constexpr unsigned most_own_reads = 32;
 /// From so many on a manager calls another one.
-constexpr unsigned reads_for_one = 12;
+constexpr unsigned reads_for_one = 10;
 /// With so many under way the next is done soon: worth polling for so many times as long.
-constexpr unsigned reads_worth_polling = 4;
-constexpr std::uint64_t patience_with_reads = 5;
+constexpr unsigned reads_worth_polling = 2;
+constexpr std::uint64_t patience_with_reads = 3;
 /// Faults of more threads than that are served although others have their turn.
 constexpr std::size_t most_deferred = 1024;
 constexpr int retry_milliseconds = 1;
