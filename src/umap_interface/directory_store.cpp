@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::size_t most_of_few = 128;
 constexpr std::uint64_t descriptors_a_file = 2;
+constexpr int not_a_file = -EINVAL;
 
 FileDescriptor open_directory(const std::string& path) {
   FileDescriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -145,15 +146,25 @@ void DirectoryStore::open_existing() {
     if (index >= entries_.size()) {
       continue;  // LLNL/umap ignores them as well; a larger capacity brings them back.
     }
-    if (const int error = open_entry(index, false); error < 0) {
-      throw_file_error(-error, path_ + "/" + std::to_string(index), "cannot be opened");
+    const int error = open_entry(index, false);
+    const std::string name = path_ + "/" + std::to_string(index);
+    if (error == not_a_file) {
+      throw StoreError(EINVAL, name + " is not a regular file, as data files are: restore it, or move it away");
+    }
+    if (error < 0) {
+      throw_file_error(-error, name, "cannot be opened");
     }
   }
 }
 
+// To open a FIFO, or read one, may wait for ever.
 int DirectoryStore::open_file(std::uint64_t index, int flags) const noexcept {
   char name[24] = {};
   std::to_chars(name, name + sizeof name - 1, index);
+  struct stat status = {};
+  if (::fstatat(directory_.get(), name, &status, 0) == 0 && !S_ISREG(status.st_mode)) {
+    return not_a_file;
+  }
   const int descriptor = above_standard_streams(
       ::openat(directory_.get(), name, (writable_ ? O_RDWR : O_RDONLY) | O_CLOEXEC | flags, 0666));
   return descriptor < 0 ? -errno : descriptor;
@@ -373,20 +384,25 @@ int DirectoryStore::flush() {
     }
   }
   const std::lock_guard held(mutex_);
-  result = result == 0 ? flush_few() : result;
+  bool tried = true;
+  result = result == 0 ? flush_few(tried) : result;
   if (result == 0 && std::exchange(directory_changed_, false)) {
     result = synchronise(directory_.get(), true);
   }
-  if (result != 0) {
+  if (result != 0 && tried) {
     flush_error_.store(result);
   }
   return result;
 }
 
-int DirectoryStore::flush_few() noexcept {
+// `tried` is false where one could not be opened (the process has no descriptor left): nothing of it is lost then, and
+// the next flush looks after it.
+int DirectoryStore::flush_few(bool& tried) {
   for (const std::uint64_t index : few_written_) {
-    const FileDescriptor file(open_file(index, 0));
-    const int result = file.valid() ? synchronise(file.get(), false) : -EIO;
+    std::shared_ptr<FileDescriptor> holder;
+    const int descriptor = few_open(index, false, holder);
+    tried = descriptor >= 0;
+    const int result = tried ? synchronise(descriptor, false) : descriptor;
     if (result != 0) {
       return result;
     }

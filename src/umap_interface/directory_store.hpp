@@ -69,7 +69,7 @@ class DirectoryStore final : public Store {
   /// A descriptor for the file, and what keeps it open meanwhile; -ENOENT if it is not there and not to be made.
   int descriptor_for(std::uint64_t index, bool make, bool aligned, std::shared_ptr<FileDescriptor>& holder);
   int few_open(std::uint64_t index, bool make, std::shared_ptr<FileDescriptor>& holder);  ///< Holds mutex_.
-  int flush_few() noexcept;
+  int flush_few(bool& tried);                                                             ///< Holds mutex_.
 
   const std::string path_;
   const FileDescriptor directory_;

@@ -200,6 +200,61 @@ TEST_F(SparseDirectoryTest, MoreFilesThanMayStayOpen) {
   EXPECT_EQ(status, 0);
 }
 
+// What was written is not lost because it could not be opened once more, and is made durable when it can be.
+TEST_F(SparseDirectoryTest, AFlushWithoutADescriptorLeftIsTriedAgain) {
+  set("UMAP_PAGESIZE", 4096);
+  set("UMAP_BUFSIZE", 64);
+  std::filesystem::create_directory(path_);
+  write_file(path_ + "/_metadata", "4096\n" + std::to_string(8 * tebibyte) + "\n");
+  const int status = status_of_child([&] {
+    const rlimit few = {80, 80};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    Umap::SparseStore store(path_, false);
+    std::uint64_t* const region = map_store(store, 8 * tebibyte);
+    std::vector<int> taken;
+    const auto leave = [&](std::size_t free) {
+      for (int next = ::dup(STDERR_FILENO); next >= 0; next = ::dup(STDERR_FILENO)) {
+        taken.push_back(next);
+      }
+      for (; free > 0; --free) {
+        ::close(taken.back());
+        taken.pop_back();
+      }
+    };
+    poke(region, 1);
+    leave(0);
+    EXPECT_EQ(::umap_flush(), -1);
+    EXPECT_EQ(errno, EMFILE);
+    leave(1);
+    EXPECT_EQ(::umap_flush(), 0) << std::strerror(errno);
+    poke(region + 1, 2);
+    poke(region + 512, 3);
+    leave(2);  // One is for the thread that writes several pages; the second file takes the first one's.
+    EXPECT_EQ(::umap_flush(), 0) << std::strerror(errno);
+    EXPECT_EQ(::uunmap(region, 8 * tebibyte), 0);
+  });
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(names(), (std::vector<std::string>{"0", "1", "_metadata"}));
+  const std::string first = read_file(path_ + "/0");
+  EXPECT_EQ(*reinterpret_cast<const std::uint64_t*>(first.data()), 1U);
+  EXPECT_EQ(*reinterpret_cast<const std::uint64_t*>(first.data() + 8), 2U);
+}
+
+TEST_F(SparseDirectoryTest, AFifoInThePlaceOfADataFileIsRefused) {
+  const Watchdog watchdog("a FIFO among data files", std::chrono::seconds(60));
+  std::filesystem::create_directory(path_);
+  ASSERT_EQ(::mkfifo((path_ + "/0").c_str(), 0600), 0);
+  for (const std::size_t capacity : {4 * page, 8 * tebibyte}) {  // With a table of files, and without.
+    write_file(path_ + "/_metadata", std::to_string(4096) + "\n" + std::to_string(capacity) + "\n");
+    for (const bool read_only : {true, false}) {
+      Umap::SparseStore store(path_, read_only);
+      char byte = 0;
+      EXPECT_EQ(store.read_from_store(&byte, 1, 0), -1);
+      EXPECT_EQ(errno, EINVAL);
+    }
+  }
+}
+
 class CountingSparseStore final : public Umap::SparseStore {
  public:
   using SparseStore::SparseStore;
