@@ -110,6 +110,34 @@ TEST_F(PackagesTest, SqliteOfTwoProcesses) {
   EXPECT_EQ(served.errors, plain.errors);
 }
 
+// A log of commits that another process moves to the database, and nothing else, between two queries: SQLite takes no
+// lock on the database then.
+TEST_F(PackagesTest, SqliteWithALogThatAnotherProcessMoves) {
+  SKIP_WITHOUT("sqlite3", "sqlite3");
+  std::ofstream(runs_.path("logged.sh"))
+      << "rm -rf log.db* updated before moved after writer reader\n"
+         "sqlite3 log.db 'PRAGMA journal_mode=wal; CREATE TABLE t(a INTEGER PRIMARY KEY, n INTEGER, b TEXT); WITH "
+         "RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4000) INSERT INTO t SELECT i, 1, "
+         "hex(zeroblob(450)) FROM n;' >made\n"
+         "mkfifo writer reader\n"
+         "sqlite3 log.db <writer >written & $1 sqlite3 log.db <reader >read & exec 3>writer 4>reader\n"
+         "ask() { printf '%s\\n' \".output $2\" \"$3\" '.output stdout' >&$1; until [ -s $2 ]; do sleep 0.05; done; }\n"
+         "echo 'PRAGMA wal_autocheckpoint=0; UPDATE t SET n = 7 WHERE a % 50 = 0;' >&3\n"
+         "echo 'PRAGMA mmap_size=100000000; PRAGMA cache_size=5;' >&4\n"
+         "ask 3 updated 'SELECT 1;'\n"
+         "ask 4 before 'SELECT sum(n) FROM t;'\n"
+         "ask 3 moved 'PRAGMA wal_checkpoint;'\n"
+         "ask 4 after 'SELECT sum(n) FROM t;'\n"
+         "exec 3>&- 4>&-; wait; cat before moved after\n";
+  const ProgramResult plain = runs_.plain("sh logged.sh");
+  ASSERT_EQ(plain.output, "4480\n0|80|80\n4480\n") << plain.errors;
+  for (const char* options : {"--serve-all --minimum-size 64KiB --page-size 64KiB", "--buffer 2MiB"}) {
+    const ProgramResult served = runs_.plain("sh logged.sh '" + runs_.tiermap(options) + " --'");
+    EXPECT_EQ(served.output, plain.output) << options;
+    EXPECT_EQ(served.errors, plain.errors) << options;
+  }
+}
+
 TEST_F(PackagesTest, Lmdb) {
   SKIP_WITHOUT("mdb_load", "lmdb-utils");
   std::mt19937_64 random(5);

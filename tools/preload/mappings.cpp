@@ -35,6 +35,10 @@ namespace {
 constexpr const char* mapped_twice = "the kernel maps the file as well, and one of the mappings can be written";
 constexpr const char* parts_locked =
     "the program locks parts of the file for writing, as others may do with parts beside them";
+constexpr const char* logged =
+    "it is a database of SQLite's with a write-ahead log, which other processes may change without a lock on it";
+/// What SQLite calls the file through which the processes that use such a database tell each other of the log.
+constexpr std::string_view log_index_ending = "-shm";
 constexpr int type_mask = MAP_SHARED | MAP_PRIVATE;
 constexpr int understood_flags = MAP_SHARED | MAP_PRIVATE | MAP_SHARED_VALIDATE | MAP_FIXED | MAP_FIXED_NOREPLACE |
                                  MAP_POPULATE | MAP_NONBLOCK | MAP_NORESERVE | MAP_DENYWRITE | MAP_EXECUTABLE |
@@ -151,6 +155,9 @@ void* Mappings::map(const MapRequest& request) {
       return MAP_FAILED;
     }
   }
+  if (is_file && (request.flags & MAP_SHARED) != 0) {
+    leave_logged_database(request.descriptor);
+  }
   // A length that is rounded up to nothing is for the kernel to refuse.
   if (!is_file || kernel::round_up(request.length) == 0) {
     return map_by_kernel(request, is_file ? &status : nullptr);
@@ -197,6 +204,27 @@ void Mappings::note_kernel_mapping(FileIdentity file, bool may_write) {
   histories_[file].note_kernel_mapping(may_write);
   if (served_.hold(file, !may_write)) {
     convert_file(file, mapped_twice, !may_write);
+  }
+}
+
+// Who moves what is in the log to the database says so in the index alone: no lock on the database ends, and no call of
+// ours sees it.
+void Mappings::leave_logged_database(int index) noexcept {
+  try {
+    const std::string path = path_of(index);
+    struct stat status = {};
+    if (!path.ends_with(log_index_ending) ||
+        ::stat(path.substr(0, path.size() - log_index_ending.size()).c_str(), &status) != 0 ||
+        !S_ISREG(status.st_mode)) {
+      return;
+    }
+    const FileIdentity database = FileIdentity::of(status);
+    histories_[database].logged = true;
+    if (served_.hold(database, false)) {
+      convert_file(database, logged, false);
+    }
+  } catch (const std::exception& error) {
+    Outcome::complain(error.what());
   }
 }
 
@@ -281,6 +309,9 @@ const char* Mappings::why_not_shared(const MapRequest& request, FileIdentity fil
   const auto known = histories_.find(file);
   if (known != histories_.end()) {
     FileHistory& history = known->second;
+    if (history.logged) {
+      return logged;
+    }
     if (history.kernel_writes || (history.kernel_maps && writes)) {
       if (mapped_by_kernel(file)) {
         return mapped_twice;
