@@ -6,11 +6,17 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
+#include <memory>
 
 namespace tiermap {
 namespace {
 
 constexpr std::uint32_t largest_alignment = 4096;
+
+struct FreeMemory {
+  void operator()(char* memory) const noexcept { std::free(memory); }
+};
 
 /// How many of `bytes` the next call may move, and by which way.
 struct Piece {
@@ -132,9 +138,14 @@ std::uint32_t probe_direct_alignment(int direct) {
   if (::fstat(direct, &file) != 0 || (S_ISREG(file.st_mode) && file.st_size < static_cast<off_t>(largest_alignment))) {
     return largest_alignment;
   }
-  alignas(2 * largest_alignment) unsigned char buffer[3 * largest_alignment];
+  // Not on the stack: programs that are served open files in threads with little of that.
+  const std::unique_ptr<char, FreeMemory> buffer(
+      static_cast<char*>(std::aligned_alloc(2 * largest_alignment, 2 * largest_alignment)));
+  if (buffer == nullptr) {
+    return largest_alignment;
+  }
   for (std::uint32_t alignment = 512; alignment <= largest_alignment; alignment *= 2) {
-    if (::pread(direct, buffer + alignment, alignment, alignment) >= 0) {
+    if (::pread(direct, buffer.get() + alignment, alignment, alignment) >= 0) {
       return alignment;
     }
     if (errno != EINVAL) {

@@ -190,7 +190,41 @@ static void replaced_while_read(void) {
   }
 }
 
+static void* use_file(void* argument) {
+  int descriptor = *(int*)argument;
+  unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  memory[7] = 's';
+  unsigned char stored = 0;
+  int right = pread(descriptor, &stored, 1, 7) == 1 && stored == 's' && pwrite(descriptor, "t", 1, 8) == 1 &&
+              memory[8] == 't' && msync(memory, file_bytes, MS_SYNC) == 0;
+  return munmap(memory, file_bytes) == 0 && right ? argument : NULL;
+}
+
+/* A thread that has little, and below it nothing that can be touched. */
+static void thread_of_small_stack(void) {
+  enum { stack_bytes = 32 << 10, nothing_bytes = 64 << 10 };
+  int descriptor = make_file();
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+  unsigned char* memory = map_file(-1, nothing_bytes + stack_bytes, PROT_NONE, flags, 0);
+  pthread_attr_t attributes;
+  pthread_t thread;
+  if (mprotect(memory + nothing_bytes, stack_bytes, PROT_READ | PROT_WRITE) != 0 ||
+      pthread_attr_init(&attributes) != 0 ||
+      pthread_attr_setstack(&attributes, memory + nothing_bytes, stack_bytes) != 0) {
+    exit(3);
+  }
+  for (int round = 0; round < 2; ++round) {
+    void* result = NULL;
+    if (pthread_create(&thread, &attributes, use_file, &descriptor) != 0) {
+      exit(3);
+    }
+    pthread_join(thread, &result);
+    check("used", result != NULL);
+  }
+}
+
 const struct test_case thread_cases[] = {
+    {"thread_of_small_stack", thread_of_small_stack},
     {"replaced_while_read", replaced_while_read},
     {"writes_beside_unmapping", writes_beside_unmapping},
     {"first_mapping_beside_writes", first_mapping_beside_writes},
