@@ -131,7 +131,8 @@ TEST_F(PackagesTest, SqliteWithALogThatAnotherProcessMoves) {
          "exec 3>&- 4>&-; wait; cat before moved after\n";
   const ProgramResult plain = runs_.plain("sh logged.sh");
   ASSERT_EQ(plain.output, "4480\n0|80|80\n4480\n") << plain.errors;
-  for (const char* options : {"--serve-all --minimum-size 64KiB --page-size 64KiB", "--buffer 2MiB"}) {
+  for (const char* options : {"--serve-all --minimum-size 64KiB --page-size 64KiB", "--buffer 2MiB",
+                              "--serve-all --minimum-size 4KiB --page-size 4KiB"}) {
     const ProgramResult served = runs_.plain("sh logged.sh '" + runs_.tiermap(options) + " --'");
     EXPECT_EQ(served.output, plain.output) << options;
     EXPECT_EQ(served.errors, plain.errors) << options;

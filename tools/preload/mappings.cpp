@@ -36,7 +36,7 @@ constexpr const char* mapped_twice = "the kernel maps the file as well, and one 
 constexpr const char* parts_locked =
     "the program locks parts of the file for writing, as others may do with parts beside them";
 constexpr const char* logged =
-    "it is a database of SQLite's with a write-ahead log, which other processes may change without a lock on it";
+    "it belongs to a database of SQLite's with a write-ahead log: other processes may change it without a lock on it";
 /// What SQLite calls the file through which the processes that use such a database tell each other of the log.
 constexpr std::string_view log_index_ending = "-shm";
 constexpr int type_mask = MAP_SHARED | MAP_PRIVATE;
@@ -156,7 +156,7 @@ void* Mappings::map(const MapRequest& request) {
     }
   }
   if (is_file && (request.flags & MAP_SHARED) != 0) {
-    leave_logged_database(request.descriptor);
+    leave_logged_database(request.descriptor, FileIdentity::of(status));
   }
   // A length that is rounded up to nothing is for the kernel to refuse.
   if (!is_file || kernel::round_up(request.length) == 0) {
@@ -209,9 +209,9 @@ void Mappings::note_kernel_mapping(FileIdentity file, bool may_write) {
 
 // Who moves what is in the log to the database says so in the index alone: no lock on the database ends, and no call of
 // ours sees it.
-void Mappings::leave_logged_database(int index) noexcept {
+void Mappings::leave_logged_database(int descriptor, FileIdentity index) noexcept {
   try {
-    const std::string path = path_of(index);
+    const std::string path = path_of(descriptor);
     struct stat status = {};
     if (!path.ends_with(log_index_ending) ||
         ::stat(path.substr(0, path.size() - log_index_ending.size()).c_str(), &status) != 0 ||
@@ -219,9 +219,11 @@ void Mappings::leave_logged_database(int index) noexcept {
       return;
     }
     const FileIdentity database = FileIdentity::of(status);
-    histories_[database].logged = true;
-    if (served_.hold(database, false)) {
-      convert_file(database, logged, false);
+    for (const FileIdentity file : {database, index}) {
+      histories_[file].logged = true;
+      if (served_.hold(file, false)) {
+        convert_file(file, logged, false);
+      }
     }
   } catch (const std::exception& error) {
     Outcome::complain(error.what());

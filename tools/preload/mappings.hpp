@@ -165,7 +165,7 @@ class Mappings {
     bool kernel_maps = false;    ///< The kernel has a mapping of it, or had when we looked last.
     bool kernel_writes = false;  ///< One of those is shared, and can be written or made so.
     bool parts_locked = false;   ///< By this process, for writing.
-    bool logged = false;         ///< A database whose log other processes may move to it.
+    bool logged = false;         ///< A database, or its index, that others may change.
     int streams = 0;             ///< Of stdio, open now.
     int writing_streams = 0;     ///< Those of them that may write.
   };
@@ -173,7 +173,7 @@ class Mappings {
   FittingFiles& fitting();
   void note_kernel_mapping(FileIdentity file, bool may_write);
   /// The program maps a file that may be the index of a database's write-ahead log.
-  void leave_logged_database(int index) noexcept;
+  void leave_logged_database(int descriptor, FileIdentity index) noexcept;
   void pass_over_small(const MapRequest& request) noexcept;
   void* map_by_kernel(const MapRequest& request, const struct stat* status);
   std::optional<void*> try_serve(const MapRequest& request, const struct stat& status, const std::string& path);
