@@ -210,6 +210,21 @@ TEST_F(S3WriteTest, FailuresInAnAnswerThatBeganWellAreSeen) {
   EXPECT_EQ(server_.saved("key").substr(0, 4), "text");
 }
 
+TEST_F(S3WriteTest, APageOfSomebodyElseIsNoAnswer) {
+  const auto store = open_store(server_.url("key", "retries=0"), OpenMode::create, 10);
+  write(*store, "text", 0);
+  server_.fault("put", "portal", 1);
+  EXPECT_EQ(flush(*store), -EIO);
+  EXPECT_TRUE(said("the server says it is written, and it is not: check endpoint and proxy")) << said_;
+  EXPECT_EQ(server_.saved("key"), "(none)");
+  server_.fault("put", "portal", 1);
+  server_.fault("get", "503", 1);  // So that nobody knows.
+  EXPECT_EQ(flush(*store), -EIO);
+  EXPECT_TRUE(said("SlowDown (It is SlowDown.)")) << said_;
+  EXPECT_EQ(flush(*store), 0);
+  EXPECT_EQ(server_.saved("key").substr(0, 4), "text");
+}
+
 TEST_F(S3WriteTest, AConflictBeginsAgain) {
   const auto store = open_store(server_.url("key", "part=5MiB"), OpenMode::create, 11 << 20);
   server_.fault("complete", "409", 2);
