@@ -288,6 +288,28 @@ TEST_F(S3WriteTest, AVectorThatGrows) {
   EXPECT_EQ(read[3], 7U);
 }
 
+TEST_F(S3WriteTest, AVectorBehindTiersIsNotClosedBeforeTheObjectIsThere) {
+  const TemporaryDirectory directory;
+  write_file(directory / "tiers.yaml", "tiers:\n  - name: dram\n    kind: memory\n    capacity: 1MiB\n");
+  std::string object = server_.url("vector", "retries=0");
+  for (std::size_t at = object.find('&'); at != std::string::npos; at = object.find('&', at)) {
+    object.replace(at, 1, "%26");
+  }
+  VectorOptions options;
+  options.budget_bytes = 1 << 20;
+  options.capacity_bytes = 64 << 20;
+  auto vector = Vector<int>::create("tiered:" + directory.encoded() + "/tiers.yaml?store=" + object, 1000, options);
+  vector[999] = 7;
+  server_.fault("put", "403", 1);
+  testing::internal::CaptureStderr();
+  EXPECT_THROW(vector.close(), Error);
+  testing::internal::GetCapturedStderr();
+  EXPECT_EQ(server_.saved("vector"), "(none)");
+  EXPECT_EQ(vector[999], 7);
+  vector.close();
+  EXPECT_EQ(server_.saved("vector"), std::string(3996, '\0') + std::string("\7\0\0\0", 4));
+}
+
 TEST_F(S3WriteTest, AChildOfForkLeavesItToItsParent) {
   auto store = open_store(server_.url("key"), OpenMode::create, 1000);
   write(*store, "parent", 0);
