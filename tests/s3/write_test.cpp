@@ -288,6 +288,22 @@ TEST_F(S3WriteTest, AVectorThatGrows) {
   EXPECT_EQ(read[3], 7U);
 }
 
+TEST_F(S3WriteTest, AVectorThatBecameLongerAloneIsNotClosedBeforeTheObjectIs) {
+  server_.load("vector", std::string(4000, 'x'));
+  VectorOptions options;
+  options.budget_bytes = 1 << 20;
+  options.capacity_bytes = 64 << 20;
+  auto vector = Vector<int>::open(server_.url("vector", "retries=0"), options);
+  vector.resize(2000);
+  server_.fault("put", "403", 1);
+  testing::internal::CaptureStderr();
+  EXPECT_THROW(vector.close(), Error);
+  testing::internal::GetCapturedStderr();
+  EXPECT_EQ(server_.saved("vector"), std::string(4000, 'x'));
+  vector.close();
+  EXPECT_EQ(server_.saved("vector"), std::string(4000, 'x') + std::string(4000, '\0'));
+}
+
 TEST_F(S3WriteTest, AVectorBehindTiersIsNotClosedBeforeTheObjectIsThere) {
   const TemporaryDirectory directory;
   write_file(directory / "tiers.yaml", "tiers:\n  - name: dram\n    kind: memory\n    capacity: 1MiB\n");
