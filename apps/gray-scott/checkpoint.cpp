@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -108,7 +109,7 @@ CheckpointState read_checkpoint_state(const std::string& path) {
   }
   read_fully(*simulation, numbers.data(), sizeof(numbers), 0);
   constexpr double most_steps = 1e15;
-  if (!(numbers[0] >= 0 && numbers[0] <= most_steps)) {
+  if (!(numbers[0] >= 0 && numbers[0] <= most_steps) || std::floor(numbers[0]) != numbers[0]) {
     refuse_checkpoint(path, fmt::format("/simulation says that it is of step {}", numbers[0]));
   }
   state.step = static_cast<std::uint64_t>(numbers[0]);

@@ -18,9 +18,13 @@ constexpr std::uint64_t most_size = 8192;
 constexpr std::uint64_t most_steps = 1'000'000'000;
 constexpr std::uint64_t most_steps_a_pass = 64;
 
-/// `text`, or if it is empty what is there already.
-void take_rate(const std::string& text, const char* what, double most, double& rate) {
+/// `text`, or if it is empty what is there already: the checkpoint's that `restart` names.
+void take_rate(const std::string& text, const std::string& restart, const char* what, double most, double& rate) {
   if (text.empty()) {
+    if (!(rate >= 0 && rate <= most)) {
+      throw OptionError(fmt::format("{} says that {} is {}, which is no number from 0 to {}: choose one by --{}",
+                                    restart, what, rate, most, what));
+    }
     return;
   }
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rate);
@@ -29,12 +33,12 @@ void take_rate(const std::string& text, const char* what, double most, double& r
   }
 }
 
-void take_reaction(const GrayScottOptions& gray_scott, Reaction& reaction) {
-  take_rate(gray_scott.feed, "feed", 1, reaction.feed);
-  take_rate(gray_scott.kill, "kill", 1, reaction.kill);
-  take_rate(gray_scott.diffusion_u, "diffusion-u", 100, reaction.diffusion_u);
-  take_rate(gray_scott.diffusion_v, "diffusion-v", 100, reaction.diffusion_v);
-  take_rate(gray_scott.time_step, "time-step", 1000, reaction.time_step);
+void take_reaction(const GrayScottOptions& gray_scott, const std::string& restart, Reaction& reaction) {
+  take_rate(gray_scott.feed, restart, "feed", 1, reaction.feed);
+  take_rate(gray_scott.kill, restart, "kill", 1, reaction.kill);
+  take_rate(gray_scott.diffusion_u, restart, "diffusion-u", 100, reaction.diffusion_u);
+  take_rate(gray_scott.diffusion_v, restart, "diffusion-v", 100, reaction.diffusion_v);
+  take_rate(gray_scott.time_step, restart, "time-step", 1000, reaction.time_step);
 }
 
 CheckpointState start_of(const GrayScottOptions& gray_scott, const std::string& restart) {
@@ -59,7 +63,7 @@ CheckpointState start_of(const GrayScottOptions& gray_scott, const std::string& 
     }
     start = there;
   }
-  take_reaction(gray_scott, start.reaction);
+  take_reaction(gray_scott, restart, start.reaction);
   return start;
 }
 

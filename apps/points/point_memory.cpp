@@ -28,6 +28,11 @@ std::uint32_t dimensions_of(const Store& store, const ElementLayout& elements, s
                                      "with numpy by astype('float32')",
                                      elements.type, terms.points));
   }
+  if (elements.shape.empty() && store.size_bytes() > elements.bytes) {
+    refuse_points(store, fmt::format("holds an array in Fortran order, column after column, and {} lie one after the "
+                                     "other: save it anew, with numpy by ascontiguousarray()",
+                                     terms.points));
+  }
   const std::uint64_t in_a_row = std::max<std::uint64_t>(elements.row_bytes / sizeof(float), 1);
   // Of an array of one dimension nobody can say how many elements are a point.
   if (dimensions && in_a_row != 1 && in_a_row != *dimensions) {

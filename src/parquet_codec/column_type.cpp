@@ -43,9 +43,10 @@ void describe_integer(const LogicalType& logical, ParquetColumn& described) {
     described.bytes = std::min(described.bytes, static_cast<std::uint64_t>(integer.bit_width()) / 8);
     described.type = (integer.is_signed() ? "int" : "uint") + std::to_string(integer.bit_width());
   } else if (logical.is_timestamp()) {
-    described.type = "timestamp[" +
-                     std::string(unit_of(static_cast<const ::parquet::TimestampLogicalType&>(logical).time_unit())) +
-                     "]";
+    // The same number is another moment where it is a local time.
+    const auto& timestamp = static_cast<const ::parquet::TimestampLogicalType&>(logical);
+    described.type = "timestamp[" + std::string(unit_of(timestamp.time_unit())) + "]" +
+                     (timestamp.is_adjusted_to_utc() ? " in UTC" : "");
   } else if (logical.is_time()) {
     described.type =
         "time[" + std::string(unit_of(static_cast<const ::parquet::TimeLogicalType&>(logical).time_unit())) + "]";

@@ -242,12 +242,15 @@ NpyHeader parse_npy_header(std::string_view beginning, const std::string& file) 
   }
   header.data_bytes = header.elements.bytes;
   header.elements.row_bytes = header.elements.bytes;
-  if (!header.fortran_order) {
+  // Of a single column, or row, either order is the other one.
+  const auto extents = std::count_if(header.shape.begin(), header.shape.end(), [](auto extent) { return extent != 1; });
+  const bool row_by_row = !header.fortran_order || extents < 2;
+  if (row_by_row) {
     header.elements.shape = header.shape;
   }
   for (std::size_t dimension = 0; dimension < header.shape.size(); ++dimension) {
     header.data_bytes = times(header.data_bytes, header.shape[dimension], file);
-    if (dimension > 0 && !header.fortran_order) {
+    if (dimension > 0 && row_by_row) {
       header.elements.row_bytes = times(header.elements.row_bytes, header.shape[dimension], file);
     }
   }

@@ -78,7 +78,7 @@ TieredStore::~TieredStore() {
   }
   organizer_.reset();
   try {
-    settle();
+    write_all_down();
   } catch (const std::exception&) {  // Who wants to know unmaps the region, which calls settle().
   }
 }
@@ -267,7 +267,7 @@ int TieredStore::write_through(BlockOwnership& owned, const Piece& piece, const 
   return 0;
 }
 
-int TieredStore::settle() {
+int TieredStore::write_all_down() {
   if (in_child()) {
     return -EBUSY;
   }
@@ -280,8 +280,14 @@ int TieredStore::settle() {
   return first_error;
 }
 
+// The store behind may keep what went down elsewhere, as one of objects does: until it has settled nothing is there.
+int TieredStore::settle() {
+  const int error = write_all_down();
+  return error != 0 ? error : backing_->settle();
+}
+
 int TieredStore::flush() {
-  const int error = settle();
+  const int error = write_all_down();
   return error != 0 ? error : backing_->flush();
 }
 

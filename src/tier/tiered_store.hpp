@@ -27,7 +27,7 @@ class TieredStore final : public Store {
  public:
   /// Throws as make_tiered_store().
   TieredStore(std::shared_ptr<Store> backing, const TieringOptions& options);
-  /// settle(), whose errors are lost; nothing in a child of fork().
+  /// Writes all down, and errors are lost; nothing in a child of fork().
   ~TieredStore() override;
 
   std::uint64_t size_bytes() const override { return backing_->size_bytes(); }
@@ -64,6 +64,7 @@ class TieredStore final : public Store {
   int write_through(BlockOwnership& owned, const Piece& piece, const char* buffer);
   int punch_piece(const Piece& piece);
   int cut_off(std::uint64_t bytes);
+  int write_all_down();
   void note_room();
   void publish() noexcept;
   bool in_child() const noexcept;

@@ -321,13 +321,16 @@ void VectorImplementation::close() {
     return;
   }
   require_own_process();
+  if (growing_) {
+    // Before the store settles: one of objects makes them then, and says whether that went well.
+    if (const int result = growing_->lengthen(); result != 0) {
+      throw_file_error(-result, "vector " + url_, "cannot be made as long as it is");
+    }
+  }
   if (region_) {
     region_.unmap();
   }
   if (growing_) {
-    if (const int result = growing_->lengthen(); result != 0) {
-      throw_file_error(-result, "vector " + url_, "cannot be made as long as it is");
-    }
     fixed_bytes_ = growing_->limit_bytes();
   }
   region_ = Region();

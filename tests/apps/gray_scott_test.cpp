@@ -193,6 +193,26 @@ TEST_F(GrayScottTest, ACheckpointOfWhatAreNoNumbersIsNotGoneOnFrom) {
   }
 }
 
+TEST_F(GrayScottTest, ACheckpointOfRatesThatCannotBeIsGoneOnFromWithOthers) {
+  const std::string checkpoints = folder("checkpoints");
+  state({"--size", "24", "--steps", "2", "--plotgap", "2", "--checkpoints", checkpoints});
+  const std::string checkpoint = checkpoints + "/step_00000002.h5";
+  const auto set = [&](std::uint64_t number, double value) {
+    auto simulation = Vector<double>::open("hdf5:" + checkpoint + ":/simulation");
+    simulation[number] = value;
+    simulation.close();
+  };
+  set(1, std::numeric_limits<double>::quiet_NaN());
+  expect_refused(program, {"--restart", checkpoints, "--steps", "1"},
+                 checkpoint + " says that feed is nan, which is no number from 0 to 1: choose one by --feed");
+  state({"--restart", checkpoints, "--steps", "1", "--feed", "0.03"});
+  set(1, 0.03);
+  set(5, -1);
+  expect_refused(program, {"--restart", checkpoints, "--steps", "1"}, "choose one by --time-step");
+  set(0, 2.5);
+  expect_refused(program, {"--restart", checkpoints, "--steps", "1"}, "says that it is of step 2.5");
+}
+
 TEST_F(GrayScottTest, RefusesWhatCannotBe) {
   expect_refused(program, {"--size", "0"}, "size 0");
   expect_refused(program, {"--size", "100000"}, "size 100000");

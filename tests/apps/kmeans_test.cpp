@@ -218,6 +218,12 @@ TEST_F(KMeansTest, RefusesWhatAreNoPoints) {
   expect_array_refused("<i4", "8, 3", "elements of type <i4");
   expect_array_refused(">f4", "8, 3", "elements of type >f4");
   expect_refused(program, {"npy:" + write_npy("<f4", "8, 3", bytes), "--dimensions", "2"}, "rows of 3 elements");
+  // As numpy saves what pandas gives: these numbers are points only when they are put together anew.
+  const std::string columns = "npy:" + write_npy("<f4", "8, 3", bytes, "True");
+  for (const char* dimensions : {"1", "3"}) {
+    expect_refused(program, {columns, "--dimensions", dimensions}, "in Fortran order, column after column, and points");
+  }
+  expect_refused(program, {columns, "--system", "memory"}, "ascontiguousarray()");
 }
 
 TEST_F(KMeansTest, RefusesWhatCannotBeMeant) {

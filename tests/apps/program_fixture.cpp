@@ -51,8 +51,9 @@ std::string ProgramTest::write_file(const std::string& name, const std::string& 
   return path(name);
 }
 
-std::string ProgramTest::write_npy(const std::string& type, const std::string& shape, const std::string& bytes) const {
-  std::string header = "{'descr': '" + type + "', 'fortran_order': False, 'shape': (" + shape + "), }";
+std::string ProgramTest::write_npy(const std::string& type, const std::string& shape, const std::string& bytes,
+                                   const std::string& fortran_order) const {
+  std::string header = "{'descr': '" + type + "', 'fortran_order': " + fortran_order + ", 'shape': (" + shape + "), }";
   header.resize(117, ' ');
   return write_file("array.npy", std::string("\x93NUMPY\x01\x00\x76\x00", 10) + header + "\n" + bytes);
 }

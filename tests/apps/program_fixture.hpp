@@ -31,7 +31,8 @@ class ProgramTest : public testing::Test {
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   std::string write_file(const std::string& name, const std::string& text) const;
   /// array.npy: what numpy.save() writes of such an array.
-  std::string write_npy(const std::string& type, const std::string& shape, const std::string& bytes) const;
+  std::string write_npy(const std::string& type, const std::string& shape, const std::string& bytes,
+                        const std::string& fortran_order = "False") const;
   /// Names of what is in the folder, sorted.
   std::vector<std::string> left_behind() const;
   /// `program` is one of this build, or a path.

@@ -63,6 +63,18 @@ TEST_F(ParquetBadInputTest, DecimalsWhosePointIsElsewhere) {
                "price-in-cents.parquet it is price with decimal of int32, of scale 2"});
 }
 
+TEST_F(ParquetBadInputTest, TimestampsOfWhichSomeAreLocalTimes) {
+  copy("moments-utc.parquet");
+  copy("moments-zone.parquet");  // Which zone is shown is no matter of the numbers.
+  EXPECT_EQ(open_store(url("moments*"), OpenMode::read_only)->size_bytes(), 32U);
+  copy("moments-local.parquet");
+  expect_said(refusal(url("moments*"), EINVAL), {"moments-utc.parquet: column when holds timestamp[us] in UTC",
+                                                 "moments-local.parquet it is when with timestamp[us]:"});
+  copy("int96.parquet");
+  expect_said(refusal(url("int96.parquet"), ENOTSUP),
+              {"column when holds int96 timestamps, which are no integers of the machine", "timestamps of 8 bytes"});
+}
+
 TEST_F(ParquetBadInputTest, TwoColumnsOfOneName) {
   copy("namesakes.parquet");
   for (const char* columns : {"columns=x", "columns=y,x", ""}) {

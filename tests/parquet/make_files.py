@@ -78,6 +78,10 @@ def main(directory):
     for name, scale in (("cents", 2), ("mills", 3)):
         prices = pa.array([decimal.Decimal(1)], pa.decimal128(9, scale))
         pq.write_table(pa.table({"price": prices}), directory / f"price-in-{name}.parquet", store_decimal_as_integer=True)
+    for name, zone in (("local", None), ("utc", "UTC"), ("zone", "Europe/Berlin")):
+        moments = pa.array([0, 1], pa.timestamp("us", tz=zone))
+        pq.write_table(pa.table({"when": moments}), directory / f"moments-{name}.parquet")
+    pq.write_table(pa.table({"when": moments}), directory / "int96.parquet", use_deprecated_int96_timestamps=True)
     row = np.arange(10)
     pq.write_table(pa.Table.from_arrays([pa.array(row), pa.array(row * 2.0), pa.array(row + 7)], ["x", "y", "x"]),
                    directory / "namesakes.parquet")

@@ -111,6 +111,31 @@ TEST_F(S3FailureTest, AServerThatTellsNoVersionsIsRefused) {
   }
 }
 
+TEST_F(S3FailureTest, ACertificateThatNobodyTrustsIsSaidToBeOne) {
+  const TemporaryDirectory directory;
+  const std::string key = directory / "key";
+  const std::string certificate = directory / "certificate";
+  const std::string make = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout '" + key +
+                           "' -out '" + certificate + "' 2>/dev/null";
+  if (std::system(make.c_str()) != 0) {
+    GTEST_SKIP() << "openssl makes no certificate here";
+  }
+  write_file(directory / "both", read_file(key) + read_file(certificate));
+  const std::string port = server_.ask("tls " + directory / "both");
+  const std::string url = "s3://bucket/key?region=eu-test-1&endpoint=https://127.0.0.1:" + port;
+  try {
+    open_store(url, OpenMode::read_only);
+    FAIL() << "it was opened";
+  } catch (const StoreError& error) {
+    const std::string text = error.what();
+    EXPECT_EQ(error.code().value(), EIO);
+    EXPECT_NE(text.find("certificate"), std::string::npos) << text;
+    EXPECT_TRUE(text.ends_with(
+        ": check the endpoint, or let this machine trust who signed its certificate (Debian: update-ca-certificates)"))
+        << text;
+  }
+}
+
 TEST_F(S3FailureTest, AnObjectThatChangesIsNoticed) {
   const auto store = open_store(server_.url("key"), OpenMode::read_only);
   EXPECT_EQ(read(*store), 50'000);

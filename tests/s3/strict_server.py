@@ -4,7 +4,8 @@
 Signatures are worked out once more from Amazon's description of version 4, and everything that decides about them has to be
 as it says there; conditions, sizes of parts and hashes of bodies are held to. Prints its port, then takes commands on standard
 input, a line each, and answers each with a line: `load BUCKET KEY FILE`, `save BUCKET KEY FILE`, `delete BUCKET KEY`,
-`fault OPERATION KIND TIMES` (operation `any` or one of those in `counts`), `calm`, `counts`, `headers BUCKET KEY`, `require TOKEN`.
+`fault OPERATION KIND TIMES` (operation `any` or one of those in `counts`), `calm`, `counts`, `headers BUCKET KEY`, `require TOKEN`,
+`tls FILE` (key and certificate; answers with another port).
 The end of its input is its own end.
 """
 import collections
@@ -15,6 +16,7 @@ import http.server
 import json
 import re
 import socket
+import ssl
 import struct
 import sys
 import threading
@@ -184,6 +186,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.reset()
         elif fault == "garbage":
             self.answer(500, b"<Error><Code>" + bytes(range(256)) * 1024)
+        elif fault == "portal":
+            self.answer(200, b"<html>Say who you are first.</html>", {"ETag": '"portal"'})
         elif fault == "endless":
             self.answer(403, b"<Error>" + b"x" * (1 << 20), announced=1 << 40)
             self.close_connection = True
@@ -328,6 +332,8 @@ def obey(command, *words):
             return json.dumps(STATE.objects[words[0], words[1]]["headers"])
         elif command == "require":
             STATE.token = words[0] if words else None
+        elif command == "tls":
+            return str(serve_encrypted(*words))
         elif command == "counts":
             counts = dict(STATE.counts, uploads_left=len(STATE.uploads), faults_left=sum(fault[2] for fault in STATE.faults))
             STATE.counts.clear()
@@ -344,6 +350,16 @@ class Server(http.server.ThreadingHTTPServer):
     def handle_error(self, request, client_address):
         if not isinstance(sys.exc_info()[1], (OSError, ValueError)):
             super().handle_error(request, client_address)
+
+
+def serve_encrypted(certificate):
+    """The same by HTTPS, with a file that holds key and certificate; returns the port."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    encrypted = Server(("127.0.0.1", 0), Handler)
+    encrypted.socket = context.wrap_socket(encrypted.socket, server_side=True)
+    threading.Thread(target=encrypted.serve_forever, daemon=True).start()
+    return encrypted.server_address[1]
 
 
 if __name__ == "__main__":

@@ -210,6 +210,21 @@ TEST_F(S3WriteTest, FailuresInAnAnswerThatBeganWellAreSeen) {
   EXPECT_EQ(server_.saved("key").substr(0, 4), "text");
 }
 
+TEST_F(S3WriteTest, APageOfSomebodyElseIsNoAnswer) {
+  const auto store = open_store(server_.url("key", "retries=0"), OpenMode::create, 10);
+  write(*store, "text", 0);
+  server_.fault("put", "portal", 1);
+  EXPECT_EQ(flush(*store), -EIO);
+  EXPECT_TRUE(said("the server says it is written, and it is not: check endpoint and proxy")) << said_;
+  EXPECT_EQ(server_.saved("key"), "(none)");
+  server_.fault("put", "portal", 1);
+  server_.fault("get", "503", 1);  // So that nobody knows.
+  EXPECT_EQ(flush(*store), -EIO);
+  EXPECT_TRUE(said("SlowDown (It is SlowDown.)")) << said_;
+  EXPECT_EQ(flush(*store), 0);
+  EXPECT_EQ(server_.saved("key").substr(0, 4), "text");
+}
+
 TEST_F(S3WriteTest, AConflictBeginsAgain) {
   const auto store = open_store(server_.url("key", "part=5MiB"), OpenMode::create, 11 << 20);
   server_.fault("complete", "409", 2);
@@ -271,6 +286,44 @@ TEST_F(S3WriteTest, AVectorThatGrows) {
     ASSERT_EQ(read[index], index == 3 ? 7 : index * index);
   }
   EXPECT_EQ(read[3], 7U);
+}
+
+TEST_F(S3WriteTest, AVectorThatBecameLongerAloneIsNotClosedBeforeTheObjectIs) {
+  server_.load("vector", std::string(4000, 'x'));
+  VectorOptions options;
+  options.budget_bytes = 1 << 20;
+  options.capacity_bytes = 64 << 20;
+  auto vector = Vector<int>::open(server_.url("vector", "retries=0"), options);
+  vector.resize(2000);
+  server_.fault("put", "403", 1);
+  testing::internal::CaptureStderr();
+  EXPECT_THROW(vector.close(), Error);
+  testing::internal::GetCapturedStderr();
+  EXPECT_EQ(server_.saved("vector"), std::string(4000, 'x'));
+  vector.close();
+  EXPECT_EQ(server_.saved("vector"), std::string(4000, 'x') + std::string(4000, '\0'));
+}
+
+TEST_F(S3WriteTest, AVectorBehindTiersIsNotClosedBeforeTheObjectIsThere) {
+  const TemporaryDirectory directory;
+  write_file(directory / "tiers.yaml", "tiers:\n  - name: dram\n    kind: memory\n    capacity: 1MiB\n");
+  std::string object = server_.url("vector", "retries=0");
+  for (std::size_t at = object.find('&'); at != std::string::npos; at = object.find('&', at)) {
+    object.replace(at, 1, "%26");
+  }
+  VectorOptions options;
+  options.budget_bytes = 1 << 20;
+  options.capacity_bytes = 64 << 20;
+  auto vector = Vector<int>::create("tiered:" + directory.encoded() + "/tiers.yaml?store=" + object, 1000, options);
+  vector[999] = 7;
+  server_.fault("put", "403", 1);
+  testing::internal::CaptureStderr();
+  EXPECT_THROW(vector.close(), Error);
+  testing::internal::GetCapturedStderr();
+  EXPECT_EQ(server_.saved("vector"), "(none)");
+  EXPECT_EQ(vector[999], 7);
+  vector.close();
+  EXPECT_EQ(server_.saved("vector"), std::string(3996, '\0') + std::string("\7\0\0\0", 4));
 }
 
 TEST_F(S3WriteTest, AChildOfForkLeavesItToItsParent) {

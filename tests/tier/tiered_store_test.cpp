@@ -15,6 +15,7 @@
 #include "config/environment.hpp"
 #include "store/faulty_store.hpp"
 #include "store/file_store.hpp"
+#include "store/forwarding_store.hpp"
 #include "store/memory_store.hpp"
 #include "store/reference_check.hpp"
 #include "store/temporary_directory.hpp"
@@ -140,6 +141,27 @@ TEST_F(TieredStoreTest, threads_scores_and_flushes_at_once) {
   done.store(true);
   scorer.join();
   expect_equal(*store, expected);
+}
+
+/// One that keeps what it is given elsewhere until it has settled, which may fail.
+class SettlingStore final : public ForwardingStore {
+ public:
+  explicit SettlingStore(std::shared_ptr<Store> base) : ForwardingStore(std::move(base)) {}
+  int settle() override { return result; }
+  int result = 0;
+};
+
+TEST_F(TieredStoreTest, what_cannot_settle_behind_the_tiers_is_said) {
+  const auto behind = std::make_shared<SettlingStore>(backing_);
+  TieredStore store(behind, calm({in_memory(20)}));
+  std::vector<char> expected(store_bytes);
+  random_work(store, expected, 0, store_bytes, 50, 1);
+  behind->result = -EACCES;
+  EXPECT_EQ(store.settle(), -EACCES);
+  EXPECT_EQ(store.flush(), 0);  // Which is another promise.
+  behind->result = 0;
+  EXPECT_EQ(store.settle(), 0);
+  EXPECT_EQ(content(*backing_), expected);
 }
 
 /// A file that somebody else makes longer between two looks at its length.

@@ -78,8 +78,19 @@ TEST(NpyHeaderTest, ShapesAndVersions) {
     const NpyHeader header = parse_npy_header(npy_file(entries("'<f4'", "(3,)", "True"), version), "array.npy");
     EXPECT_EQ(header.data_bytes, 12U);
     EXPECT_TRUE(header.fortran_order);
-    EXPECT_TRUE(header.elements.shape.empty());
+    EXPECT_EQ(header.elements.shape, std::vector<std::uint64_t>{3});
   }
+}
+
+TEST(NpyHeaderTest, FortranOrderIsAnotherOneWhereThereAreRowsAndColumns) {
+  const auto elements = [](const char* shape) {
+    return parse_npy_header(npy_file(entries("'<f4'", shape, "True")), "array.npy").elements;
+  };
+  EXPECT_TRUE(elements("(5, 3)").shape.empty());
+  EXPECT_EQ(elements("(5, 3)").row_bytes, 4U);
+  EXPECT_EQ(elements("(5, 1)").shape, (std::vector<std::uint64_t>{5, 1}));
+  EXPECT_EQ(elements("(1, 3)").shape, (std::vector<std::uint64_t>{1, 3}));
+  EXPECT_EQ(elements("(1, 3)").row_bytes, 12U);
 }
 
 TEST(NpyHeaderTest, RefusesWhatIsNone) {

@@ -1,6 +1,7 @@
 #include "store/parquet/open.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "store/file_open.hpp"
 #include "store/file_store.hpp"
+#include "store/forwarding_store.hpp"
 #include "store/matching_files.hpp"
 #include "store/parquet/creation.hpp"
 #include "store/parquet/library.hpp"
@@ -51,11 +53,32 @@ ParquetUrl parse(const StoreUrl& url) {
   return parsed;
 }
 
+/// Keeps what a read failed with: the codec says it as a fault of the file's.
+class WatchedStore final : public ForwardingStore {
+ public:
+  explicit WatchedStore(std::shared_ptr<Store> base) : ForwardingStore(std::move(base)) {}
+  std::int64_t read(void* buffer, std::size_t bytes, std::uint64_t offset) override {
+    const std::int64_t got = base_->read(buffer, bytes, offset);
+    if (got < 0) {
+      error_number_.store(static_cast<int>(-got), std::memory_order_relaxed);
+    }
+    return got;
+  }
+  int error_number() const noexcept { return error_number_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<int> error_number_{0};
+};
+
 ParquetFile open_rows_of(const ParquetCodec& codec, std::shared_ptr<Store> file, std::string name,
                          const ParquetForm& form) {
   ParquetFile opened;
   opened.name = std::move(name);
-  if (const ParquetFailure failure = codec.open(std::move(file), opened.reader); !failure.empty()) {
+  const auto watched = std::make_shared<WatchedStore>(std::move(file));
+  if (const ParquetFailure failure = codec.open(watched, opened.reader); !failure.empty()) {
+    if (watched->error_number() != 0) {
+      throw_file_error(watched->error_number(), opened.name, "cannot be read");
+    }
     throw StoreError(EINVAL, opened.name + " is no Parquet file that can be read (" + failure +
                                  "): copy or make it again, or open it as file:");
   }

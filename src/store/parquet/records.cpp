@@ -88,6 +88,11 @@ std::size_t find_column(const std::vector<ParquetColumn>& columns, const std::st
 }
 
 void require_served(const ParquetColumn& column, const std::string& wanted_type, const std::string& file) {
+  if (column.type == "int96 timestamps") {
+    throw StoreError(ENOTSUP, file + ": column " + column.name +
+                                  " holds int96 timestamps, which are no integers of the machine: write the file again "
+                                  "with timestamps of 8 bytes, or choose other columns, columns=a,b");
+  }
   if (column.repeated || column.bytes == 0) {
     throw StoreError(ENOTSUP, file + ": column " + column.name + " holds " + column.type +
                                   ", which have no fixed size: choose columns of numbers, columns=a,b");

@@ -154,7 +154,7 @@ S3Failure S3Client::made_of(const Change& change, S3Failure failure, std::string
     return failure;
   }
   S3Version now;
-  const S3Failure found = find(now);
+  S3Failure found = find(now);
   if (found.error_number == 0 && now.commit == change.commit && now.bytes == bytes) {
     made = now;
     return {};
@@ -162,7 +162,11 @@ S3Failure S3Client::made_of(const Change& change, S3Failure failure, std::string
   if (change.from.exists()) {
     failure = of_a_known_one(std::move(failure));
   }
-  return failure.error_number != 0 ? failure : refuse_answer("the server says it is written, and it is not");
+  if (failure.error_number != 0) {
+    return failure;
+  }
+  const bool known = found.error_number == 0 || found.error_number == ENOENT;
+  return known ? refuse_answer("the server says it is written, and it is not") : found;
 }
 
 S3Failure S3Client::put(const Change& change, std::span<const char> content, S3Version& made) {
@@ -173,7 +177,9 @@ S3Failure S3Client::put(const Change& change, std::span<const char> content, S3V
   request.body = content;
   S3Response response;
   const S3Failure failure = ask(request, content.size(), response);
-  return made_of(change, failure, response.etag, content.size(), made);
+  // S3 says nothing else here: a page has other senders, such as a proxy that wants a password, whatever its ETag.
+  const bool trusted = response.status == 200 && response.body.empty();
+  return made_of(change, failure, trusted ? response.etag : "", content.size(), made);
 }
 
 S3Failure S3Client::begin_upload(const Change& change, std::string& upload) {

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <charconv>
 
+#include "platform/control_characters.hpp"
+
 namespace tiermap {
 namespace {
 
@@ -120,8 +122,7 @@ bool may_pass(long status, std::string_view code) {
 
 std::string s3_line(std::string_view text) {
   std::string line(text.substr(0, most_line_bytes));
-  std::replace_if(
-      line.begin(), line.end(), [](char character) { return static_cast<unsigned char>(character) < 0x20; }, '?');
+  hide_control_characters(line);
   return line + (text.size() > most_line_bytes ? "..." : "");
 }
 
@@ -180,7 +181,7 @@ std::string s3_element(std::string_view xml, std::string_view name) {
 S3Failure explain_s3(const S3Response& response) {
   if (response.status == 0) {
     return {response.lost_error != 0 ? response.lost_error : EIO, response.passing, false, response.lost,
-            "check the endpoint"};
+            response.lost_remedy.empty() ? "check the endpoint" : response.lost_remedy};
   }
   const std::string code = s3_element(response.body, "Code");
   // A server may begin to answer, and find out later.

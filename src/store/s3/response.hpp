@@ -14,7 +14,8 @@ struct S3Response {
   std::string lost;
   bool passing = false;  ///< Without an answer: another try may get one.
   int lost_error = 0;    ///< The errno value for it.
-  std::string etag;      ///< With its quotes.
+  std::string lost_remedy;
+  std::string etag;  ///< With its quotes.
   std::string content_range;
   std::string region;  ///< x-amz-bucket-region.
   std::string commit;  ///< x-amz-meta-tiermap-commit: whose write made the object.
