@@ -265,8 +265,8 @@ std::optional<std::string> JobClient::held_lock() const {
   return held_.empty() || !failure_.empty() ? std::nullopt : std::optional(held_.begin()->first);
 }
 
-std::uint64_t JobClient::fetch_add(std::string_view name, std::uint64_t summand) {
-  return ask(0, JobRequest::fetch_add, {summand, 0, 0, 0}, name).words[0];
+std::uint64_t JobClient::fetch_add(std::string_view name, std::uint64_t summand, std::uint64_t most) {
+  return ask(0, JobRequest::fetch_add, {summand, most, 0, 0}, name).words[0];
 }
 
 void JobClient::leave() {

@@ -1,0 +1,99 @@
+// Shared vectors as they are made: what cannot be made leaves nothing behind, and names may be as long as is said.
+#include <algorithm>
+
+#include "shared/rank_processes.hpp"
+#include "tiermap/shared_vector.hpp"
+
+namespace tiermap {
+namespace {
+
+using Numbers = SharedVector<std::uint64_t>;
+
+TEST(MakingTest, OptionsThatCannotBeAreRefusedBeforeAnythingIsMade) {
+  const Servers servers;
+  run_job(servers, 2, [](Job& job) {
+    SharedVectorOptions no_budget;
+    no_budget.budget_bytes = 0;
+    EXPECT_NE(refusal_of([&] { Numbers::create(job, "v", 1000, no_budget); }).find("0 is out of range"),
+              std::string::npos);
+    SharedVectorOptions odd_pages;
+    odd_pages.page_size_bytes = 3000;
+    odd_pages.stripe_bytes = 30'000;
+    EXPECT_NE(refusal_of([&] { Numbers::create(job, "v", 1000, odd_pages); }).find("page size 3000"),
+              std::string::npos);
+    auto vector = Numbers::create(job, "v", 100'000);
+    vector[99'998 + job.rank()] = 7;
+    job.barrier();
+    EXPECT_EQ(vector[99'998] + vector[99'999], 14U);
+    job.barrier();
+    vector.close();
+  });
+}
+
+/// As for pages that are larger than the budget, which the engine alone knows.
+TEST(MakingTest, WhatWasMadeByHalvesIsNotTakenForOneOfAnotherSize) {
+  const Servers servers;
+  run_job(servers, 1, [](Job& job) {
+    SharedVectorOptions options;
+    options.budget_bytes = 64 << 10;
+    ASSERT_NE(refusal_of([&] { Numbers::create(job, "v", 1000, options); }), "");
+    const std::string told = refusal_of([&] { Numbers::create(job, "v", 100'000); });
+    EXPECT_NE(told.find("vector 'v' was to be made before"), std::string::npos) << told;
+    auto vector = Numbers::create(job, "v", 1000);
+    EXPECT_EQ(vector[999], 0U);
+    vector.close();
+  });
+}
+
+TEST(MakingTest, WhereOneServerHasNoRoomTheOthersKeepTheirs) {
+  const Servers large(1, {"--memory", "8MiB"});
+  const Servers small(1, {"--memory", "1MiB"});
+  RankProcesses processes(2, [&](std::uint32_t rank) {
+    JobOptions options = large.job(rank, 2);
+    options.servers += "," + small.addresses;
+    Job job(options);
+    constexpr std::uint64_t mebibyte = (1 << 20) / sizeof(std::uint64_t);
+    for (int turn = 0; turn < 4; ++turn) {
+      const std::string told = refusal_of([&] { Numbers::create(job, "v" + std::to_string(turn), 6 * mebibyte); });
+      EXPECT_NE(told.find("of 3MiB does not fit: 1MiB are left"), std::string::npos) << told;
+    }
+    auto vector = Numbers::create(job, "v0", 2 * mebibyte);
+    vector[2 * mebibyte - 1 - rank] = 5;
+    job.barrier();
+    EXPECT_EQ(std::count(vector.end() - 2, vector.end(), 5U), 2);
+    job.barrier();
+    vector.close();
+    job.end();
+  });
+  processes.expect_success();
+}
+
+TEST(MakingTest, NamesOfJobsAndVectorsMayBeAsLongAsIsSaid) {
+  const Servers servers(2);
+  RankProcesses processes(2, [&](std::uint32_t rank) {
+    JobOptions options = servers.job(rank, 2);
+    options.name = std::string(64, 'j');
+    Job job(options);
+    const std::string name(62, 'v');
+    auto one = Numbers::create(job, name + "1", 1000);
+    auto other = Numbers::create(job, name + "2", 1000);
+    one[rank] = 1;
+    other[rank] = 2;
+    job.barrier();
+    EXPECT_EQ(one[0] + one[1], 2U);
+    EXPECT_EQ(other[0] + other[1], 4U);
+    for (const std::string& refused : {name + "of 64", std::string("a/b")}) {
+      const std::string told = refusal_of([&] { Numbers::create(job, refused, 1000); });
+      EXPECT_NE(told.find("a vector cannot be called '" + refused + "': write up to 63 letters"), std::string::npos)
+          << told;
+    }
+    job.barrier();
+    one.close();
+    other.close();
+    job.end();
+  });
+  processes.expect_success();
+}
+
+}  // namespace
+}  // namespace tiermap
