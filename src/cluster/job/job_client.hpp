@@ -115,8 +115,11 @@ class JobClient {
  private:
   /// Of which server, and what it answered.
   void require_joined(const std::pair<std::uint32_t, WireReply>& joined);
+  /// Asked of servers that have all ranks, while others have not: whether one is lost. Throws if one was before, too.
+  bool require_none_lost(const std::vector<std::uint32_t>& joined, bool one_was_lost);
   std::string absent(std::uint32_t server);
-  void tell_other_servers(std::uint32_t server, const std::string& words);
+  /// Why the job has failed.
+  void tell_servers(const std::string& words, std::optional<std::uint32_t> except = std::nullopt);
   std::string listen_for_ranks();
   std::string own_host() const;
   void ask_home(const Piece& piece, std::function<void(WireReply)> done);
