@@ -91,6 +91,10 @@ SharedImplementation::SharedImplementation(std::shared_ptr<JobImplementation> jo
     home_ = std::make_shared<HomeClient>(
         job_->client(), HomeClient::Form{name, count.value_or(0) * elements.bytes, options.stripe_bytes,
                                          count.has_value(), options.page_size_bytes, std::move(table)});
+    if (whole_bytes() == 0) {
+      throw StoreError(EINVAL, "shared vector " + quote_value(name) +
+                                   " is a data set of 0 bytes, and has no elements: make it longer, and open it then");
+    }
     incarnation_ = home_->incarnation();
     store_ = std::make_shared<CoherentStore>(home_, elements.bytes, options.budget_bytes / 4, options.scratch_folder);
     VectorOptions frames;

@@ -1,7 +1,10 @@
 // Shared vectors as they are made: what cannot be made leaves nothing behind, and names may be as long as is said.
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 
 #include "shared/rank_processes.hpp"
+#include "store/temporary_directory.hpp"
 #include "tiermap/shared_vector.hpp"
 
 namespace tiermap {
@@ -42,6 +45,19 @@ TEST(MakingTest, WhatWasMadeByHalvesIsNotTakenForOneOfAnotherSize) {
     auto vector = Numbers::create(job, "v", 1000);
     EXPECT_EQ(vector[999], 0U);
     vector.close();
+  });
+}
+
+TEST(MakingTest, ADataSetWithoutElementsIsRefusedAsItIsOpened) {
+  const TemporaryDirectory directory(".");
+  const std::string file = std::filesystem::absolute(directory / "empty").string();
+  std::ofstream(file).close();
+  std::ofstream(directory / "node.yaml") << "listen: 127.0.0.1:0\ndata_sets:\n  - {name: empty, store: " << file
+                                         << "}\n";
+  const Servers servers(1, {"--config", directory / "node.yaml"});
+  run_job(servers, 2, [](Job& job) {
+    const std::string told = refusal_of([&] { Numbers::open(job, "empty"); });
+    EXPECT_NE(told.find("'empty' is a data set of 0 bytes, and has no elements"), std::string::npos) << told;
   });
 }
 
