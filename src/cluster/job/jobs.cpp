@@ -317,7 +317,7 @@ void Jobs::unlock(Job& job, std::uint32_t rank, WireRequest request, Answers& an
 std::string Jobs::name_here(const Job& job, const std::string& name, std::uint64_t made) {
   constexpr std::size_t most_of_job = 16;
   const std::string number = "." + std::to_string(job.number);
-  const std::string whole = job.name + number + "." + name;
+  std::string whole = job.name + number + "." + name;
   if (made == 1 && whole.size() <= longest_plain_name) {
     return whole;
   }
