@@ -349,8 +349,13 @@ void SharedImplementation::destroy() {
                           " is a data set of its server, and stays: close it, and drop it with `tiermap serve drop`",
                       ENOTSUP);
   }
-  vector_->region().discard({0, whole_bytes()});
-  close();
+  if (destroyed_) {
+    return;
+  }
+  if (vector_ != nullptr) {
+    vector_->region().discard({0, whole_bytes()});
+    close();
+  }
   job_->client().collective("destroys vector " + quote_value(name_));
   home_->leave_tree();
   if (job_->place().rank == 0 || job_->place().goes_on) {  // More than once is as good: the first one may be lost.
@@ -358,6 +363,7 @@ void SharedImplementation::destroy() {
   }
   job_->client().collective("has destroyed vector " + quote_value(name_));
   job_->give_back(name_);
+  destroyed_ = true;
 }
 
 SharedStatistics SharedImplementation::statistics() const {

@@ -84,6 +84,19 @@ TEST(MakingTest, WhereOneServerHasNoRoomTheOthersKeepTheirs) {
   processes.expect_success();
 }
 
+TEST(MakingTest, OneThatIsClosedIsDestroyedToo) {
+  const Servers servers(1, {"--memory", "8MiB"});
+  run_job(servers, 2, [](Job& job) {
+    for (int turn = 0; turn < 3; ++turn) {
+      auto vector = Numbers::create(job, "v", (6 << 20) / sizeof(std::uint64_t));
+      vector[job.rank()] = 1;
+      vector.close();
+      vector.destroy();
+      vector.destroy();
+    }
+  });
+}
+
 TEST(MakingTest, NamesOfJobsAndVectorsMayBeAsLongAsIsSaid) {
   const Servers servers(2);
   RankProcesses processes(2, [&](std::uint32_t rank) {
