@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "shared/bare_rank.hpp"
 #include "shared/rank_processes.hpp"
 #include "store/temporary_directory.hpp"
 #include "tiermap/shared_vector.hpp"
@@ -33,19 +34,31 @@ TEST(MakingTest, OptionsThatCannotBeAreRefusedBeforeAnythingIsMade) {
   });
 }
 
-/// As for pages that are larger than the budget, which the engine alone knows.
+/// As where all ranks have made it, and none gets the frames for it.
 TEST(MakingTest, WhatWasMadeByHalvesIsNotTakenForOneOfAnotherSize) {
   const Servers servers;
-  run_job(servers, 1, [](Job& job) {
-    SharedVectorOptions options;
-    options.budget_bytes = 64 << 10;
-    ASSERT_NE(refusal_of([&] { Numbers::create(job, "v", 1000, options); }), "");
+  RankProcesses processes(2, [&](std::uint32_t rank) {
+    if (rank == 0) {
+      BareRank bare(servers, 0, 2);
+      EXPECT_EQ(bare.start(0, JobRequest::open, {8000, 1, 0, 0}, "v").wait().status, 0);
+      for (const char* count : {"100000", "1000"}) {
+        const std::string making = std::string("makes vector 'v' of ") + count +
+                                   " elements of 8 bytes (u) in pages of " + "64KiB and stripes of 1MiB";
+        EXPECT_EQ(bare.start(0, JobRequest::collective, {}, making).wait().status, 0);
+      }
+      EXPECT_EQ(bare.start(0, JobRequest::collective, {}, "ends the job").wait().status, 0);
+      EXPECT_EQ(bare.start(0, JobRequest::leave, {}, "").wait().status, 0);
+      return;
+    }
+    Job job(servers.job(1, 2));
     const std::string told = refusal_of([&] { Numbers::create(job, "v", 100'000); });
-    EXPECT_NE(told.find("vector 'v' was to be made before"), std::string::npos) << told;
+    EXPECT_NE(told.find("vector 'v' was to be made before with other sizes"), std::string::npos) << told;
     auto vector = Numbers::create(job, "v", 1000);
     EXPECT_EQ(vector[999], 0U);
     vector.close();
+    job.end();
   });
+  processes.expect_success();
 }
 
 TEST(MakingTest, ADataSetWithoutElementsIsRefusedAsItIsOpened) {

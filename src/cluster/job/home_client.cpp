@@ -96,6 +96,14 @@ int HomeClient::failed(std::uint32_t server, const WireReply& reply) {
   return reply.status < 0 ? reply.status : -EIO;
 }
 
+void HomeClient::fail_here(const std::string& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    failure_ = "job " + quote_value(job_.place().name) + ": vector " + quote_value(name_) + ": " + why;
+  }
+  tell_once();
+}
+
 /// Who touches a page hears of it as a signal, and has no other way to learn why.
 void HomeClient::tell_once() {
   const std::lock_guard lock(mutex_);
