@@ -312,8 +312,8 @@ void Jobs::unlock(Job& job, std::uint32_t rank, WireRequest request, Answers& an
 }
 
 /// Of what the job makes. What an earlier job of this name made may still be on its way out, and what it was before it
-/// was placed is there. What is placed, and what would have too long a name, is told apart by its handle: there the ends
-/// of the job's name and its own may be missing.
+/// was placed is there. What is placed, and what would have too long a name, is told apart by its handle: there the
+/// ends of the job's name and its own may be missing.
 std::string Jobs::name_here(const Job& job, const std::string& name, std::uint64_t made) {
   constexpr std::size_t most_of_job = 16;
   const std::string number = "." + std::to_string(job.number);
