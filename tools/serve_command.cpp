@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <memory>
@@ -178,12 +179,24 @@ void stat(const ServeOptions& options) {
   }
 }
 
+std::string size_remedy(int error_number) {
+  switch (error_number) {
+    case ENOSPC:
+      return ": drop others, or give its servers more room";
+    case ENOMEM:
+      return ": in memory it becomes eight times as long as it was made, or 1GiB: make a longer one, and load it from "
+             "this one";
+    default:
+      return "";
+  }
+}
+
 void resize(const ServeOptions& options) {
   target_of(options.url);
   const std::uint64_t bytes = parse_size(options.size, "--size");
   if (const int result = open_store(options.url, OpenMode::read_write)->resize(bytes); result != 0) {
-    throw StoreError(-result, "store '" + options.url + "' cannot be made " + format_size_rounded(bytes) + ": " +
-                                  error_text(-result));
+    throw StoreError(-result, "store '" + options.url + "' cannot be made " + format_size(bytes) + ": " +
+                                  error_text(-result) + size_remedy(-result));
   }
 }
 

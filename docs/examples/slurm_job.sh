@@ -17,12 +17,16 @@ users:
 YAML
 
 # A server a node, on the address that the other nodes know it by.
-srun --nodes="$SLURM_NNODES" --ntasks="$SLURM_NNODES" --ntasks-per-node=1 --overlap --output="$folder/server-%N.txt" \
+srun --nodes="$SLURM_NNODES" --ntasks="$SLURM_NNODES" --ntasks-per-node=1 --overlap --kill-on-bad-exit=1 \
+  --output="$folder/server-%N.txt" \
   bash -c 'exec tiermap serve --config "$0/node.yaml" --listen "$SLURMD_NODENAME:7070"' "$folder" &
 servers=$!
-trap 'kill "$servers"; wait "$servers" || true; rm -r "$folder"' EXIT
+trap 'kill "$servers" 2>/dev/null || true; wait "$servers" || true; rm -r "$folder"' EXIT
 for node in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
-  until grep -q listening "$folder/server-$node.txt" 2>/dev/null; do sleep 0.2; done
+  until grep -q listening "$folder/server-$node.txt" 2>/dev/null; do
+    kill -0 "$servers" 2>/dev/null || { cat "$folder"/server-*.txt >&2; exit 1; }  # One of them could not start.
+    sleep 0.2
+  done
 done
 
 hosts=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed 's/$/:7070/' | paste -sd,)

@@ -365,7 +365,7 @@ class SharedVector {
   /// kind of number or byte order; a plain file says nothing of them.
   void load(const std::string& url) { storage_.load(url); }
 
-  /// Releases, and gives up this rank's frames. Nothing of the vector may be touched after that.
+  /// Releases, and gives up this rank's frames. Nothing of the vector may be touched after that; it may be destroy()ed.
   void close() {
     storage_.close();
     first_ = nullptr;

@@ -175,12 +175,11 @@ std::vector<DataSetLine> decode_lines(std::string_view text) {
 }
 
 bool is_plain_name(std::string_view name) noexcept {
-  constexpr std::size_t longest = 64;
   const auto plain = [](char character) {
     return (character >= 'a' && character <= 'z') || (character >= 'A' && character <= 'Z') ||
            (character >= '0' && character <= '9') || character == '.' || character == '_' || character == '-';
   };
-  return !name.empty() && name.size() <= longest && name.front() != '.' && std::ranges::all_of(name, plain);
+  return !name.empty() && name.size() <= longest_plain_name && name.front() != '.' && std::ranges::all_of(name, plain);
 }
 
 }  // namespace tiermap

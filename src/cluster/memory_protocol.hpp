@@ -106,6 +106,7 @@ struct DataSetLine {
 std::string encode(const std::vector<DataSetLine>& lines);
 std::vector<DataSetLine> decode_lines(std::string_view text);
 
+inline constexpr std::size_t longest_plain_name = 64;
 /// Names of data sets and users: letters, digits, '.', '_', '-', not with '.' in front, at most 64.
 bool is_plain_name(std::string_view name) noexcept;
 

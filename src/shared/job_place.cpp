@@ -1,11 +1,13 @@
 // A job's name, this rank's place in it, and where the servers are: as options or the environment say.
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <string_view>
 
 #include "cluster/memory_protocol.hpp"
 #include "cluster/remote/remote_url.hpp"
+#include "cluster/wire/address.hpp"
 #include "config/size.hpp"
 #include "shared/job_implementation.hpp"
 #include "tiermap/error.hpp"
@@ -44,9 +46,16 @@ void take_servers(std::string text, JobPlace& place) {
     throw OptionError("a job needs a memory server: start one with `tiermap serve`, and name it in TIERMAP_SERVERS");
   }
   std::string_view left = text;
+  std::map<std::string, std::string> by_address;
   while (!left.empty()) {
     const std::size_t end = std::min(left.find(','), left.size());
-    place.servers.push_back(parse_host_and_port(left.substr(0, end), "server"));
+    const HostAndPort server = parse_host_and_port(left.substr(0, end), "server");
+    const auto [before, is_new] = by_address.emplace(resolve(server).text(), server.text());
+    if (!is_new) {
+      throw OptionError("servers " + quote_value(before->second) + " and " + quote_value(server.text()) + " of " +
+                        quote_value(text) + " are one: name each server once");
+    }
+    place.servers.push_back(server);
     left.remove_prefix(std::min(end + 1, left.size()));
   }
 }

@@ -1,7 +1,11 @@
 // A shared vector, copied to and from a store by rank 0, or the lowest rank that was not lost.
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <functional>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "config/size.hpp"
@@ -50,25 +54,41 @@ void require_size(const Store& store, const std::string& url, std::uint64_t byte
   }
 }
 
+/// What `copy` throws, for all ranks: its number, and what it says; "" if nothing.
+std::string failure_of(const std::function<void()>& copy) {
+  try {
+    copy();
+    return "";
+  } catch (const Error& error) {
+    return std::to_string(error.code().value()) + " " + error.what();
+  } catch (const std::exception& error) {
+    return std::to_string(EIO) + " " + error.what();
+  }
+}
+
+std::pair<int, std::string> read_failure(const std::string& failure) {
+  int error_number = EIO;
+  const char* const end = failure.data() + failure.size();
+  const char* const after = std::from_chars(failure.data(), end, error_number).ptr;
+  return {error_number, {std::min(after + 1, end), end}};
+}
+
 }  // namespace
 
 void SharedImplementation::copy_by_first(const std::string& doing, const std::function<void()>& copy) {
   JobClient& client = job_->client();
   client.collective("begins to " + doing);
   const std::uint32_t first = client.first_rank();
-  std::string outcome = "is done with it: " + doing;
-  if (job_->place().rank == first) {
-    try {
-      copy();
-    } catch (const Error& error) {
-      outcome = std::string("cannot ") + doing + ": " + error.what();
-    }
-  }
-  client.collective(outcome);
+  const std::vector<std::string> told = client.texts_of_all(job_->place().rank == first ? failure_of(copy) : "");
   if (client.is_lost(first)) {
     throw StoreError(EOWNERDEAD, "job " + quote_value(job_->place().name) + ": rank " + std::to_string(first) +
                                      " was lost, which was to " + doing +
                                      ": any part of it may be done: do it again, and save elsewhere");
+  }
+  if (!told[first].empty()) {
+    const auto [error_number, why] = read_failure(told[first]);
+    throw StoreError(error_number, "job " + quote_value(job_->place().name) + ": rank " + std::to_string(first) +
+                                       " cannot " + doing + ": " + why);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "config/resolve.hpp"
 #include "config/size.hpp"
 #include "shared/common_addresses.hpp"
 #include "tiermap/error.hpp"
@@ -35,6 +36,10 @@ std::string opening_text(const std::string& name, const ElementLayout& elements,
          (options.placement == HomePlacement::by_partition ? " placed by partition" : "");
 }
 
+std::uint64_t frame_bytes(const SharedVectorOptions& options) noexcept {
+  return options.budget_bytes - options.budget_bytes / 4;
+}
+
 void check(const std::string& name, std::uint64_t element_bytes, std::optional<std::uint64_t> count,
            const SharedVectorOptions& options) {
   const std::string vector = "shared vector " + quote_value(name);
@@ -48,6 +53,13 @@ void check(const std::string& name, std::uint64_t element_bytes, std::optional<s
     throw OptionError(vector + " cannot have stripes of " + format_size(options.stripe_bytes) + " with pages of " +
                       format_size(options.page_size_bytes) + ": choose a multiple of the page size");
   }
+  // What no rank can have fails here, and not when all have made it.
+  RegionOptions region;
+  region.page_size_bytes = options.page_size_bytes;
+  static_cast<void>(resolve(region));
+  CacheOptions cache;
+  cache.budget_bytes = frame_bytes(options);
+  static_cast<void>(resolve(cache));
   if (!count.has_value() && options.placement != HomePlacement::striped) {
     throw OptionError(vector + " is a data set of its server, and stays there: leave out its placement", ENOTSUP);
   }
@@ -79,10 +91,14 @@ SharedImplementation::SharedImplementation(std::shared_ptr<JobImplementation> jo
     home_ = std::make_shared<HomeClient>(
         job_->client(), HomeClient::Form{name, count.value_or(0) * elements.bytes, options.stripe_bytes,
                                          count.has_value(), options.page_size_bytes, std::move(table)});
+    if (whole_bytes() == 0) {
+      throw StoreError(EINVAL, "shared vector " + quote_value(name) +
+                                   " is a data set of 0 bytes, and has no elements: make it longer, and open it then");
+    }
     incarnation_ = home_->incarnation();
     store_ = std::make_shared<CoherentStore>(home_, elements.bytes, options.budget_bytes / 4, options.scratch_folder);
     VectorOptions frames;
-    frames.budget_bytes = options.budget_bytes - options.budget_bytes / 4;
+    frames.budget_bytes = frame_bytes(options);
     frames.page_size_bytes = options.page_size_bytes;
     frames.advice = options.advice;
     frames.read_ahead_bytes = options.read_ahead_bytes;
@@ -300,8 +316,8 @@ std::string SharedImplementation::places_name() const {
 }
 
 std::uint64_t SharedImplementation::reserve(std::uint64_t count) {
-  const std::uint64_t first = job_->client().fetch_add(places_name(), count);
   const std::uint64_t size = vector_->size();
+  const std::uint64_t first = job_->client().fetch_add(places_name(), count, size);
   if (first > size || count > size - first) {
     throw OptionError("shared vector " + quote_value(name_) + " has " + std::to_string(size) + " elements, and " +
                           std::to_string(first) + " places are taken: " + std::to_string(count) +
@@ -333,8 +349,13 @@ void SharedImplementation::destroy() {
                           " is a data set of its server, and stays: close it, and drop it with `tiermap serve drop`",
                       ENOTSUP);
   }
-  vector_->region().discard({0, whole_bytes()});
-  close();
+  if (destroyed_) {
+    return;
+  }
+  if (vector_ != nullptr) {
+    vector_->region().discard({0, whole_bytes()});
+    close();
+  }
   job_->client().collective("destroys vector " + quote_value(name_));
   home_->leave_tree();
   if (job_->place().rank == 0 || job_->place().goes_on) {  // More than once is as good: the first one may be lost.
@@ -342,6 +363,7 @@ void SharedImplementation::destroy() {
   }
   job_->client().collective("has destroyed vector " + quote_value(name_));
   job_->give_back(name_);
+  destroyed_ = true;
 }
 
 SharedStatistics SharedImplementation::statistics() const {

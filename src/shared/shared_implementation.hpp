@@ -77,6 +77,7 @@ class SharedImplementation {
   const std::shared_ptr<JobImplementation> job_;
   const std::string name_;
   const bool made_;
+  bool destroyed_ = false;
   std::shared_ptr<HomeClient> home_;
   std::shared_ptr<CoherentStore> store_;
   AddressRange addresses_;  ///< Where vector_ lies, if that is to be the same on all ranks.

@@ -239,7 +239,9 @@ std::uint64_t parse_url_size(std::string_view text, std::string_view what, std::
 }
 
 const std::string* UrlOptions::take(std::string_view name) {
-  known_.emplace_back(name);
+  if (std::find(known_.begin(), known_.end(), name) == known_.end()) {
+    known_.emplace_back(name);
+  }
   for (const auto& option : url_.options) {
     if (option.first == name) {
       return &option.second;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 
@@ -62,6 +63,27 @@ TEST_F(CatalogTest, OthersAreTaken) {
   EXPECT_EQ(refusal_of(path("one"), path("other")), "");
   EXPECT_EQ(refusal_of(path("one"), path("one"), true), "");  // Nobody writes it.
   EXPECT_EQ(refusal_of("memory:1MiB", "memory:1MiB"), "");
+}
+
+/// It would be one that the configuration names, and would take any room.
+TEST_F(CatalogTest, WhatWasMadeSmallIsStillOneThatWasMade) {
+  ServerOptions options;
+  options.memory_bytes = 1 << 20;
+  Catalog catalog(options);
+  CreateForm form;
+  form.name = "points";
+  catalog.create("", form, 8192);
+  {
+    const std::shared_ptr<Attachment> attachment = catalog.attach("", "here", "points", true);
+    EXPECT_EQ(catalog.resize(attachment->set(), 0, 0), 0);
+    EXPECT_EQ(catalog.resize(attachment->set(), 2 << 20, 2 << 20), -ENOSPC);
+    EXPECT_EQ(catalog.resize(attachment->set(), 1 << 20, 1 << 20), 0);
+    form.name = "more";
+    EXPECT_THROW(catalog.create("", form, 1), CatalogRefusal);
+    EXPECT_EQ(catalog.resize(attachment->set(), 0, 0), 0);
+  }
+  EXPECT_NO_THROW(catalog.drop("", "points"));
+  EXPECT_NO_THROW(catalog.create("", form, 1 << 20));
 }
 
 }  // namespace

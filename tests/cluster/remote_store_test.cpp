@@ -134,6 +134,7 @@ TEST(RemoteStoreTest, WrongUrls) {
   EXPECT_SAYS(open_refusal("remote://" + hosts + "/n?layout=striped&stripe=5", OpenMode::read_only), "stripes of");
   EXPECT_SAYS(open_refusal("remote://" + one + "/n?timeout=soon", OpenMode::read_only), "timeout 'soon'");
   EXPECT_SAYS(open_refusal("remote://" + one + "/n?secret=x", OpenMode::read_only), "option 'secret' is unknown");
+  EXPECT_SAYS(open_refusal("remote://" + one + "/n?secret=x", OpenMode::read_only), "stripe, copies, timeout, user");
   EXPECT_SAYS(open_refusal("remote://" + one + "," + one + "/n?layout=striped", OpenMode::read_only), "named twice");
   EXPECT_SAYS(open_refusal("remote://" + one + "/big", OpenMode::create, 1ULL << 40), "does not fit");
   EXPECT_SAYS(open_refusal("remote://" + one + "/n?place=moon", OpenMode::create, 5), "choose memory or directory");

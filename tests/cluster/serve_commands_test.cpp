@@ -95,8 +95,20 @@ TEST(ServeCommandsTest, WhatCannotBeIsSaidInOneLine) {
   EXPECT_NE(refusal_by({"stat", server.url("none")}).find("is not here"), std::string::npos);
   EXPECT_NE(refusal_by({"resize", server.url("none"), "--size", "1MiB"}).find("is not here"), std::string::npos);
   said_by({"create", server.url("set"), "--size", "1MiB"});
-  EXPECT_NE(refusal_by({"resize", server.url("set"), "--size", "1GiB"}).find("cannot be made 1"), std::string::npos);
+  EXPECT_NE(refusal_by({"resize", server.url("set"), "--size", "1GiB"})
+                .find("cannot be made 1GiB: No space left on device: drop others, or give its servers more room"),
+            std::string::npos);
   EXPECT_NE(said_by({"stat", server.url("set")}).find("set: 1048576 bytes, on one server, owner -"), std::string::npos);
+}
+
+TEST(ServeCommandsTest, WhatGrowsTooFarInMemoryIsToldHowFarItMay) {
+  const ServerProcess server({"--memory", "2GiB"});
+  said_by({"create", server.url("set"), "--size", "4KiB"});
+  EXPECT_NE(
+      refusal_by({"resize", server.url("set"), "--size", "1025MiB"})
+          .find("cannot be made 1025MiB: Cannot allocate memory: in memory it becomes eight times as long as it was "
+                "made, or 1GiB: make a longer one"),
+      std::string::npos);
 }
 
 TEST(ServeCommandsTest, AServerThatIsGoneIsSaidBesideTheOthers) {

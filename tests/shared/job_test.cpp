@@ -160,6 +160,20 @@ TEST(JobTest, RanksThatNameDifferentServersAreToldSo) {
   expect_different_servers_are_named(both, second.addresses + "," + first.addresses);
 }
 
+TEST(JobTest, AServerThatIsNamedTwiceIsRefused) {
+  const Servers servers;
+  const std::string port = servers.addresses.substr(servers.addresses.find(':'));
+  RankProcesses processes(1, [&](std::uint32_t) {
+    for (const std::string& again : {servers.addresses, "127.1" + port}) {
+      JobOptions options = servers.job(0, 1);
+      options.servers += "," + again;
+      EXPECT_EQ(refusal_of([&] { Job job(options); }), "servers '" + servers.addresses + "' and '" + again + "' of '" +
+                                                           options.servers + "' are one: name each server once");
+    }
+  });
+  processes.expect_success();
+}
+
 TEST(JobTest, ARankThatDoesNotComeIsNamed) {
   const Servers servers;
   JobOptions options = servers.job(0, 3);

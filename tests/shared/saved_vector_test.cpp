@@ -41,6 +41,30 @@ TEST(SavedVectorTest, ItIsSavedAndLoaded) {
   }
 }
 
+TEST(SavedVectorTest, WhatCannotBeSavedOrLoadedIsAnErrorForHoweverManyRanks) {
+  const TemporaryDirectory directory(".");
+  const Servers servers(1);
+  std::ofstream(directory / "short") << "less";
+  for (const std::uint32_t ranks : {1U, 3U}) {
+    run_job(servers, ranks, [&](Job& job) {
+      auto vector = SharedVector<std::uint32_t>::create(job, "v", 1000);
+      const std::string saving = refusal_of([&] { vector.save("/nowhere/at/all"); });
+      EXPECT_TRUE(saving.starts_with("job 'job': rank 0 cannot save vector 'v': /nowhere/at/all ")) << saving;
+      EXPECT_EQ(saving.find("have all ranks do the same"), std::string::npos) << saving;
+      const std::string loading = refusal_of([&] { vector.load(directory / "short"); });
+      EXPECT_TRUE(loading.starts_with("job 'job': rank 0 cannot load vector 'v': store ")) << loading;
+      try {
+        vector.load("/nowhere/at/all");
+        ADD_FAILURE() << "there is nothing to load";
+      } catch (const StoreError& error) {
+        EXPECT_EQ(error.code().value(), ENOENT);
+      }
+      job.barrier();
+      vector.close();
+    });
+  }
+}
+
 TEST(SavedVectorTest, WhatIsLoadedAndSavedToHasElementsOfItsType) {
   const TemporaryDirectory directory(".");
   const Servers servers(1);

@@ -315,6 +315,35 @@ TEST(SharedVectorTest, AppendedElementsComeInEachRanksOrder) {
   });
 }
 
+TEST(SharedVectorTest, WhatDoesNotFitTakesNoPlaces) {
+  const Servers servers;
+  run_job(servers, 2, [](Job& job) {
+    auto vector = SharedVector<std::uint64_t>::create(job, "v", 100);
+    const auto append = [&](std::uint64_t count) {
+      auto appender = vector.append();
+      for (std::uint64_t index = 0; index < count; ++index) {
+        appender.push_back(job.rank() + 1);
+      }
+      appender.commit();
+    };
+    append(30);
+    job.barrier();
+    for (int turn = 0; turn < 3; ++turn) {
+      const std::string told = refusal_of([&] { append(41); });
+      EXPECT_NE(told.find("has 100 elements, and 60 places are taken: 41 more do not fit"), std::string::npos) << told;
+    }
+    EXPECT_EQ(vector.appended(), 60U);
+    job.barrier();
+    append(20);
+    job.barrier();
+    EXPECT_EQ(vector.appended(), 100U);
+    EXPECT_EQ(std::count(vector.begin(), vector.end(), 1U), 50);
+    EXPECT_EQ(std::count(vector.begin(), vector.end(), 2U), 50);
+    EXPECT_NE(refusal_of([&] { append(1); }).find("100 places are taken"), std::string::npos);
+    vector.close();
+  });
+}
+
 TEST(SharedVectorTest, AVectorThatIsMadeAnewIsAppendedToFromItsBeginning) {
   const Servers servers(2);
   run_job(servers, 2, [](Job& job) {

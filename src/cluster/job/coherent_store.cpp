@@ -5,6 +5,9 @@
 #include <cstring>
 #include <utility>
 
+#include "config/size.hpp"
+#include "store/file_open.hpp"
+
 namespace tiermap {
 
 std::vector<ByteRange> changed_units(std::span<const std::byte> before, std::span<const std::byte> now,
@@ -59,6 +62,18 @@ int CoherentStore::fetch(std::span<std::byte> content, std::uint64_t offset) {
                                                   : home_->fetch(content, offset);
 }
 
+int CoherentStore::keep_twin(std::uint64_t block, std::span<const std::byte> bytes) {
+  const int result = twins_.keep(block, bytes);
+  return result == 0 ? 0 : scratch_failed(result);
+}
+
+int CoherentStore::scratch_failed(int error) {
+  home_->fail_here("copies of its pages have no room in memory, and none in scratch folder " +
+                   quote_value(twins_.folder()) + " (" + error_text(-error) +
+                   "): choose another scratch_folder, or a larger budget_bytes");
+  return error;
+}
+
 std::int64_t CoherentStore::read(void* buffer, std::size_t bytes, std::uint64_t offset) {
   if (offset >= size_bytes()) {
     return 0;
@@ -74,7 +89,9 @@ std::int64_t CoherentStore::read(void* buffer, std::size_t bytes, std::uint64_t 
     }
     for (std::uint64_t at = 0; at < content.size(); at += home_block_bytes) {
       const auto block = content.subspan(at, std::min<std::uint64_t>(home_block_bytes, content.size() - at));
-      if (const int result = twins_.keep((offset + at) / home_block_bytes, block); result != 0) {
+      const std::uint64_t number = (offset + at) / home_block_bytes;
+      if (const int result = keep_twin(number, block); result != 0) {
+        twins_.forget(number, 1);
         return result;
       }
     }
@@ -95,22 +112,23 @@ std::int64_t CoherentStore::write(const void* buffer, std::size_t bytes, std::ui
     Twins::Block before;
     int error = 0;
     if (!twins_.find((offset + at) / home_block_bytes, before, error)) {
-      return error != 0 ? error : -EROFS;
+      return error != 0 ? scratch_failed(error) : -EROFS;
     }
     for (const ByteRange& range : changed_units(std::span(before).first(now.size()), now, unit_)) {
       sender.add(offset + at + range.offset, now.subspan(range.offset, range.bytes));
     }
   }
-  if (const int result = sender.finish(); result != 0) {
-    return result;
+  if (const int failure = sender.finish(); failure != 0) {
+    return failure;
   }
+  // What is home is what a later change is told by, also where that copy has no room.
+  int result = 0;
   for (std::uint64_t at = 0; at < content.size(); at += home_block_bytes) {
     const auto now = content.subspan(at, std::min<std::uint64_t>(home_block_bytes, content.size() - at));
-    if (const int result = twins_.keep((offset + at) / home_block_bytes, now); result != 0) {
-      return result;
-    }
+    const int one = keep_twin((offset + at) / home_block_bytes, now);
+    result = result == 0 ? one : result;
   }
-  return static_cast<std::int64_t>(bytes);
+  return result == 0 ? static_cast<std::int64_t>(bytes) : result;
 }
 
 void CoherentStore::score(std::uint64_t offset, std::uint64_t bytes, double score, std::uint64_t sharer) noexcept {

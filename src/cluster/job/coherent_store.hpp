@@ -56,6 +56,9 @@ class CoherentStore final : public Store {
  private:
   bool comes_by_tree(ByteRange range) const;
   int fetch(std::span<std::byte> content, std::uint64_t offset);
+  int keep_twin(std::uint64_t block, std::span<const std::byte> bytes);
+  /// Tells of it, and returns `error`.
+  int scratch_failed(int error);
 
   const std::shared_ptr<HomeClient> home_;
   const std::uint64_t unit_;

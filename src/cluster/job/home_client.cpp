@@ -41,8 +41,9 @@ HomeClient::HomeClient(JobClient& job, const Form& form)
   }
   try {
     open_parts(form);
-  } catch (...) {
-    if (form.placings > 0) {  // What it was is still there, and nobody is to have this one.
+  } catch (const StoreError& error) {
+    // What it was before it was placed is still there, and nobody is to have this one; nor what has no room elsewhere.
+    if (form.placings > 0 || (form.make && error.code().value() == ENOSPC)) {
       destroy();
     }
     throw;
@@ -60,6 +61,11 @@ void HomeClient::open_parts(const Form& form) {
     const WireReply reply = job_.ask(server, JobRequest::open, {here, how, 0, 0}, form.name);
     const auto& [handle, sequence, bytes, read_nanoseconds] = reply.words;
     homes_->parts.emplace_back(handle, bytes, sequence);
+    if (form.make && bytes != here) {
+      throw StoreError(EEXIST, "job " + quote_value(job_.place().name) + ": vector " + quote_value(form.name) +
+                                   " was to be made before with other sizes, which failed: choose another name, or the "
+                                   "same number of elements");
+    }
     homes_->scores.add_server(read_nanoseconds == 0
                                   ? nullptr
                                   : std::make_shared<ScoreSender>(
@@ -88,6 +94,14 @@ int HomeClient::failed(std::uint32_t server, const WireReply& reply) {
     failure_ = error.what();
   }
   return reply.status < 0 ? reply.status : -EIO;
+}
+
+void HomeClient::fail_here(const std::string& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    failure_ = "job " + quote_value(job_.place().name) + ": vector " + quote_value(name_) + ": " + why;
+  }
+  tell_once();
 }
 
 /// Who touches a page hears of it as a signal, and has no other way to learn why.

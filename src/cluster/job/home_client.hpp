@@ -49,6 +49,8 @@ class HomeClient {
   PlacingGate& gate() noexcept { return gate_; }
   /// Why the last request failed that did; for messages.
   std::string failure() const;
+  /// What this rank itself cannot do for the data: from here on it is what failure() says, and it is told once.
+  void fail_here(const std::string& why);
 
   /// A part of the data set, and where it is to be put.
   struct Wanted {

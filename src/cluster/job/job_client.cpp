@@ -98,25 +98,52 @@ JobClient::JobClient(const JobPlace& place)
   // A rank that ends when it has joined at some servers is known to these, and others wait for it.
   constexpr std::chrono::milliseconds between_questions{1000};
   std::vector<std::uint32_t> joined;
+  bool one_was_lost = false;
   while (joined.size() < servers()) {
     if (const auto reply = replies->next(between_questions); reply.has_value()) {
       require_joined(*reply);
       joined.push_back(reply->first);
     } else {
-      for (const std::uint32_t server : joined) {
-        require(server, start(server, JobRequest::lost, {}).wait());
-      }
+      one_was_lost = require_none_lost(joined, one_was_lost);
     }
   }
+}
+
+// A server where all ranks have come goes on without one that has ended, for which others wait for ever. What they say
+// may be on its way when that is heard first.
+bool JobClient::require_none_lost(const std::vector<std::uint32_t>& joined, bool one_was_lost) {
+  bool one_is_lost = false;
+  for (const std::uint32_t server : joined) {
+    const WireReply reply = start(server, JobRequest::lost, {}).wait();
+    require(server, reply);
+    std::uint32_t rank = 0;
+    if (reply.body.bytes().size() < sizeof(rank)) {
+      continue;
+    }
+    one_is_lost = true;
+    if (one_was_lost) {
+      std::memcpy(&rank, reply.body.bytes().data(), sizeof(rank));
+      const std::string words = "job " + quote_value(place_.name) + ": rank " + std::to_string(rank) +
+                                " ended before all ranks had come to all servers: start the job again";
+      tell_servers(words, server);
+      throw StoreError(ECONNABORTED, words);
+    }
+  }
+  return one_is_lost;
 }
 
 void JobClient::require_joined(const std::pair<std::uint32_t, WireReply>& joined) {
   const auto& [server, reply] = joined;
   if (reply.status == -ETIMEDOUT) {
-    throw StoreError(ETIMEDOUT, "job " + quote_value(place_.name) + " at server " + place_.servers[server].text() +
-                                    ": of " + std::to_string(place_.ranks) + " ranks these have not come within " +
-                                    std::to_string(place_.join_patience.count()) + " ms: " + absent(server) +
-                                    ": see why, or wait longer");
+    const std::string missing = absent(server);
+    const std::string words = "job " + quote_value(place_.name) + " at server " + place_.servers[server].text() +
+                              ": of " + std::to_string(place_.ranks) + " ranks these have not come within " +
+                              std::to_string(place_.join_patience.count()) + " ms: " + missing +
+                              ": see why, or wait longer";
+    if (!missing.empty()) {  // The others are to hear of these, and not that this rank has ended.
+      tell_servers(words);
+    }
+    throw StoreError(ETIMEDOUT, words);
   }
   require(server, reply);
 }
@@ -138,7 +165,7 @@ void JobClient::require(std::uint32_t server, const WireReply& reply) {
     failure = failure_;
   }
   if (news) {
-    tell_other_servers(server, words);
+    tell_servers(words, server);
   }
   if (!failure.empty()) {
     throw StoreError(ECONNABORTED, failure);
@@ -179,11 +206,11 @@ std::string JobClient::gone_text(std::uint32_t server) const {
 
 // A server may hear that this rank ended, as it does when it is told so, before it hears of the end that was the
 // reason.
-void JobClient::tell_other_servers(std::uint32_t server, const std::string& words) {
+void JobClient::tell_servers(const std::string& words, std::optional<std::uint32_t> except) {
   constexpr std::chrono::milliseconds most_patience{1000};  // With one that does not answer.
   std::vector<WireCall> telling;
   for (std::uint32_t other = 0; other < servers(); ++other) {
-    if (other != server && connections_[other]->open()) {
+    if (other != except && connections_[other]->open()) {
       telling.push_back(connections_[other]->start(
           WireMessage(static_cast<std::uint16_t>(JobRequest::failed), {}, std::as_bytes(std::span(words))),
           std::min(place_.timeout, most_patience)));
@@ -265,8 +292,8 @@ std::optional<std::string> JobClient::held_lock() const {
   return held_.empty() || !failure_.empty() ? std::nullopt : std::optional(held_.begin()->first);
 }
 
-std::uint64_t JobClient::fetch_add(std::string_view name, std::uint64_t summand) {
-  return ask(0, JobRequest::fetch_add, {summand, 0, 0, 0}, name).words[0];
+std::uint64_t JobClient::fetch_add(std::string_view name, std::uint64_t summand, std::uint64_t most) {
+  return ask(0, JobRequest::fetch_add, {summand, most, 0, 0}, name).words[0];
 }
 
 void JobClient::leave() {

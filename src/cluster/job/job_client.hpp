@@ -60,6 +60,7 @@ class JobClient {
   void collective(std::string_view what);
   /// What each rank has, in their order.
   std::vector<std::vector<std::byte>> gather(std::span<const std::byte> own);
+  std::vector<std::string> texts_of_all(const std::string& own);
   /// Also in a job that has failed. Throws StoreError only if the first server does not answer.
   bool is_first_to_tell();
   /// Throws StoreError (EDEADLK) if this thread has it already.
@@ -68,7 +69,8 @@ class JobClient {
   void unlock(const std::string& name);
   /// One that this rank has; nothing if there is none, or the job has failed.
   std::optional<std::string> held_lock() const;
-  std::uint64_t fetch_add(std::string_view name, std::uint64_t summand);
+  /// Returns what it was, and adds nothing if that made it more than `most`, where that is not 0.
+  std::uint64_t fetch_add(std::string_view name, std::uint64_t summand, std::uint64_t most = 0);
   void leave();
 
   /// Those without which the job goes on, the first one first; the same for all ranks between two things that all do
@@ -113,9 +115,11 @@ class JobClient {
  private:
   /// Of which server, and what it answered.
   void require_joined(const std::pair<std::uint32_t, WireReply>& joined);
+  /// Asked of servers that have all ranks, while others have not: whether one is lost. Throws if one was before, too.
+  bool require_none_lost(const std::vector<std::uint32_t>& joined, bool one_was_lost);
   std::string absent(std::uint32_t server);
-  void tell_other_servers(std::uint32_t server, const std::string& words);
-  std::vector<std::string> texts_of_all(const std::string& own);
+  /// Why the job has failed.
+  void tell_servers(const std::string& words, std::optional<std::uint32_t> except = std::nullopt);
   std::string listen_for_ranks();
   std::string own_host() const;
   void ask_home(const Piece& piece, std::function<void(WireReply)> done);

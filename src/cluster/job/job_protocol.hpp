@@ -19,7 +19,8 @@ enum class JobRequest : std::uint16_t {
   collective,  ///< Body: what this rank is at. Answered when all ranks are there: refused if not all are at the same.
   lock,        ///< Body: name. Answered when the rank has it.
   unlock,      ///< Body: name.
-  fetch_add,   ///< Words: what is added. Body: name. Reply's words: what it was.
+  fetch_add,   ///< Words: what is added, unless that makes it more than this (0: it may be anything). Body: name.
+               ///< Reply's words: what it was.
   open,        ///< Words: bytes here, 1 for one that the job makes, 1 + n for what has its place when it was placed
                ///< for the nth time. Body: a data set's name.
                ///< Reply's words: handle, sequence number, bytes here, DataSet::read_nanoseconds().

@@ -243,7 +243,11 @@ void Jobs::member_request(Member& member, WireRequest request, Answers& answers)
     case JobRequest::fetch_add: {
       std::uint64_t& counter = job.counters[request.text()];
       const std::uint64_t before = counter;
-      counter += request.words()[0];
+      const std::uint64_t summand = request.words()[0];
+      const std::uint64_t most = request.words()[1];
+      if (most == 0 || (counter <= most && summand <= most - counter)) {
+        counter += summand;
+      }
       return answers.reply(std::move(request), 0, {before, 0, 0, 0});
     }
     case JobRequest::open:
@@ -307,16 +311,29 @@ void Jobs::unlock(Job& job, std::uint32_t rank, WireRequest request, Answers& an
   answers.reply(std::move(request));
 }
 
+/// Of what the job makes. What an earlier job of this name made may still be on its way out, and what it was before it
+/// was placed is there. What is placed, and what would have too long a name, is told apart by its handle: there the
+/// ends of the job's name and its own may be missing.
+std::string Jobs::name_here(const Job& job, const std::string& name, std::uint64_t made) {
+  constexpr std::size_t most_of_job = 16;
+  const std::string number = "." + std::to_string(job.number);
+  std::string whole = job.name + number + "." + name;
+  if (made == 1 && whole.size() <= longest_plain_name) {
+    return whole;
+  }
+  const std::string handle = number + "-" + std::to_string(job.homes.size()) + ".";
+  const std::string of_job =
+      job.name.size() + handle.size() < longest_plain_name ? job.name : job.name.substr(0, most_of_job);
+  return (of_job + handle + name).substr(0, longest_plain_name);
+}
+
 std::shared_ptr<Home> Jobs::make_home(const Job& job, const std::string& user, const std::string& name,
                                       std::uint64_t bytes, std::uint64_t made) {
-  // What an earlier job of this name made may still be on its way out, and what it was before it was placed is there.
-  // That is told apart by its handle, so that of a name that becomes too long with it the end may be missing.
-  const std::string placed = made > 1 ? "-" + std::to_string(job.homes.size()) : "";
-  const std::string prefix = job.name + "." + std::to_string(job.number) + placed + ".";
-  std::string here = made > 0 ? prefix + name : name;
-  while (made > 1 && here.size() > prefix.size() && !is_plain_name(here)) {
-    here.pop_back();
+  if (made > 0 && !is_plain_name("_" + name)) {
+    throw CatalogRefusal{-EINVAL, "a vector cannot be called " + quote_value(name) + ": write up to " +
+                                      std::to_string(longest_plain_name - 1) + " letters, digits, '_', '-' and '.'"};
   }
+  const std::string here = made > 0 ? name_here(job, name, made) : name;
   if (made > 0) {
     CreateForm form;
     form.name = here;

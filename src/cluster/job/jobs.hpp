@@ -86,6 +86,7 @@ class Jobs {
   static void lose(Job& job, std::uint32_t rank, Answers& answers);
   static void tell_lost(const Job& job, WireRequest request, Answers& answers);
   void fence(Job& job, std::uint32_t rank, WireRequest request, Answers& answers);
+  static std::string name_here(const Job& job, const std::string& name, std::uint64_t made);
   std::shared_ptr<Home> make_home(const Job& job, const std::string& user, const std::string& name, std::uint64_t bytes,
                                   std::uint64_t made);
   void open(Job& job, WireRequest request, Answers& answers);

@@ -27,7 +27,6 @@ int Twins::keep(std::uint64_t block, std::span<const std::byte> bytes) {
   std::fill(kept.bytes->begin() + static_cast<std::ptrdiff_t>(bytes.size()), kept.bytes->end(), std::byte{0});
   while (in_memory_.size() > most_in_memory_) {
     if (const int result = spill_oldest(); result != 0) {
-      in_memory_.erase(block);
       return result;
     }
   }

@@ -26,12 +26,14 @@ class Twins {
   /// `folder` is where the file is made, when it is first needed.
   Twins(std::uint64_t blocks, std::uint64_t memory_bytes, std::string folder);
 
-  /// Shorter ones are filled with zeros. Returns 0 or a negative errno value: then there is no copy.
+  /// Shorter ones are filled with zeros. Returns 0, or a negative errno value if there is no room: the copy is there,
+  /// in memory, beside what that has room for.
   int keep(std::uint64_t block, std::span<const std::byte> bytes);
   /// False if there is none, or it cannot be read back (`error` is a negative errno value then).
   bool find(std::uint64_t block, Block& bytes, int& error) const;
   void forget(std::uint64_t first, std::uint64_t count) noexcept;
 
+  const std::string& folder() const noexcept { return folder_; }
   std::uint64_t memory_bytes() const;
   std::uint64_t spilled_bytes() const;
 

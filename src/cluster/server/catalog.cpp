@@ -222,6 +222,7 @@ void Catalog::add(std::shared_ptr<DataSet> set, const std::string& user, const C
   set->layout = form.layout;
   set->identity = form.identity;
   set->whole_bytes = form.whole_bytes;
+  set->made = true;
   set->counted_bytes = bytes;
   std::vector<std::shared_ptr<DataSet>> abandoned;  // Destroyed without the lock, as what is dropped.
   const std::lock_guard lock(mutex_);
@@ -245,7 +246,7 @@ void Catalog::drop(const std::string& user, const std::string& name) {
   if (!administers(user) && set->rights.owner != user) {
     refuse(EACCES, name, "belongs to " + quote_value(set->rights.owner) + ": ask him, or an administrator");
   }
-  if (set->counted_bytes == 0) {
+  if (!set->made) {
     refuse(EPERM, name, "is in the server's configuration: take it out there");
   }
   if (set->readers + set->writers != 0) {
@@ -320,14 +321,14 @@ DataSetFacts Catalog::facts(const DataSet& set) const {
 
 int Catalog::resize(DataSet& set, std::uint64_t bytes, std::uint64_t whole_bytes) {
   const std::lock_guard lock(mutex_);
-  if (set.counted_bytes != 0 && bytes > set.counted_bytes && bytes - set.counted_bytes > room(set.place)) {
+  if (set.made && bytes > set.counted_bytes && bytes - set.counted_bytes > room(set.place)) {
     return -ENOSPC;
   }
   const int result = set.store->resize(bytes);
   if (result == 0) {
     set.whole_bytes = whole_bytes;
   }
-  if (result == 0 && set.counted_bytes != 0) {
+  if (result == 0 && set.made) {
     used(set.place) += bytes - set.counted_bytes;
     set.counted_bytes = bytes;
   }
@@ -338,7 +339,7 @@ std::vector<std::string> Catalog::settle() {
   std::vector<std::string> failed;
   const std::lock_guard lock(mutex_);
   for (const auto& [name, set] : sets_) {
-    if (set->counted_bytes != 0 || !set->store->writable()) {
+    if (set->made || !set->store->writable()) {
       continue;  // It ends with the server, or is as it was.
     }
     int result = set->store->settle();

@@ -46,6 +46,7 @@ struct DataSet {
   bool in_memory = false;
   bool temporary = false;           ///< Dropped when nobody is attached any more, and not before its maker was.
   std::weak_ptr<const void> maker;  ///< Of what is temporary: expires with his connection.
+  bool made = false;                ///< By a client, and not named in the configuration.
   std::uint64_t counted_bytes = 0;  ///< Of the place's room. Guarded by the catalog, as what follows.
   std::uint64_t readers = 0;
   std::uint64_t writers = 0;
