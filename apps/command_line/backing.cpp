@@ -65,6 +65,8 @@ bool is_regular_file(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
 }
 
+}  // namespace
+
 void check_room_for(const std::string& path, std::uint64_t bytes) {
   const std::string folder = std::filesystem::absolute(path).parent_path().string();
   struct statvfs room{};
@@ -79,8 +81,6 @@ void check_room_for(const std::string& path, std::uint64_t bytes) {
         ENOSPC);
   }
 }
-
-}  // namespace
 
 Backing::Backing(std::string url, std::shared_ptr<Store> store) : url_(std::move(url)), store_(std::move(store)) {
   const std::string path = path_of(url_);
@@ -109,6 +109,9 @@ Backing Backing::create_unfinished(const std::string& url, std::uint64_t bytes) 
   const std::string path = path_of(url);
   if (path.empty()) {
     return create(url, bytes);
+  }
+  if (path.ends_with('/') && names_one_file(url)) {
+    throw OptionError(fmt::format("{} is a folder's name, by the slash at its end: name a file", url));
   }
   refuse_left_behind(partial_path(path));
   // The options of a URL are behind the name.

@@ -20,6 +20,7 @@ class Backing {
   /// Makes a store of `bytes` bytes. Throws StoreError if it exists, OptionError if the disk has not the room.
   static Backing create(const std::string& url, std::uint64_t bytes);
   /// As create(), but what is one file or directory has ".partial" behind its name until finish().
+  /// Throws OptionError if what is one file has a folder's name.
   static Backing create_unfinished(const std::string& url, std::uint64_t bytes);
   /// A store that a program has made itself; it has no URL but its name.
   static Backing around(std::shared_ptr<Store> store);
@@ -33,6 +34,9 @@ class Backing {
   std::uint64_t size_bytes() const { return store_->size_bytes(); }
   /// The file's path if the store is one plain file, else empty.
   const std::string& plain_path() const noexcept { return plain_path_; }
+
+  /// The path that finish() will give it; empty if it has it.
+  const std::string& final_path() const noexcept { return final_path_; }
 
   /// Does not remove it after all.
   void keep() noexcept;
@@ -63,6 +67,9 @@ bool backing_exists(const std::string& url);
 /// Throws OptionError if something is at `path`, where only this program makes files beside those that it was told to
 /// make: it is of a run that was killed, or goes on.
 void refuse_left_behind(const std::string& path);
+
+/// Throws OptionError if the disk on which `path` would be made has not room for so many bytes.
+void check_room_for(const std::string& path, std::uint64_t bytes);
 
 /// Whether it is a path and no URL.
 bool is_plain_path(const std::string& url);

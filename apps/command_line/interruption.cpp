@@ -118,7 +118,9 @@ void keep_if_interrupted(const std::string& path) noexcept {
 }
 
 std::string partial_path(const std::string& path) {
-  return path + ".partial";
+  // A folder may be named with a slash at its end.
+  const std::size_t last = path.find_last_not_of('/');
+  return path.substr(0, last == std::string::npos ? path.size() : last + 1) + ".partial";
 }
 
 void rename_made(const std::string& from, const std::string& to) {

@@ -270,6 +270,8 @@ Report YcsbRun::run_peer() {
   peer.budget_bytes = system_->budget_bytes();
   peer.threads = options_.threads;
   peer.durability = plan_.durability;
+  // What they write beside the records is theirs to know; a full disk ends Debian's RocksDB by an assertion.
+  check_room_for(peer.path, 2 * peer.most_records * peer.record_bytes);
   const MadePath made(peer.path);
   const RecordFormat format(plan_.pool.partitions, plan_.pool.value_bytes);
   Executors executors(format, team_, progress_);

@@ -38,16 +38,23 @@ std::unique_ptr<PoolFile> PoolFile::create(const std::string& url, PoolHeader he
   header.identity = random_identity();
   header.file_bytes = PoolLayout(header).file_bytes();
   header.checksum = header.computed_checksum();
-  std::unique_ptr<PoolFile> pool(new PoolFile(Backing::create(url, header.file_bytes), header));
-  pool->log_ = make_uninterrupted(pool->log_path_,
-                                  [&] { return RedoLog::create(pool->log_path_, header.identity, durability); });
-  pool->made_log_path_ = pool->log_path_;
-  // The header comes last: a file that has one has a log.
+  Backing backing = Backing::create_unfinished(url, header.file_bytes);
+  const std::string log_path = backing.final_path() + ".log";
+  refuse_left_behind(log_path);
   AlignedBuffer buffer(PoolHeader::bytes);
   std::memset(buffer.data(), 0, PoolHeader::bytes);
   std::memcpy(buffer.data(), &header, sizeof(header));
-  write_fully(*pool->backing_.store(), buffer.data(), PoolHeader::bytes, 0);
-  make_durable(*pool->backing_.store());
+  write_fully(*backing.store(), buffer.data(), PoolHeader::bytes, 0);
+  make_durable(*backing.store());
+  std::unique_ptr<RedoLog> log =
+      make_uninterrupted(log_path, [&] { return RedoLog::create(log_path, header.identity, durability); });
+  MadePath made_log(log_path);
+  // The name comes last: a file that has it is a pool, and has a log.
+  backing.finish();
+  sync_folder_of(backing.plain_path());
+  std::unique_ptr<PoolFile> pool(new PoolFile(std::move(backing), header));
+  pool->log_ = std::move(log);
+  pool->made_log_ = std::move(made_log);
   return pool;
 }
 
@@ -57,15 +64,6 @@ std::unique_ptr<PoolFile> PoolFile::open(const std::string& url, Durability dura
   std::unique_ptr<PoolFile> pool(new PoolFile(std::move(backing), header));
   pool->log_ = RedoLog::open(pool->log_path_, header.identity, durability);
   return pool;
-}
-
-PoolFile::~PoolFile() {
-  log_.reset();
-  if (!made_log_path_.empty()) {
-    std::error_code ignored;
-    std::filesystem::remove(made_log_path_, ignored);
-    keep_if_interrupted(made_log_path_);
-  }
 }
 
 ReplayOutcome PoolFile::recover(MappedBytes& mapped) {
@@ -81,8 +79,7 @@ ReplayOutcome PoolFile::recover(MappedBytes& mapped) {
 
 void PoolFile::keep() noexcept {
   backing_.keep();
-  keep_if_interrupted(made_log_path_);
-  made_log_path_.clear();
+  made_log_.keep();
 }
 
 }  // namespace tiermap

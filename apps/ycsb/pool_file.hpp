@@ -5,6 +5,7 @@
 #include <string>
 
 #include "command_line/backing.hpp"
+#include "command_line/interruption.hpp"
 #include "command_line/memory_system.hpp"
 #include "ycsb/pool_layout.hpp"
 #include "ycsb/redo_log.hpp"
@@ -15,11 +16,12 @@ namespace tiermap {
 /// is interrupted, unless keep() was called.
 class PoolFile {
  public:
-  /// Makes an empty pool. Fills in the header's missing fields. Throws StoreError, OptionError.
+  /// Makes an empty pool, which has its name once it can be opened. Fills in the header's missing fields. Throws
+  /// StoreError, OptionError.
   static std::unique_ptr<PoolFile> create(const std::string& url, PoolHeader header, Durability durability);
   /// Opens one that is there, to be recovered. Throws StoreError that says what is wrong with it.
   static std::unique_ptr<PoolFile> open(const std::string& url, Durability durability);
-  ~PoolFile();
+  ~PoolFile() = default;
   PoolFile(const PoolFile&) = delete;
   PoolFile& operator=(const PoolFile&) = delete;
 
@@ -39,7 +41,7 @@ class PoolFile {
   PoolHeader header_;
   PoolLayout layout_;
   std::string log_path_;
-  std::string made_log_path_;  ///< What to remove: empty if it was there before or is to stay.
+  MadePath made_log_;  ///< What to remove: nothing if it was there before or is to stay.
   std::unique_ptr<RedoLog> log_;
 };
 

@@ -17,9 +17,7 @@
 #include "ycsb/log_frames.hpp"
 
 namespace tiermap {
-namespace {
 
-/// Files are durable only when the folder that names them is.
 void sync_folder_of(const std::string& path) {
   const std::string folder = std::filesystem::absolute(path).parent_path().string();
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -28,8 +26,6 @@ void sync_folder_of(const std::string& path) {
     ::close(descriptor);
   }
 }
-
-}  // namespace
 
 std::unique_ptr<RedoLog> RedoLog::create(const std::string& path, std::uint64_t identity, Durability durability) {
   return std::unique_ptr<RedoLog>(new RedoLog(path, identity, durability, true));

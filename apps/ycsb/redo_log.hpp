@@ -56,6 +56,9 @@ struct ReplayOutcome {
 ReplayOutcome replay_log(const LogContents& log, std::uint64_t identity, std::uint64_t pool_bytes,
                          const std::function<void(std::span<const std::byte> changes)>& apply);
 
+/// Files are durable only when the folder that names them is.
+void sync_folder_of(const std::string& path);
+
 /// A log that is open, and nobody else's meanwhile. commit() is thread-safe.
 class RedoLog {
  public:

@@ -231,8 +231,9 @@ void TraceRecorder::fail(const std::string& path, int error) {
     const std::uint64_t whole = written_bytes_ / sizeof(std::uint64_t) * sizeof(std::uint64_t);
     static_cast<void>(::ftruncate(file_, static_cast<off_t>(whole)) == 0);
   }
-  tell_unless_closed("tiermap: trace file " + path + " cannot be written: " + std::strerror(error) +
-                     "; nothing more is recorded\n");
+  const std::string why =
+      error == EEXIST ? " exists" + remedy() : std::string(" cannot be written: ") + std::strerror(error);
+  tell_unless_closed("tiermap: trace file " + path + why + "; nothing more is recorded\n");
 }
 
 }  // namespace tiermap

@@ -185,6 +185,24 @@ TEST_F(KmerProgramTest, WhatIsGeneratedIsReadLikeAnyInput) {
                  folder + "/sequence-taxa.tsv", "--reads", folder + "/reads.fastq", "--system", "mmap"});
   EXPECT_EQ(report.at("digest"), report_of(small).at("digest"));
   expect_refused(program, {"--generate", folder}, "exists", 1);
+  EXPECT_EQ(report_of(small + Words{"--generate", path("work/slash/")}).at("workload"), "kmer-generate");
+  EXPECT_EQ(left_behind(), (Words{"input", "slash"}));
+}
+
+TEST_F(KmerProgramTest, AFolderHasItsNameOnceItIsWhole) {
+  const std::string folder = path("work/input");
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    const pid_t child = start(program, {"--bytes", "1GiB", "--generate", folder});
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!std::filesystem::exists(folder + ".partial/genomes.fasta") && !std::filesystem::exists(folder) &&
+           std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_EQ(::kill(child, signal), 0);
+    EXPECT_EQ(outcome_of(child).exit_code, 128 + signal);
+    EXPECT_EQ(left_behind(), signal == SIGTERM ? Words{} : Words{"input.partial"});
+  }
+  expect_refused(program, {"--generate", folder}, "input.partial is there: a run that was killed has left it", 1);
 }
 
 TEST_F(KmerProgramTest, WorksInStoresThatAreNoPlainPath) {

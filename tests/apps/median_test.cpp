@@ -161,7 +161,7 @@ TEST_F(MedianTest, RefusesFilesThatAreNoSuchImages) {
   std::filesystem::resize_file(file, 2880 + 127);
   expect_images_refused("a.fits is cut off");
   std::filesystem::resize_file(file, 1000);
-  expect_images_refused("a.fits is no FITS image");
+  expect_images_refused("a.fits is cut off: its 1000 bytes end within its header");
   write_file("images/a.fits", "");
   expect_images_refused("a.fits is empty");
   write_file("images/a.fits", "\x1f\x8b and so on");
@@ -275,6 +275,13 @@ TEST_F(MedianTest, AFolderHasItsNameOnceItIsWhole) {
   EXPECT_EQ(outcome_of(child).exit_code, 128 + SIGKILL);
   EXPECT_EQ(left_behind(), (std::vector<std::string>{"images.partial"}));
   expect_refused(program, {"--file", images}, "images.partial is there: a run that was killed has left it", 1);
+}
+
+TEST_F(MedianTest, AFolderMayBeNamedWithASlashAtItsEnd) {
+  const Outcome outcome = run(program, {"--file", path("work/images/"), "--keep", "--count", "8", "--width", "64",
+                                        "--height", "64", "--vectors", "1", "--budget", "4MiB"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_EQ(left_behind(), (std::vector<std::string>{"images"}));
 }
 
 TEST_F(MedianTest, LeavesNothingWhenInterrupted) {

@@ -161,6 +161,7 @@ TEST_F(SearchTest, RefusesWhatCannotBeMeant) {
       {{"--bytes", "64PiB"}, "more elements than there are keys"},
       {{"--bytes", "8TiB"}, "has room for"},
       {{"--file", there}, "with --in"},
+      {{"--file", path("work/file/")}, "is a folder's name, by the slash at its end: name a file"},
       {{"--in", there, "--file", path("other")}, "choose one of them"},
       {{"--in", there, "--bytes", "1MiB"}, "choose one of them"},
       {{"--in", there, "--structure", "vector"}, "has structure ordered, not vector"},

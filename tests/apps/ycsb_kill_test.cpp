@@ -44,6 +44,12 @@ class YcsbKillTest : public ProgramTest, public testing::WithParamInterface<std:
     return file.read(magic.data(), 8) && magic == "TIERPOOL";
   }
 
+  void remove_what_was_begun() const {
+    for (const char* behind : {"", ".partial", ".log"}) {
+      std::filesystem::remove(pool() + behind);
+    }
+  }
+
   /// The last version of each record that the program said was committed.
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint64_t> acknowledged() const {
     std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint64_t> versions;
@@ -145,8 +151,8 @@ TEST_P(YcsbKillTest, WhatWasAcknowledgedIsThereAndNothingByHalf) {
     if (is_made()) {
       frames += expect_all_acknowledged();
     } else {
-      std::filesystem::remove(pool());
-      std::filesystem::remove(pool() + ".log");
+      EXPECT_FALSE(std::filesystem::exists(pool()));
+      remove_what_was_begun();
     }
   }
   const Outcome loaded = run(program, load);
@@ -162,6 +168,28 @@ TEST_P(YcsbKillTest, WhatWasAcknowledgedIsThereAndNothingByHalf) {
   const Outcome last = run(program, arguments({"--operations", "100"}));
   EXPECT_EQ(last.exit_code, 0) << last.errors;
   EXPECT_EQ(last.json().at("verified"), true);
+}
+
+TEST_P(YcsbKillTest, APoolHasItsNameOnceItCanBeOpened) {
+  const std::vector<std::string> load =
+      arguments({"--records", "500", "--value-size", "64", "--durability", "none", "--operations", "0", "--keep"});
+  for (int round = 0; round < 5 && !HasFailure(); ++round) {
+    const pid_t child = start(program, load);
+    while (!std::filesystem::exists(pool() + ".partial") && !std::filesystem::exists(pool()) && !has_ended(child)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ::kill(child, SIGKILL);
+    outcome_of(child);
+    const Outcome again = run(program, load);
+    if (std::filesystem::exists(pool())) {
+      EXPECT_EQ(again.exit_code, 0) << again.errors;
+    } else {
+      EXPECT_EQ(again.exit_code, 2);
+      EXPECT_NE(again.errors.find("pool.partial is there: a run that was killed has left it"), std::string::npos)
+          << again.errors;
+    }
+    remove_what_was_begun();
+  }
 }
 
 // What a power failure leaves of the last frame.

@@ -2,9 +2,13 @@
 // meant is refused and nothing is lost.
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -100,6 +104,19 @@ TEST_F(YcsbTest, PeersDoTheSameWork) {
     }
   }
   expect_refused(program, {"--system", "rocksdb", "--keep"}, "leave --keep out");
+}
+
+TEST_F(YcsbTest, PeersAreRefusedADiskThatIsTooSmall) {
+  const std::string disk = path("disk");
+  std::filesystem::create_directory(disk);
+  if (::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=2m") != 0) {
+    GTEST_SKIP() << "mounting a small tmpfs is not permitted: " << std::strerror(errno);
+  }
+  for (const char* peer : {"rocksdb", "lmdb"}) {
+    expect_refused(program, {"--system", peer, "--records", "4000", "--file", disk + "/peer"}, "has room for");
+    EXPECT_TRUE(std::filesystem::is_empty(disk));
+  }
+  ::umount(disk.c_str());
 }
 
 TEST_F(YcsbTest, ChoosesRecordsInEveryWay) {

@@ -117,7 +117,31 @@ TEST_F(FitsOpeningTest, FilesThatAreCutOff) {
     expect_said(refusal("a.fits", EINVAL), {"a.fits is cut off", "100 x 100"});
   }
   std::filesystem::resize_file(directory_ / "a.fits", 2000);
-  expect_said(refusal("a.fits", EINVAL), {"a.fits"});
+  expect_said(refusal("a.fits", EINVAL), {"a.fits is cut off: its 2000 bytes end within its header: copy it again"});
+}
+
+TEST_F(FitsOpeningTest, FilesThatAreCutOffInALongHeader) {
+  const auto card = [](std::string text) { return text.append(80 - text.size(), ' '); };
+  std::string header = card("SIMPLE  =                    T") + card("BITPIX  =                   16") +
+                       card("NAXIS   =                    2") + card("NAXIS1  =                  100") +
+                       card("NAXIS2  =                  100");
+  while (header.size() < 3000) {
+    header += card("COMMENT one more");
+  }
+  for (const std::size_t bytes : {2880U, 3000U}) {
+    write_file(directory_ / "a.fits", header.substr(0, bytes));
+    expect_said(refusal("a.fits", EINVAL),
+                {"a.fits is cut off", "bytes end within its header", std::to_string(bytes).c_str()});
+  }
+}
+
+TEST_F(FitsOpeningTest, AKeywordWhoseValueCannotBeTakenIsNamed) {
+  write_image(directory_ / "a.fits", {.bits = 16, .scale = 2}, 1);
+  std::string bytes = read_file(directory_ / "a.fits");
+  const std::size_t at = bytes.find("BSCALE  =");
+  ASSERT_NE(at, std::string::npos);
+  write_file(directory_ / "a.fits", bytes.replace(at, 80, "BSCALE  =                1E400" + std::string(50, ' ')));
+  expect_said(refusal("a.fits", EINVAL), {"a.fits has a BSCALE that cannot be taken (", "): mend its header"});
 }
 
 TEST_F(FitsOpeningTest, CompressedImages) {

@@ -208,6 +208,24 @@ TEST_F(TraceFile, FilesThatAreSomebodyElsesAreLeftAlone) {
   EXPECT_NE(refusal([&] { record(directory_ / "none/run.trace", 1); }).find(" cannot be made: "), std::string::npos);
 }
 
+TEST_F(TraceFile, AFileThatSomebodyElseMakesMeanwhileIsToldOfWithARemedy) {
+  int output[2];
+  ASSERT_EQ(::pipe(output), 0);
+  const int status = run_child([&] {
+    ::dup2(output[1], STDERR_FILENO);
+    TraceRecorder recorder(path_, 1, "fifo");
+    write_file(path_, "precious");
+    recorder.record(fill(1));
+  });
+  EXPECT_EQ(status, 0);
+  std::string said(1000, '\0');
+  said.resize(static_cast<std::size_t>(::read(output[0], said.data(), said.size())));
+  EXPECT_EQ(said, "tiermap: trace file " + path_ +
+                      " exists: remove it, or write %p into the name, which becomes the number of the process; nothing "
+                      "more is recorded\n");
+  EXPECT_EQ(read_file(path_), "precious");
+}
+
 TEST_F(TraceFile, AForkedChildWritesNothingIntoItsParentsTrace) {
   {
     TraceRecorder recorder(path_, 1, "fifo");

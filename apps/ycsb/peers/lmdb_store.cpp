@@ -13,7 +13,8 @@ namespace {
 
 void require(int result) {
   if (result != MDB_SUCCESS) {
-    throw StoreError(EIO, fmt::format("LMDB failed: {}", mdb_strerror(result)));
+    throw StoreError(EIO, fmt::format("LMDB failed: {}: see to its disk and the room there, or name another --file",
+                                      mdb_strerror(result)));
   }
 }
 

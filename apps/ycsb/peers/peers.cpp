@@ -13,7 +13,8 @@ std::unique_ptr<KeyValueStore> open_peer(const std::string& name, const PeerOpti
   std::error_code error;
   std::filesystem::create_directory(options.path, error);
   if (error) {
-    throw StoreError(error.value(), fmt::format("{} cannot be made: {}", options.path, error.message()));
+    throw StoreError(error.value(), fmt::format("{} cannot be made: {}: check the path, and that its folder is there",
+                                                options.path, error.message()));
   }
 #ifdef TIERMAP_WITH_ROCKSDB
   if (name == rocksdb_name) {

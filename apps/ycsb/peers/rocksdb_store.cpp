@@ -18,7 +18,8 @@ namespace {
 
 void require(const rocksdb::Status& status) {
   if (!status.ok()) {
-    throw StoreError(EIO, fmt::format("RocksDB failed: {}", status.ToString()));
+    throw StoreError(EIO, fmt::format("RocksDB failed: {}: see to its disk and the room there, or name another --file",
+                                      status.ToString()));
   }
 }
 

@@ -56,6 +56,17 @@ void FitsFile::check() {
   throw StoreError(EINVAL, path_ + " is no FITS image (" + in_one_line(text.data()) + "): leave it out");
 }
 
+void FitsFile::check_value(const char* keyword) {
+  if (status_ == 0) {
+    return;
+  }
+  std::array<char, FLEN_STATUS> text{};
+  fits_->fits_get_errstatus(status_, text.data());
+  fits_->fits_clear_errmsg();
+  throw StoreError(EINVAL, path_ + " has a " + keyword + " that cannot be taken (" + in_one_line(text.data()) +
+                               "): mend its header");
+}
+
 int FitsFile::parts() {
   int count = 0;
   fits_->fits_get_num_hdus(handle_, &count, &status_);
@@ -118,6 +129,7 @@ double FitsFile::number(const char* keyword, double missing) {
   double found = missing;
   if (has(keyword)) {
     fits_->fits_read_key(handle_, TDOUBLE, keyword, &found, nullptr, &status_);
+    check_value(keyword);
   }
   check();
   return found;
@@ -130,7 +142,7 @@ std::optional<std::int64_t> FitsFile::integer(const char* keyword) {
   }
   LONGLONG found = 0;
   fits_->fits_read_key(handle_, TLONGLONG, keyword, &found, nullptr, &status_);
-  check();
+  check_value(keyword);
   return found;
 }
 

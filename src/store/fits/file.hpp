@@ -54,6 +54,8 @@ class FitsFile {
   void open(const std::string& path);
   /// Throws if a call has failed.
   void check();
+  /// Throws if the value of this keyword, which is there, could not be read.
+  void check_value(const char* keyword);
   /// A value's keyword is looked for. False if it is not there, or something has failed.
   bool has(const char* keyword);
 

@@ -143,6 +143,9 @@ class HeaderWalk {
       const std::optional<std::uint64_t> header = pass_header(at, data);
       refuse_many_axes(data, part);
       const std::optional<std::uint64_t> data_bytes = data.bytes();
+      if (part == 0 && !header) {
+        refuse_cut_off_header(data_bytes.has_value());
+      }
       if (!header || !data_bytes || *data_bytes > bytes_ - *header) {
         break;  // cfitsio says what is wrong, or that this is the last one.
       }
@@ -170,6 +173,14 @@ class HeaderWalk {
       }
     }
     return std::nullopt;
+  }
+
+  /// The first header has no end. One that says how much data it describes was whole once.
+  void refuse_cut_off_header(bool describes_data) const {
+    if (describes_data || bytes_ < unit_bytes) {
+      throw StoreError(
+          EINVAL, name_ + " is cut off: its " + std::to_string(bytes_) + " bytes end within its header: copy it again");
+    }
   }
 
   // cfitsio does not look, and writes past the end of its array.
