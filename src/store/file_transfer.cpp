@@ -1,21 +1,40 @@
 #include "store/file_transfer.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
-#include <memory>
 
 namespace tiermap {
 namespace {
 
 constexpr std::uint32_t largest_alignment = 4096;
 
-struct FreeMemory {
-  void operator()(char* memory) const noexcept { std::free(memory); }
+/// Memory of its own for a moment: not of the stack, as programs that are served open files in threads with little of
+/// that; not of the heap, whose lock a thread may hold that waits for an evictor's; and past mmap(), which a program's
+/// calls of it may hold up.
+class MomentaryMemory {
+ public:
+  explicit MomentaryMemory(std::size_t bytes) noexcept
+      : bytes_(bytes),
+        address_(::syscall(SYS_mmap, nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {}
+  ~MomentaryMemory() {
+    if (valid()) {
+      ::syscall(SYS_munmap, address_, bytes_);
+    }
+  }
+  MomentaryMemory(const MomentaryMemory&) = delete;
+  MomentaryMemory& operator=(const MomentaryMemory&) = delete;
+  bool valid() const noexcept { return address_ != -1; }
+  char* data() const noexcept { return reinterpret_cast<char*>(address_); }
+
+ private:
+  std::size_t bytes_;
+  long address_;
 };
 
 /// How many of `bytes` the next call may move, and by which way.
@@ -138,14 +157,12 @@ std::uint32_t probe_direct_alignment(int direct) {
   if (::fstat(direct, &file) != 0 || (S_ISREG(file.st_mode) && file.st_size < static_cast<off_t>(largest_alignment))) {
     return largest_alignment;
   }
-  // Not on the stack: programs that are served open files in threads with little of that.
-  const std::unique_ptr<char, FreeMemory> buffer(
-      static_cast<char*>(std::aligned_alloc(2 * largest_alignment, 2 * largest_alignment)));
-  if (buffer == nullptr) {
+  const MomentaryMemory buffer(2 * std::size_t{largest_alignment});
+  if (!buffer.valid()) {
     return largest_alignment;
   }
   for (std::uint32_t alignment = 512; alignment <= largest_alignment; alignment *= 2) {
-    if (::pread(direct, buffer.get() + alignment, alignment, alignment) >= 0) {
+    if (::pread(direct, buffer.data() + alignment, alignment, alignment) >= 0) {
       return alignment;
     }
     if (errno != EINVAL) {
