@@ -1,7 +1,7 @@
 // Faults by message: manager threads read userfaultfd events in batches and see to it that each is served. Works for
 // every access, those of system calls included. One manager does as long as few reads are under way, the others sleep:
-// two that wait for the same messages are both woken for each. Behind a deep queue of one device a second one pays, as
-// each processor hands its reads to a queue of its own.
+// two that wait for the same messages are both woken for each. With many reads under way one thread is what the others
+// wait for, and a second one pays.
 #pragma once
 
 #include <poll.h>
