@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <filesystem>
 #include <random>
 #include <system_error>
 #include <utility>

@@ -21,7 +21,6 @@ class PoolFile {
   static std::unique_ptr<PoolFile> create(const std::string& url, PoolHeader header, Durability durability);
   /// Opens one that is there, to be recovered. Throws StoreError that says what is wrong with it.
   static std::unique_ptr<PoolFile> open(const std::string& url, Durability durability);
-  ~PoolFile() = default;
   PoolFile(const PoolFile&) = delete;
   PoolFile& operator=(const PoolFile&) = delete;
 

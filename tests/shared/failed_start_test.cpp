@@ -32,6 +32,17 @@ void wait_for_the_end_of(const Servers& servers) {
   watcher.expect_success();
 }
 
+/// Rank 2 of three, which joins at the first of two servers and ends.
+void join_at_the_first_and_end(const Servers& servers, bool goes_on) {
+  Wire wire{WireOptions{}};
+  const auto connection = wire.connect(parse_host_and_port(servers.processes[0]->address, "server"), WireLogin{});
+  const std::string name = "job";
+  WireMessage join(static_cast<std::uint16_t>(JobRequest::join), {2, JobSize{3, 2, 0, goes_on}.word(), 0, 0},
+                   std::as_bytes(std::span(name)));
+  const WireReply reply = connection->start(std::move(join), std::nullopt).wait();
+  EXPECT_EQ(reply.status, 0) << reply.body.text();
+}
+
 TEST(FailedStartTest, ARankThatComesWhenTheJobHasFailedIsToldWhyAtOnce) {
   const Servers servers(2);
   int gates[2][2];
@@ -101,13 +112,7 @@ TEST(FailedStartTest, ARankThatEndsWhenItHasJoinedAtOneOfTwoServersIsNamed) {
   const Servers servers(2);
   RankProcesses processes(3, [&](std::uint32_t rank) {
     if (rank == 2) {
-      Wire wire{WireOptions{}};
-      const auto connection = wire.connect(parse_host_and_port(servers.processes[0]->address, "server"), WireLogin{});
-      const std::string name = "job";
-      WireMessage join(static_cast<std::uint16_t>(JobRequest::join), {rank, JobSize{3, 2, 0}.word(), 0, 0},
-                       std::as_bytes(std::span(name)));
-      const WireReply reply = connection->start(std::move(join), std::nullopt).wait();
-      EXPECT_EQ(reply.status, 0) << reply.body.text();
+      join_at_the_first_and_end(servers, false);
     } else {
       const std::string told = refusal_of([&] { Job job(servers.job(rank, 3)); });
       EXPECT_TRUE(told.starts_with("job 'job': rank 2 at ")) << told;
@@ -122,13 +127,7 @@ TEST(FailedStartTest, SuchARankIsNamedAlsoWhereTheJobWouldGoOnWithoutIt) {
   const Servers servers(2);
   RankProcesses processes(3, [&](std::uint32_t rank) {
     if (rank == 2) {
-      Wire wire{WireOptions{}};
-      const auto connection = wire.connect(parse_host_and_port(servers.processes[0]->address, "server"), WireLogin{});
-      const std::string name = "job";
-      WireMessage join(static_cast<std::uint16_t>(JobRequest::join), {rank, JobSize{3, 2, 0, true}.word(), 0, 0},
-                       std::as_bytes(std::span(name)));
-      const WireReply reply = connection->start(std::move(join), std::nullopt).wait();
-      EXPECT_EQ(reply.status, 0) << reply.body.text();
+      join_at_the_first_and_end(servers, true);
     } else {
       JobOptions options = servers.job(rank, 3);
       options.go_on_without_lost_ranks = true;

@@ -46,25 +46,24 @@ FitsFile::~FitsFile() {
   }
 }
 
-void FitsFile::check() {
-  if (status_ == 0) {
-    return;
-  }
+std::string FitsFile::failure() {
   std::array<char, FLEN_STATUS> text{};
   fits_->fits_get_errstatus(status_, text.data());
   fits_->fits_clear_errmsg();
-  throw StoreError(EINVAL, path_ + " is no FITS image (" + in_one_line(text.data()) + "): leave it out");
+  return in_one_line(text.data());
+}
+
+void FitsFile::check() {
+  if (status_ != 0) {
+    throw StoreError(EINVAL, path_ + " is no FITS image (" + failure() + "): leave it out");
+  }
 }
 
 void FitsFile::check_value(const char* keyword) {
-  if (status_ == 0) {
-    return;
+  if (status_ != 0) {
+    throw StoreError(EINVAL,
+                     path_ + " has a " + keyword + " that cannot be taken (" + failure() + "): mend its header");
   }
-  std::array<char, FLEN_STATUS> text{};
-  fits_->fits_get_errstatus(status_, text.data());
-  fits_->fits_clear_errmsg();
-  throw StoreError(EINVAL, path_ + " has a " + keyword + " that cannot be taken (" + in_one_line(text.data()) +
-                               "): mend its header");
 }
 
 int FitsFile::parts() {

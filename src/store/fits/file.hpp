@@ -52,6 +52,8 @@ class FitsFile {
  private:
   FitsFile(const std::shared_ptr<Store>& store, const FileDescriptor& headers);
   void open(const std::string& path);
+  /// What the call said that has failed.
+  std::string failure();
   /// Throws if a call has failed.
   void check();
   /// Throws if the value of this keyword, which is there, could not be read.

@@ -85,14 +85,6 @@ std::pair<bool, int> kind_of_loss(CURLcode code) {
   }
 }
 
-/// Of an answer that did not come, where it is not the same for all.
-const char* remedy_of_loss(CURLcode code) {
-  return code == CURLE_PEER_FAILED_VERIFICATION
-             ? "check the endpoint, or let this machine trust who signed its certificate (Debian: "
-               "update-ca-certificates)"
-             : "";
-}
-
 /// Between "//" and the next '/'.
 std::string authority_of(const std::string& url) {
   const std::size_t begin = url.find("//") + 2;
@@ -240,7 +232,10 @@ S3Response S3Connections::send(const S3Request& request) {
     response.lost = s3_line(reason);
     response.passing = passing;
     response.lost_error = error_number;
-    response.lost_remedy = remedy_of_loss(code);
+    if (code == CURLE_PEER_FAILED_VERIFICATION) {
+      response.lost_remedy =
+          "check the endpoint, or let this machine trust who signed its certificate (Debian: update-ca-certificates)";
+    }
   }
   return response;
 }

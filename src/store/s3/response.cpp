@@ -181,7 +181,7 @@ std::string s3_element(std::string_view xml, std::string_view name) {
 S3Failure explain_s3(const S3Response& response) {
   if (response.status == 0) {
     return {response.lost_error != 0 ? response.lost_error : EIO, response.passing, false, response.lost,
-            response.lost_remedy.empty() ? "check the endpoint" : response.lost_remedy};
+            response.lost_remedy};
   }
   const std::string code = s3_element(response.body, "Code");
   // A server may begin to answer, and find out later.

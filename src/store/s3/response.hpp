@@ -14,7 +14,7 @@ struct S3Response {
   std::string lost;
   bool passing = false;  ///< Without an answer: another try may get one.
   int lost_error = 0;    ///< The errno value for it.
-  std::string lost_remedy;
+  const char* lost_remedy = "check the endpoint";
   std::string etag;  ///< With its quotes.
   std::string content_range;
   std::string region;  ///< x-amz-bucket-region.
