@@ -11,7 +11,6 @@
 
 #include "command_line/backing.hpp"
 #include "command_line/interruption.hpp"
-#include "config/size.hpp"
 #include "kmer/genome_generator.hpp"
 #include "tiermap/error.hpp"
 
@@ -35,7 +34,7 @@ class GeneratedFolder {
     });
     made_ = MadePath(partial);
     const GenomeGenerator generator(options);
-    check_room(partial, generator.fasta_bytes() + options.reads * (2 * std::uint64_t{options.read_bases} + 64));
+    check_room_for(partial, generator.fasta_bytes() + options.reads * (2 * std::uint64_t{options.read_bases} + 64));
     generator.write(GeneratedFiles::in_folder(partial), progress);
     made_.rename_to(path_);
   }
@@ -44,15 +43,6 @@ class GeneratedFolder {
   void keep() { made_.keep(); }
 
  private:
-  void check_room(const std::string& partial, std::uint64_t bytes) const {
-    const std::uint64_t free = std::filesystem::space(partial).available;
-    if (free < bytes) {
-      throw OptionError(
-          fmt::format("{} has room for {}, and the genomes and reads need {}: choose fewer --bytes or reads", path_,
-                      format_size_rounded(free), format_size_rounded(bytes)),
-          ENOSPC);
-    }
-  }
   std::string path_;
   MadePath made_;
 };

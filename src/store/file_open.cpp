@@ -153,6 +153,14 @@ FileDescriptor open_nameless_file(const std::string& directory) {
   return file;
 }
 
+void make_name_durable(const std::string& path) {
+  const FileDescriptor directory(::open(directory_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // Where a directory cannot be read or synchronised (some network file systems) the entry is as durable as it gets.
+  if (directory.valid() && synchronise(directory.get(), true) == -EIO) {
+    throw_file_error(EIO, path, "cannot be made durable");
+  }
+}
+
 OpenedFile create_file(const std::string& path, std::uint64_t bytes, bool direct) {
   if (bytes > largest_file_bytes) {
     throw_file_error(EFBIG, path, "cannot be created");
@@ -165,11 +173,7 @@ OpenedFile create_file(const std::string& path, std::uint64_t bytes, bool direct
     if (::ftruncate(buffered.get(), static_cast<off_t>(bytes)) != 0) {
       throw_file_error(errno, path, "cannot be given " + std::to_string(bytes) + " bytes");
     }
-    const FileDescriptor directory(::open(directory_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    // Where a directory cannot be read or synchronised (some network file systems) the entry is as durable as it gets.
-    if (directory.valid() && synchronise(directory.get(), true) == -EIO) {
-      throw_file_error(EIO, path, "cannot be made durable");
-    }
+    make_name_durable(path);
     return finish_opening(path, std::move(buffered), true, direct);
   } catch (...) {
     ::unlink(path.c_str());

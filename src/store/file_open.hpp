@@ -42,6 +42,9 @@ OpenedFile open_file(const std::string& path, bool writable, bool direct);
 /// StoreError, EEXIST when the path is taken; nothing stays behind then.
 OpenedFile create_file(const std::string& path, std::uint64_t bytes, bool direct);
 
+/// That a file has this name survives a loss of power. Throws StoreError when the disk fails.
+void make_name_durable(const std::string& path);
+
 /// A file without a name in a directory, gone with its last descriptor. Invalid, with errno, where there can be none.
 FileDescriptor open_nameless_file(const std::string& directory);
 

@@ -21,9 +21,9 @@ std::string directory_of_file(const std::string& path) {
 
 }  // namespace
 
-NewParquetFile::NewParquetFile(std::string path)
-    : path_(std::move(path)), directory_(directory_of_file(path_)), beside_(path_ + ".tiermap-new") {
-  descriptor_ = FileDescriptor(::open(directory_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666));
+NewParquetFile::NewParquetFile(std::string path) : path_(std::move(path)), beside_(path_ + ".tiermap-new") {
+  const std::string directory = directory_of_file(path_);
+  descriptor_ = FileDescriptor(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666));
   if (!descriptor_.valid() && (errno == EOPNOTSUPP || errno == EISDIR)) {
     // A file system without nameless files.
     ::unlink(beside_.c_str());
@@ -31,7 +31,7 @@ NewParquetFile::NewParquetFile(std::string path)
     is_beside_ = descriptor_.valid();
   }
   if (!descriptor_.valid()) {
-    throw_file_error(errno, directory_, "takes no new file, which " + path_ + " is to become");
+    throw_file_error(errno, directory, "takes no new file, which " + path_ + " is to become");
   }
 }
 
@@ -51,14 +51,6 @@ void NewParquetFile::make_durable() const {
   }
 }
 
-void NewParquetFile::make_name_durable() const {
-  const FileDescriptor directory(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // Where a directory cannot be read or synchronised (some network file systems) the entry is as durable as it gets.
-  if (directory.valid() && synchronise(directory.get(), true) == -EIO) {
-    throw_file_error(EIO, path_, "cannot be made durable");
-  }
-}
-
 int NewParquetFile::link(const std::string& name) const {
   const std::string from = is_beside_ ? beside_ : present_path();
   return ::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW);
@@ -69,7 +61,7 @@ void NewParquetFile::publish() {
   if (link(path_) != 0) {
     throw_file_error(errno, path_, "cannot be created");
   }
-  make_name_durable();
+  make_name_durable(path_);
 }
 
 void NewParquetFile::replace(int before) {
@@ -92,7 +84,7 @@ void NewParquetFile::replace(int before) {
     throw_file_error(errno, path_, "cannot be replaced");
   }
   is_beside_ = false;
-  make_name_durable();
+  make_name_durable(path_);
 }
 
 }  // namespace tiermap

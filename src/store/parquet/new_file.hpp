@@ -16,7 +16,6 @@ class NewParquetFile {
   ~NewParquetFile();
   NewParquetFile(NewParquetFile&& other) noexcept
       : path_(std::move(other.path_)),
-        directory_(std::move(other.directory_)),
         beside_(std::move(other.beside_)),
         descriptor_(std::move(other.descriptor_)),
         is_beside_(std::exchange(other.is_beside_, false)) {}
@@ -35,11 +34,9 @@ class NewParquetFile {
 
  private:
   void make_durable() const;
-  void make_name_durable() const;
   int link(const std::string& name) const;
 
   std::string path_;
-  std::string directory_;
   std::string beside_;  ///< The name that it has for a moment, or where a file must have one from the beginning.
   FileDescriptor descriptor_;
   bool is_beside_ = false;
