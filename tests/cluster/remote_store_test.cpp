@@ -137,6 +137,8 @@ TEST(RemoteStoreTest, WrongUrls) {
   EXPECT_SAYS(open_refusal("remote://" + one + "/n?secret=x", OpenMode::read_only), "stripe, copies, timeout, user");
   EXPECT_SAYS(open_refusal("remote://" + one + "," + one + "/n?layout=striped", OpenMode::read_only), "named twice");
   EXPECT_SAYS(open_refusal("remote://" + one + "/big", OpenMode::create, 1ULL << 40), "does not fit");
+  EXPECT_SAYS(open_refusal("remote://" + one + "/big", OpenMode::create, (1ULL << 40) + 1),
+              "of 1099511627777 bytes does not fit");
   EXPECT_SAYS(open_refusal("remote://" + one + "/n?place=moon", OpenMode::create, 5), "choose memory or directory");
   EXPECT_SAYS(open_refusal("remote://" + one + "/n?place=directory", OpenMode::create, 5), "names none");
 }

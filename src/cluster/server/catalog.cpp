@@ -29,6 +29,11 @@ bool among(const std::vector<std::string>& names, const std::string& user) {
   return std::ranges::any_of(names, [&](const std::string& name) { return name == "*" || name == user; });
 }
 
+/// Exact: "64MiB", or "66114912 bytes".
+std::string with_unit(std::uint64_t bytes) {
+  return format_size(bytes) + (bytes % kibi == 0 && bytes != 0 ? "" : " bytes");
+}
+
 /// Each would take what the other writes for damage, and what a tier of one has is not seen by the other.
 [[noreturn]] void refuse_one_file(const ServedDataSet& one, const ServedDataSet& other) {
   throw OptionError("data sets " + quote_value(one.name) + " (" + one.store + ") and " + quote_value(other.name) +
@@ -180,7 +185,7 @@ std::shared_ptr<Store> Catalog::make_store(const CreateForm& form, std::uint64_t
   }
   if (bytes > room(place)) {
     refuse(ENOSPC, form.name,
-           "of " + format_size(bytes) + " does not fit: " + format_size(room(place)) + " are left in " + place +
+           "of " + with_unit(bytes) + " does not fit: " + with_unit(room(place)) + " are left in " + place +
                ": drop others, or give the server more");
   }
   try {
