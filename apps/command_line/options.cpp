@@ -69,6 +69,17 @@ double parse_real_number(const std::string& text, const std::string& what, doubl
   return number;
 }
 
+// When the help is asked for, by which time all options are declared.
+void show_options_of_program(CLI::App& command, std::vector<std::string> names) {
+  command.footer([&command, names = std::move(names)] {
+    std::string text = "Options of the program that it takes:\n";
+    for (const std::string& name : names) {
+      text += CLI::Formatter().make_option(command.get_parent()->get_option(name), false);
+    }
+    return text;
+  });
+}
+
 void SharedOptions::add_peer(const std::string& name) {
   peers_.push_back(name);
   system_option_->description(system_option_->get_description() + ", or " + name);

@@ -44,6 +44,9 @@ struct WorkloadOptions {
   bool json = false;
 };
 
+/// The help of a subcommand that takes options of its program says which, of these names.
+void show_options_of_program(CLI::App& command, std::vector<std::string> names);
+
 /// The shared options as they are typed. Declare them, let CLI11 parse, then take the checked values.
 class SharedOptions {
  public:

@@ -69,6 +69,8 @@ void declare(CLI::App& app, KMeansOptions& kmeans) {
   app.add_flag("--check-in-memory", kmeans.check_in_memory, "Compare with plain iterations over all points in memory");
   kmeans.generate = app.add_subcommand("generate", "Makes a file of points with planted clusters, at --file");
   kmeans.generate->fallthrough();
+  show_options_of_program(*kmeans.generate, {"--file", "--bytes", "--dimensions", "--clusters", "--truth", "--threads",
+                                             "--seed", "--json"});
 }
 
 void check_options(const WorkloadOptions& options, const KMeansOptions& kmeans) {

@@ -88,7 +88,11 @@ void declare(CLI::App& app, ForestOptions& forest) {
   forest.generate = app.add_subcommand("generate", "Makes a table with planted classes, at --file");
   forest.predict = app.add_subcommand("predict", "Says the class of each row of the table by a forest that is there");
   forest.generate->fallthrough();
+  show_options_of_program(*forest.generate,
+                          {"--file", "--bytes", "--columns", "--classes", "--threads", "--seed", "--json"});
   forest.predict->fallthrough();
+  show_options_of_program(*forest.predict,
+                          {"--forest", "--predictions", "--columns", "--budget", "--threads", "--json"});
 }
 
 void check_options(const WorkloadOptions& options, const ForestOptions& forest) {

@@ -226,6 +226,14 @@ TEST_F(KMeansTest, RefusesWhatAreNoPoints) {
   expect_refused(program, {columns, "--system", "memory"}, "ascontiguousarray()");
 }
 
+TEST_F(KMeansTest, TheHelpOfGeneratingListsWhatItTakes) {
+  const Outcome help = run(program, {"generate", "--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  for (const char* option : {"--file", "--bytes", "--truth", "--clusters"}) {
+    EXPECT_NE(help.output.find(std::string("\n  ") + option + " "), std::string::npos) << help.output;
+  }
+}
+
 TEST_F(KMeansTest, RefusesWhatCannotBeMeant) {
   const std::string file = write_points("points", std::vector<float>(300));
   const std::string there = write_file("there", "x");
