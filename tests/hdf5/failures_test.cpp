@@ -124,6 +124,20 @@ TEST_F(Hdf5FailureTest, WhatCannotBeWrittenIsSaidByEveryCallFromThenOn) {
   EXPECT_LT(store->flush(), 0);
 }
 
+TEST_F(Hdf5FailureTest, AReadThatFindsNoRoomForWhatWasWrittenSaysThatAndNotThatItCannotRead) {
+  const std::vector<char> written = noise(120'000);
+  const auto store = open_store(url() + "?decoded=128KiB", OpenMode::read_write);
+  ASSERT_EQ(store->write(written.data(), written.size(), 0), static_cast<std::int64_t>(written.size()));
+  const NoGrowth limit(path_);
+  testing::internal::CaptureStderr();
+  std::vector<char> buffer(120'000);
+  EXPECT_EQ(store->read(buffer.data(), buffer.size(), 200'000), -EFBIG);
+  EXPECT_EQ(store->read(buffer.data(), buffer.size(), 200'000), -EFBIG);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
+  expect_said(said, {path_.c_str(), "chunks that were changed cannot be written (", "): make room, open it again"});
+}
+
 TEST_F(Hdf5FailureTest, ClosingARegionSaysWhatItCouldNotWrite) {
   const std::vector<char> written = noise(expected_.size());
   VectorOptions options;

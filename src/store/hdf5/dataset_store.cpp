@@ -40,12 +40,18 @@ Hdf5DatasetStore::~Hdf5DatasetStore() {
 
 /// A program that touches them gets a signal, which cannot say what is damaged. What fails in a store behind the file
 /// is that one's to say.
-void Hdf5DatasetStore::say_unread(const Hdf5Call& hdf5, std::uint64_t first, std::uint64_t count) {
+void Hdf5DatasetStore::say_unread(const Hdf5Failure& failure, std::uint64_t first, std::uint64_t count) {
   constexpr std::size_t most_told = 8;
   if (told_.size() < most_told && told_.insert(first).second) {
     tell_unless_closed("tiermap: " + name_ + ": among the elements from " + std::to_string(first) + " on, " +
-                       std::to_string(count) + " in all, are some that cannot be read: " + hdf5.failure().text + "\n");
+                       std::to_string(count) + " in all, are some that cannot be read: " + failure.text + "\n");
   }
+}
+
+/// Also a read may have to bring a chunk to the file for which it needs the room.
+void Hdf5DatasetStore::say_lost(const Hdf5Failure& failure) {
+  tell_unless_closed("tiermap: " + name_ + ": chunks that were changed cannot be written (" + failure.text +
+                     "): make room, open it again, and write once more what was written since it was synchronised\n");
 }
 
 int Hdf5DatasetStore::transfer(const Hdf5Call& hdf5, char* items, std::uint64_t first, std::uint64_t count,
@@ -65,8 +71,11 @@ int Hdf5DatasetStore::transfer(const Hdf5Call& hdf5, char* items, std::uint64_t 
                           : writing ? hdf5->H5Dwrite(open_->id, type_, memory.get(), space_, H5P_DEFAULT, items)
                                     : hdf5->H5Dread(open_->id, type_, memory.get(), space_, H5P_DEFAULT, items);
     if (result < 0) {
-      if (!writing && !file_->failed_behind()) {
-        say_unread(hdf5, first, box.elements);
+      const Hdf5Failure failure = hdf5.failure();
+      if (writable_ && failure.lost_a_write) {
+        say_lost(failure);
+      } else if (!writing && !file_->failed_behind()) {
+        say_unread(failure, first, box.elements);
       }
       return file_->failed(hdf5);
     }

@@ -39,7 +39,8 @@ class Hdf5DatasetStore final : public Store {
   /// While one is in libhdf5 another copies: more would only wait.
   static std::uint32_t at_once(std::uint32_t asked) { return asked == 0 ? 2 : asked; }
   int transfer(const Hdf5Call& hdf5, char* items, std::uint64_t first, std::uint64_t count, bool writing);
-  void say_unread(const Hdf5Call& hdf5, std::uint64_t first, std::uint64_t count);
+  void say_unread(const Hdf5Failure& failure, std::uint64_t first, std::uint64_t count);
+  void say_lost(const Hdf5Failure& failure);
   int write_items(char* items, std::uint64_t first, std::uint64_t count, std::uint64_t skip, std::uint64_t bytes);
 
   std::shared_ptr<Hdf5File> file_;
