@@ -18,7 +18,7 @@
 
 namespace tiermap {
 
-class TransactionPrefetcher;
+class OpenTransactions;
 class VectorImplementation;
 
 struct VectorOptions {
@@ -90,9 +90,8 @@ class VectorStorage {
   std::vector<TierReport> tier_reports() const;
   /// How many transactions share its memory now.
   std::uint32_t open_transactions() const;
-  /// Until end_transaction() resize() cuts off nothing that it has not accessed yet. Thread-safe.
-  void begin_transaction(const TransactionPrefetcher& transaction);
-  void end_transaction(const TransactionPrefetcher& transaction) noexcept;
+  /// Of those that are open resize() cuts off nothing that they have still to access.
+  std::shared_ptr<OpenTransactions> transactions() const;
   std::uint64_t element_bytes() const;
   /// Throws OptionError (ERANGE).
   void require_index(std::uint64_t index) const;

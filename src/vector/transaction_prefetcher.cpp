@@ -31,16 +31,17 @@ std::uint64_t turn_pages(std::uint64_t window) noexcept {
 TransactionPrefetcher::TransactionPrefetcher(VectorStorage& vector, const Transaction& transaction,
                                              const TransactionOptions& options, std::uint64_t page_bytes)
     : vector_(vector),
+      open_(vector.transactions()),
       transaction_(transaction),
       options_(options),
       page_bytes_(page_bytes),
       end_(vector.size()),
       tiered_(options.prefetch && vector.size() > 0 && vector.read_microseconds({0, page_bytes}) > 0) {
-  vector_.begin_transaction(*this);
+  open_->begin(*this);
 }
 
 TransactionPrefetcher::~TransactionPrefetcher() {
-  vector_.end_transaction(*this);
+  open_->end(*this);
 }
 
 std::uint64_t TransactionPrefetcher::needed_until() const noexcept {
@@ -312,7 +313,7 @@ void TransactionPrefetcher::collect(std::vector<std::uint64_t>& pages) {
 }
 
 // All that is dirty: only the program knows what it has touched, since what it is in the midst of is not counted yet.
-ByteRange TransactionPrefetcher::to_write() const noexcept {
+ByteRange TransactionPrefetcher::to_write() const {
   const bool writes = transaction_.intent() != Intent::read;
   return {0, writes ? vector_.size() * vector_.element_bytes() : 0};
 }

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
 #include "tiermap/transaction.hpp"
+#include "vector/open_transactions.hpp"
 
 namespace tiermap {
 
@@ -61,9 +63,10 @@ class TransactionPrefetcher {
   void collect(std::vector<std::uint64_t>& pages);
   void score(double value) noexcept;
   std::uint64_t sharer() const noexcept { return reinterpret_cast<std::uintptr_t>(this); }
-  ByteRange to_write() const noexcept;
+  ByteRange to_write() const;
 
   VectorStorage& vector_;
+  const std::shared_ptr<OpenTransactions> open_;  ///< Of the vector, wherever it was moved.
   const Transaction& transaction_;
   const TransactionOptions options_;
   const std::uint64_t page_bytes_;

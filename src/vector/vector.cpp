@@ -85,15 +85,11 @@ double VectorStorage::read_microseconds(ByteRange range) const noexcept {
 }
 
 std::uint32_t VectorStorage::open_transactions() const {
-  return implementation().open_transactions();
+  return implementation().transactions()->count();
 }
 
-void VectorStorage::begin_transaction(const TransactionPrefetcher& transaction) {
-  implementation().begin_transaction(transaction);
-}
-
-void VectorStorage::end_transaction(const TransactionPrefetcher& transaction) noexcept {
-  implementation().end_transaction(transaction);
+std::shared_ptr<OpenTransactions> VectorStorage::transactions() const {
+  return implementation().transactions();
 }
 
 void VectorStorage::leave(VectorRange range) {

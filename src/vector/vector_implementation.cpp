@@ -18,7 +18,6 @@
 #include "store/unwritten_tail_store.hpp"
 #include "tiermap/error.hpp"
 #include "vector/element_check.hpp"
-#include "vector/transaction_prefetcher.hpp"
 
 namespace tiermap {
 namespace {
@@ -225,29 +224,13 @@ void VectorImplementation::resize(std::uint64_t count) {
   }
 }
 
-void VectorImplementation::begin_transaction(const TransactionPrefetcher& transaction) {
-  const std::lock_guard held(transactions_mutex_);
-  transactions_.push_back(&transaction);
-  open_transactions_.fetch_add(1, std::memory_order_relaxed);
-}
-
-void VectorImplementation::end_transaction(const TransactionPrefetcher& transaction) noexcept {
-  const std::lock_guard held(transactions_mutex_);
-  std::erase(transactions_, &transaction);
-  open_transactions_.fetch_sub(1, std::memory_order_relaxed);
-}
-
 // What is cut off is there no more, and what a transaction would do with it is a fault, or lost without a word.
-void VectorImplementation::refuse_to_cut_off(std::uint64_t count) {
-  const std::lock_guard held(transactions_mutex_);
-  for (const TransactionPrefetcher* const transaction : transactions_) {
-    if (transaction->needed_until() > count) {
-      throw OptionError("vector " + url_ + " cannot be cut to " + std::to_string(count) +
-                            " elements: a transaction is open that goes on to element " +
-                            std::to_string(transaction->needed_until() - 1) +
-                            ": end it first, or have it access what is left",
-                        EBUSY);
-    }
+void VectorImplementation::refuse_to_cut_off(std::uint64_t count) const {
+  if (const std::uint64_t until = transactions_->needed_behind(count); until != 0) {
+    throw OptionError("vector " + url_ + " cannot be cut to " + std::to_string(count) +
+                          " elements: a transaction is open that goes on to element " + std::to_string(until - 1) +
+                          ": end it first, or have it access what is left",
+                      EBUSY);
   }
 }
 

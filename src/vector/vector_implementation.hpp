@@ -3,15 +3,13 @@
 
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <vector>
 
 #include "tiermap/vector.hpp"
 #include "vector/growing_store.hpp"
+#include "vector/open_transactions.hpp"
 #include "vector/written_parts.hpp"
 
 namespace tiermap {
@@ -32,9 +30,7 @@ class VectorImplementation {
   const std::string& url() const noexcept { return url_; }
   Region& region() noexcept { return region_; }
   std::uint64_t element_bytes() const noexcept { return element_bytes_; }
-  std::uint32_t open_transactions() const noexcept { return open_transactions_.load(std::memory_order_relaxed); }
-  void begin_transaction(const TransactionPrefetcher& transaction);
-  void end_transaction(const TransactionPrefetcher& transaction) noexcept;
+  const std::shared_ptr<OpenTransactions>& transactions() const noexcept { return transactions_; }
   void leave(VectorRange range);
   /// Null once it is closed.
   Store* store() const noexcept { return store_.get(); }
@@ -57,7 +53,7 @@ class VectorImplementation {
   void map(const VectorOptions& options);
   /// What an address space has room for.
   std::uint64_t most_elements() const noexcept { return (std::uint64_t{1} << 46) / element_bytes_; }
-  void refuse_to_cut_off(std::uint64_t count);
+  void refuse_to_cut_off(std::uint64_t count) const;
   void shrink(std::uint64_t bytes);
   /// What lies in the store is the parent's, who may be writing it.
   void require_own_process() const;
@@ -77,9 +73,7 @@ class VectorImplementation {
   std::unique_ptr<Cache> own_cache_;
   std::uint64_t page_size_bytes_ = 0;
   Region region_;
-  std::atomic<std::uint32_t> open_transactions_{0};
-  std::mutex transactions_mutex_;
-  std::vector<const TransactionPrefetcher*> transactions_;  ///< Those that are open. Guarded by transactions_mutex_.
+  const std::shared_ptr<OpenTransactions> transactions_ = std::make_shared<OpenTransactions>();
 };
 
 }  // namespace tiermap

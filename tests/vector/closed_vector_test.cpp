@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <functional>
@@ -141,6 +142,31 @@ TEST_F(ClosedVectorTest, one_that_was_moved_says_so) {
   // NOLINTEND(bugprone-use-after-move)
   EXPECT_EQ(numbers.at(2), 0U);
   EXPECT_EQ(other.at(9), 0U);
+}
+
+TEST_F(ClosedVectorTest, a_transaction_of_one_that_was_moved_says_so_and_ends) {
+  auto numbers = Numbers::create(path_, 100'000, small());
+  Numbers other = Numbers::temporary(1, small());
+  {
+    auto writing = numbers.write();
+    std::ranges::fill(writing.next(), 5U);
+    other = std::move(numbers);
+    expect_refused([&] { writing.next(); }, "the vector was moved to another");
+    expect_refused([&] { writing.commit(); }, "the vector was moved to another");
+    expect_refused([&] { other.resize(10); }, "a transaction is open", EBUSY);
+  }
+  EXPECT_EQ(other.at(0), 5U);
+  EXPECT_EQ(other.storage().open_transactions(), 0U);
+  other.resize(10);
+}
+
+TEST_F(ClosedVectorTest, one_that_takes_the_place_of_another_has_none_of_its_transactions) {
+  auto numbers = Numbers::create(path_, 100'000, small());
+  {
+    auto reading = numbers.read();
+    numbers = Numbers::temporary(10, small());
+  }
+  EXPECT_EQ(numbers.storage().open_transactions(), 0U);
 }
 
 TEST_F(ClosedVectorTest, a_serialized_one_says_so) {
