@@ -83,6 +83,8 @@ std::vector<Part> parts_of(const std::string& text) {
     add_files(parts, {url.path}, part);
   } else if (url.scheme == "tiered") {
     return parts_of(UrlOptions(url).text("store"));
+  } else if (url.scheme == "npy" && names_store(url.path)) {  // npy:file:///array.npy
+    return parts_of(text.substr(url.scheme.size() + 1));
   } else if (url.scheme == "concat") {
     add_concat(parts, url);
   } else if (url.scheme == "hdf5") {

@@ -56,6 +56,26 @@ TEST_F(WrittenPartsTest, a_second_writer_of_one_file_is_refused_until_the_first_
   EXPECT_EQ(Vector<int>::open(path_, small())[3], 7) << "also after one that was destroyed";
 }
 
+TEST_F(WrittenPartsTest, an_array_of_numpy_is_one_by_whatever_store_it_is_named) {
+  std::string header = "{'descr': '<i4', 'fortran_order': False, 'shape': (100,), }";
+  header.resize(117, ' ');
+  write_file(path_, std::string("\x93NUMPY\x01\0\x76\0", 10) + header + "\n" + std::string(400, '\0'));
+  write_file(directory_ / "tiers.yaml", "tiers: [{name: dram, capacity: 2MiB}]\n");
+  const std::string file = directory_.encoded() + "/vector";
+  const std::string names[] = {"npy:" + file, "npy:file://" + file, "npy:concat://" + file,
+                               "npy:tiered://" + directory_.encoded() + "/tiers.yaml?store=" + file};
+  for (const std::string& first_name : names) {
+    auto first = Vector<int>::open(first_name, small());
+    for (const std::string& name : names) {
+      refused_as_busy([&] { Vector<int>::open(name, small()); });
+    }
+    refused_as_busy([&] { Vector<std::byte>::open(path_, small()); });
+    ++first[7];
+    first.close();
+  }
+  EXPECT_EQ(Vector<int>::open_read_only(names[0], small())[7], 4);
+}
+
 TEST_F(WrittenPartsTest, parts_of_one_file_have_a_writer_each) {
   Vector<int>::create(path_, 4096, small()).close();
   const std::string part = "concat:" + directory_.encoded() + "/vector@";
