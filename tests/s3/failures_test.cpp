@@ -92,6 +92,7 @@ TEST_F(S3FailureTest, WrongAnswersAreNeverTakenForRightOnes) {
       {"more", "the answer is longer than what was asked for: check the endpoint"},
       {"etag", "it has changed since it was opened"},
       {"endless", "status 403: sign with keys"},
+      {"header", "or the answer has a header of more than 100 KiB: check endpoint and proxy"},
   };
   for (const auto& [kind, remedy] : table) {
     const auto store = open_store(server_.url("key", "retries=0"), OpenMode::read_only);

@@ -188,6 +188,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(500, b"<Error><Code>" + bytes(range(256)) * 1024)
         elif fault == "portal":
             self.answer(200, b"<html>Say who you are first.</html>", {"ETag": '"portal"'})
+        elif fault == "header":
+            self.answer(200, b"", {"x-long": "x" * 200_000})
+            self.close_connection = True
         elif fault == "endless":
             self.answer(403, b"<Error>" + b"x" * (1 << 20), announced=1 << 40)
             self.close_connection = True

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <random>
 #include <thread>
+#include <utility>
 
 namespace tiermap {
 namespace {
@@ -66,9 +67,14 @@ std::vector<std::string> headers_of(const S3Client::Change& change) {
 S3Failure S3Client::ask(S3Request request, std::uint64_t moved_bytes, S3Response& response) {
   request.seconds = options_.timeout_seconds + static_cast<double>(moved_bytes) / bytes_a_second;
   double seconds = options_.pause_seconds;
-  for (std::uint32_t attempt = 0;; ++attempt) {
+  bool renewed = false;
+  for (std::uint32_t attempt = 0;;) {
+    const std::uint64_t renewals = connections_.renewals();
     response = connections_.send(request);
     S3Failure failure = explain_s3(response);
+    if (failure.error_number == EACCES && !std::exchange(renewed, true) && connections_.has_newer_keys(renewals)) {
+      continue;
+    }
     if (failure.error_number == 0 && response.received < request.into.size() && response.status == 206) {
       failure = {EIO, true, false,
                  "the answer ended after " + std::to_string(response.received) + " bytes of " +
@@ -83,6 +89,7 @@ S3Failure S3Client::ask(S3Request request, std::uint64_t moved_bytes, S3Response
       return failure;
     }
     pause(seconds);
+    ++attempt;
     seconds = std::min(seconds * 2, longest_pause_seconds);
   }
 }
@@ -209,7 +216,7 @@ S3Failure S3Client::copy_part(const Change& change, const std::string& upload, P
   S3Request request;
   request.method = "PUT";
   request.query = "partNumber=" + std::to_string(part.number) + "&uploadId=" + encode_query(upload);
-  request.headers = {"content-type: application/octet-stream", "x-amz-copy-source: " + settings().copy_source,
+  request.headers = {"content-type: application/octet-stream", "x-amz-copy-source: " + connections_.copy_source(),
                      "x-amz-copy-source-if-match: " + change.from.etag,
                      "x-amz-copy-source-range: " + range_text(part.offset, part.bytes)};
   S3Response response;

@@ -23,7 +23,8 @@ struct S3Version {
 };
 
 /// Thread-safe. A request that fails in a way that may pass (no answer, too slow an answer, 408, 429, 5xx but 501) is
-/// sent again, up to `retries` times, after pauses that double.
+/// sent again, up to `retries` times, after pauses that double. One that is refused for want of rights is sent again at
+/// once where the profile has other keys by now.
 class S3Client {
  public:
   S3Client(const CurlFunctions& curl, const S3Place& place, S3Settings settings)
@@ -31,7 +32,6 @@ class S3Client {
 
   const std::string& url() const noexcept { return url_; }
   const S3Options& options() const noexcept { return options_; }
-  const S3Settings& settings() const noexcept { return connections_.settings(); }
 
   /// The object as it is now. ENOENT if there is none.
   S3Failure find(S3Version& version);

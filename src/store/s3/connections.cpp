@@ -134,8 +134,10 @@ class S3Connections::Handle {
 S3Connections::S3Connections(const CurlFunctions& curl, S3Settings settings, const S3Options& options)
     : curl_(curl),
       settings_(std::move(settings)),
-      host_(authority_of(settings_.object_url)),
-      path_(settings_.object_url.substr(settings_.object_url.find(host_) + host_.size())),
+      object_url_(settings_.object_url),
+      copy_source_(settings_.copy_source),
+      host_(authority_of(object_url_)),
+      path_(object_url_.substr(object_url_.find(host_) + host_.size())),
       connect_seconds_(options.connect_seconds),
       process_(::getpid()) {}
 
@@ -184,12 +186,38 @@ void S3Connections::give_back(CURL* handle) noexcept {
   curl_.curl_easy_cleanup(handle);
 }
 
+std::uint64_t S3Connections::renewals() const {
+  const std::lock_guard lock(keys_mutex_);
+  return renewals_;
+}
+
+bool S3Connections::has_newer_keys(std::uint64_t renewals) {
+  const std::lock_guard lock(keys_mutex_);
+  if (renewals_ == renewals && renew_s3_keys(settings_)) {
+    ++renewals_;
+  }
+  return renewals_ != renewals;
+}
+
+/// Its headers; none where nothing is signed.
+std::vector<std::string> S3Connections::signature_of(const S3Request& request) const {
+  const S3Settings settings = [&] {
+    const std::lock_guard lock(keys_mutex_);
+    return settings_;
+  }();
+  if (settings.access_key.empty()) {
+    return {};
+  }
+  const S3Signed all{request.method, path_, request.query, host_, request.headers, request.body};
+  return sign_s3(curl_, settings, all, std::time(nullptr));
+}
+
 S3Response S3Connections::send(const S3Request& request) {
   S3Response response;
   Transfer transfer{request, response};
   char why[CURL_ERROR_SIZE] = "";
   Handle handle(*this);
-  const std::string url = settings_.object_url + (request.query.empty() ? "" : "?" + request.query);
+  const std::string url = object_url_ + (request.query.empty() ? "" : "?" + request.query);
   handle.set(CURLOPT_URL, url.c_str());
   handle.set(CURLOPT_PATH_AS_IS, 1L);
   handle.set(CURLOPT_PROTOCOLS_STR, "http,https");
@@ -215,11 +243,8 @@ S3Response S3Connections::send(const S3Request& request) {
   for (const std::string& header : request.headers) {
     handle.add_header(header);
   }
-  if (!settings_.access_key.empty()) {
-    const S3Signed all{request.method, path_, request.query, host_, request.headers, request.body};
-    for (const std::string& header : sign_s3(curl_, settings_, all, std::time(nullptr))) {
-      handle.add_header(header);
-    }
+  for (const std::string& header : signature_of(request)) {
+    handle.add_header(header);
   }
   const CURLcode code = handle.perform();
   // Where only its beginning is of interest the rest is not missed.
@@ -232,6 +257,10 @@ S3Response S3Connections::send(const S3Request& request) {
     response.lost = s3_line(reason);
     response.passing = passing;
     response.lost_error = error_number;
+    if (code == CURLE_OUT_OF_MEMORY) {  // Which libcurl says of a line of a header that it takes no more of, too.
+      response.lost = "out of memory, or the answer has a header of more than 100 KiB";
+      response.lost_remedy = "check endpoint and proxy";
+    }
     if (code == CURLE_PEER_FAILED_VERIFICATION) {
       response.lost_remedy =
           "check the endpoint, or let this machine trust who signed its certificate (Debian: update-ca-certificates)";

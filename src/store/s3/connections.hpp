@@ -33,7 +33,13 @@ class S3Connections {
   S3Connections(const S3Connections&) = delete;
   S3Connections& operator=(const S3Connections&) = delete;
 
-  const S3Settings& settings() const noexcept { return settings_; }
+  /// Where the object is, as a source of copies.
+  const std::string& copy_source() const noexcept { return copy_source_; }
+  /// How often keys were renewed.
+  std::uint64_t renewals() const;
+  /// Whether requests are signed with other keys now than after so many renewals, or can be from now on: the profile
+  /// may have new ones. May throw std::bad_alloc.
+  bool has_newer_keys(std::uint64_t renewals);
   /// Once, and not again. May throw std::bad_alloc.
   S3Response send(const S3Request& request);
 
@@ -42,9 +48,14 @@ class S3Connections {
   CURL* take();
   void give_back(CURL* handle) noexcept;
   void leave_to_parent() noexcept;
+  std::vector<std::string> signature_of(const S3Request& request) const;
 
   const CurlFunctions& curl_;
-  const S3Settings settings_;
+  mutable std::mutex keys_mutex_;
+  S3Settings settings_;         ///< Guarded by keys_mutex_.
+  std::uint64_t renewals_ = 0;  ///< Guarded by keys_mutex_.
+  const std::string object_url_;
+  const std::string copy_source_;
   const std::string host_;  ///< And port.
   const std::string path_;  ///< Encoded.
   const double connect_seconds_;

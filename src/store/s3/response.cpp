@@ -66,6 +66,9 @@ struct Reason {
   int error_number;
   std::string_view remedy;
 };
+constexpr std::string_view new_keys =
+    "write new temporary keys into the profile, from where they are taken, or, with those of the environment, open it "
+    "again with new ones";
 constexpr Reason reasons[] = {
     {"NoSuchKey", ENOENT, "check the key, or create it"},
     {"NoSuchBucket", ENOENT, "check bucket, endpoint and region"},
@@ -74,9 +77,9 @@ constexpr Reason reasons[] = {
     {"AllAccessDisabled", EACCES, "sign with keys that may do it"},
     {"InvalidAccessKeyId", EACCES, "check the access key, and that it is one of this endpoint"},
     {"SignatureDoesNotMatch", EACCES, "check the secret key and the region"},
-    {"ExpiredToken", EACCES, "get new temporary keys and open it again"},
-    {"InvalidToken", EACCES, "check AWS_SESSION_TOKEN"},
-    {"TokenRefreshRequired", EACCES, "get new temporary keys and open it again"},
+    {"ExpiredToken", EACCES, new_keys},
+    {"InvalidToken", EACCES, "check AWS_SESSION_TOKEN, or aws_session_token of the profile"},
+    {"TokenRefreshRequired", EACCES, new_keys},
     {"RequestTimeTooSkewed", EACCES, "set this machine's clock"},
     {"InvalidObjectState", EACCES, "it is archived: restore it first"},
     {"PreconditionFailed", ESTALE, "it has changed since it was opened: open it again"},

@@ -58,24 +58,36 @@ struct ProfileFile {
   std::string named_by;  ///< The variable that does.
 };
 
-/// Nothing of what is not there, or not for us. What keys come through only once, such as a FIFO, is no such file: each
-/// store reads it, and would wait.
-S3Profiles read_profiles(const S3Place& place, const ProfileFile& named) {
-  const FileDescriptor file(::open(named.path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+/// Of what is there, and what keys do not come through only once, as through a FIFO.
+bool is_profile_file(const FileDescriptor& file) {
   struct stat status = {};
-  if (!file.valid() || ::fstat(file.get(), &status) != 0) {
+  return ::fstat(file.get(), &status) == 0 && (S_ISREG(status.st_mode) || S_ISCHR(status.st_mode));  // /dev/null is.
+}
+
+S3Profiles profiles_in(const FileDescriptor& file) {
+  std::string text(most_profile_bytes, '\0');
+  const std::int64_t bytes = read_fully(file.get(), text.data(), text.size(), 0);
+  text.resize(static_cast<std::size_t>(std::max<std::int64_t>(bytes, 0)));
+  return parse_s3_profiles(text);
+}
+
+FileDescriptor open_profile_file(const std::string& path) {
+  return FileDescriptor(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+}
+
+/// Nothing of what is not there, or not for us. A FIFO is no such file: each store reads it, and would wait.
+S3Profiles read_profiles(const S3Place& place, const ProfileFile& named) {
+  const FileDescriptor file = open_profile_file(named.path);
+  if (!file.valid()) {
     return {};
   }
-  if (!S_ISREG(status.st_mode) && !S_ISCHR(status.st_mode)) {  // As /dev/null is.
+  if (!is_profile_file(file)) {
     refuse_settings(place, EINVAL,
                     (named.named_by.empty() ? "" : named.named_by + " ") + quote_value(named.path) +
                         " is no file: " + (named.named_by.empty() ? "remove it, or name" : "name") +
                         " one that holds profiles" + (named.named_by.empty() ? "" : ", or unset the variable"));
   }
-  std::string text(most_profile_bytes, '\0');
-  const std::int64_t bytes = read_fully(file.get(), text.data(), text.size(), 0);
-  text.resize(static_cast<std::size_t>(std::max<std::int64_t>(bytes, 0)));
-  return parse_s3_profiles(text);
+  return profiles_in(file);
 }
 
 /// What the two files say of one profile.
@@ -97,12 +109,7 @@ struct Profile {
   }
 };
 
-Profile find_profile(const S3Place& place) {
-  Profile profile;
-  const std::string named = first_of({place.options.profile, variable("AWS_PROFILE"), variable("AWS_DEFAULT_PROFILE")});
-  profile.name = named.empty() ? "default" : named;
-  const S3Profiles credentials = read_profiles(place, profile.credentials_file);
-  const S3Profiles config = read_profiles(place, profile.config_file);
+void take_from(const S3Profiles& credentials, const S3Profiles& config, Profile& profile) {
   if (const auto found = credentials.find(profile.name); found != credentials.end()) {
     profile.credentials = found->second;
     profile.found = true;
@@ -113,6 +120,13 @@ Profile find_profile(const S3Place& place) {
       profile.found = true;
     }
   }
+}
+
+Profile find_profile(const S3Place& place) {
+  Profile profile;
+  const std::string named = first_of({place.options.profile, variable("AWS_PROFILE"), variable("AWS_DEFAULT_PROFILE")});
+  profile.name = named.empty() ? "default" : named;
+  take_from(read_profiles(place, profile.credentials_file), read_profiles(place, profile.config_file), profile);
   if (!named.empty() && !profile.found) {
     refuse_settings(place, EINVAL,
                     "profile '" + named + "' is neither in " + profile.credentials_file.path + " nor in " +
@@ -133,6 +147,7 @@ struct FoundKeys {
   NamedKey secret;
   NamedKey token;
   std::string origin;
+  bool of_profile = false;
 
   bool both() const { return !access.value.empty() && !secret.value.empty(); }
   bool neither() const { return access.value.empty() && secret.value.empty(); }
@@ -140,13 +155,14 @@ struct FoundKeys {
 
 FoundKeys keys_of_environment() {
   const auto named = [](const char* name) { return NamedKey{name, variable(name)}; };
-  return {named("AWS_ACCESS_KEY_ID"), named("AWS_SECRET_ACCESS_KEY"), named("AWS_SESSION_TOKEN"), "AWS_ACCESS_KEY_ID"};
+  return {named("AWS_ACCESS_KEY_ID"), named("AWS_SECRET_ACCESS_KEY"), named("AWS_SESSION_TOKEN"), "AWS_ACCESS_KEY_ID",
+          false};
 }
 
 FoundKeys keys_of_profile(const Profile& profile) {
   const std::string origin = "profile " + profile.name;
   const auto named = [&](const std::string& name) { return NamedKey{name + " of " + origin, profile.value(name)}; };
-  return {named("aws_access_key_id"), named("aws_secret_access_key"), named("aws_session_token"), origin};
+  return {named("aws_access_key_id"), named("aws_secret_access_key"), named("aws_session_token"), origin, true};
 }
 
 /// Half of a pair that signs nothing, and of which somebody thinks that it does.
@@ -159,8 +175,12 @@ FoundKeys keys_of_profile(const Profile& profile) {
                       " is not: set both, or open what anybody may read with anonymous=on");
 }
 
+bool has_control_characters(const NamedKey& key) {
+  return std::ranges::any_of(key.value, is_control_character);
+}
+
 void require_no_control_characters(const S3Place& place, const NamedKey& key) {
-  if (std::ranges::any_of(key.value, is_control_character)) {
+  if (has_control_characters(key)) {
     refuse_settings(place, EINVAL,
                     key.name + " has a line break or another control character in it: set it to the key alone");
   }
@@ -197,6 +217,11 @@ void find_keys(const S3Place& place, const Profile& profile, S3Settings& setting
   settings.secret_key = keys.secret.value;
   settings.session_token = keys.token.value;
   settings.origin = keys.origin;
+  if (keys.of_profile) {
+    settings.profile = profile.name;
+    settings.credentials_file = profile.credentials_file.path;
+    settings.config_file = profile.config_file.path;
+  }
 }
 
 bool is_port(std::string_view text) {
@@ -260,6 +285,30 @@ S3Profiles parse_s3_profiles(std::string_view text) {
     }
   }
   return profiles;
+}
+
+bool renew_s3_keys(S3Settings& settings) {
+  if (settings.profile.empty()) {
+    return false;
+  }
+  const auto profiles_of = [](const std::string& path) {
+    const FileDescriptor file = open_profile_file(path);
+    return file.valid() && is_profile_file(file) ? profiles_in(file) : S3Profiles();
+  };
+  Profile profile;
+  profile.name = settings.profile;
+  take_from(profiles_of(settings.credentials_file), profiles_of(settings.config_file), profile);
+  const FoundKeys keys = keys_of_profile(profile);
+  const bool other = keys.access.value != settings.access_key || keys.secret.value != settings.secret_key ||
+                     keys.token.value != settings.session_token;
+  if (!other || !keys.both() || has_control_characters(keys.access) || has_control_characters(keys.secret) ||
+      has_control_characters(keys.token)) {
+    return false;
+  }
+  settings.access_key = keys.access.value;
+  settings.secret_key = keys.secret.value;
+  settings.session_token = keys.token.value;
+  return true;
 }
 
 S3Settings find_s3_settings(const S3Place& place) {
