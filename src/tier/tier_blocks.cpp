@@ -330,19 +330,20 @@ void TierBlocks::use(Entry& entry) noexcept {
   touch_score(entry.score, time, times_);
 }
 
-BlockUse::BlockUse(TierBlocks& blocks, std::uint64_t block, For purpose)
-    : blocks_(blocks), entry_(blocks.entries_[block]) {
+BlockUse::BlockUse(TierBlocks& blocks, std::uint64_t block) : blocks_(blocks), entry_(blocks.entries_[block]) {
   std::unique_lock held(blocks_.mutex_);
   blocks_.changed_->wait(held, [&] { return !entry_.owned; });
   ++entry_.users;
   blocks_.use(entry_);
   blocks_.want(block, entry_);
   place_ = blocks_.place_of(entry_);
-  if (purpose == For::writing && place_.tier != in_backing && blocks_.tier(place_.tier).holds_changes()) {
-    blocks_.set_dirty(entry_, true);
-    entry_.written_at = blocks_.now();
-    place_.dirty = true;
-  }
+}
+
+void BlockUse::note_written() {
+  const std::lock_guard held(blocks_.mutex_);
+  blocks_.set_dirty(entry_, true);
+  entry_.written_at = blocks_.now();
+  place_.dirty = true;
 }
 
 BlockUse::~BlockUse() {

@@ -141,14 +141,15 @@ class TierBlocks {
 /// While it lives the block stays where it is.
 class BlockUse {
  public:
-  enum class For : std::uint8_t { reading, writing };
-  /// Waits while somebody owns it. For writing, it counts as dirty from now on, if its tier may have what is nowhere
-  /// else.
-  BlockUse(TierBlocks& blocks, std::uint64_t block, For purpose);
+  /// Waits while somebody owns it.
+  BlockUse(TierBlocks& blocks, std::uint64_t block);
   BlockUse(const BlockUse&) = delete;
   BlockUse& operator=(const BlockUse&) = delete;
   ~BlockUse();
   const TierPlace& place() const noexcept { return place_; }
+  /// It was written to in its tier, which has what is nowhere else now. Not before: where the tier does not take it,
+  /// what was only a copy still is.
+  void note_written();
 
  private:
   TierBlocks& blocks_;

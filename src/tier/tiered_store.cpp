@@ -50,6 +50,10 @@ BlockMover::Warn warn_of(const TieringOptions& options) {
 }  // namespace
 
 TieredStore::TieredStore(std::shared_ptr<Store> backing, const TieringOptions& options)
+    : TieredStore(std::move(backing), options, open_tiers(options)) {}
+
+TieredStore::TieredStore(std::shared_ptr<Store> backing, const TieringOptions& options,
+                         std::vector<std::unique_ptr<Tier>> tiers)
     : process_(::getpid()),
       backing_(as_slow_as_said(std::move(backing), options)),
       block_bytes_(options.block_bytes),
@@ -57,7 +61,7 @@ TieredStore::TieredStore(std::shared_ptr<Store> backing, const TieringOptions& o
           options.backing_emulated ||
           std::ranges::any_of(options.tiers, [](const TierOptions& tier) { return tier.kind == TierKind::emulated; })),
       backing_cost_per_gigabyte_(options.backing_cost_per_gigabyte),
-      blocks_(open_tiers(options), std::max(least_reach_bytes, 2 * backing_->size_bytes()) / block_bytes_,
+      blocks_(std::move(tiers), std::max(least_reach_bytes, 2 * backing_->size_bytes()) / block_bytes_,
               {options.score_window_seconds * 1000, options.score_half_life_seconds * 1000}),
       mover_(blocks_, backing_, block_bytes_, warn_of(options)) {
   if (const std::string order = order_of_tiers(options); !order.empty()) {
@@ -121,7 +125,7 @@ int TieredStore::read_piece(const Piece& piece, char* buffer) {
     return mover_.read_backing(offset, buffer, piece.bytes);
   }
   {
-    const BlockUse use(blocks_, piece.block, BlockUse::For::reading);
+    const BlockUse use(blocks_, piece.block);
     const TierPlace place = use.place();
     if (place.tier != in_backing) {
       Tier& tier = blocks_.tier(place.tier);
@@ -185,7 +189,7 @@ int TieredStore::write_piece(const Piece& piece, const char* buffer) {
     return mover_.write_backing(piece.block * block_bytes_ + piece.from, buffer, piece.bytes);
   }
   {
-    const BlockUse use(blocks_, piece.block, BlockUse::For::writing);
+    BlockUse use(blocks_, piece.block);
     const TierPlace place = use.place();
     if (place.tier == in_backing) {
       const bool worth_it =
@@ -198,6 +202,7 @@ int TieredStore::write_piece(const Piece& piece, const char* buffer) {
       tier.served.count_write(piece.bytes);
       const int error = tier.write(place.slot, piece.from, buffer, static_cast<std::size_t>(piece.bytes));
       if (error == 0) {
+        use.note_written();
         return 0;
       }
       mover_.fail(place.tier, error);

@@ -27,6 +27,8 @@ class TieredStore final : public Store {
  public:
   /// Throws as make_tiered_store().
   TieredStore(std::shared_ptr<Store> backing, const TieringOptions& options);
+  /// With these, which are open, as the tiers of the options.
+  TieredStore(std::shared_ptr<Store> backing, const TieringOptions& options, std::vector<std::unique_ptr<Tier>> tiers);
   /// Writes all down, and errors are lost; nothing in a child of fork().
   ~TieredStore() override;
 
