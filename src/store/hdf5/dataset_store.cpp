@@ -72,12 +72,14 @@ int Hdf5DatasetStore::transfer(const Hdf5Call& hdf5, char* items, std::uint64_t 
                                     : hdf5->H5Dread(open_->id, type_, memory.get(), space_, H5P_DEFAULT, items);
     if (result < 0) {
       const Hdf5Failure failure = hdf5.failure();
-      if (writable_ && failure.lost_a_write) {
+      const bool behind = file_->failed_behind();
+      const int error = file_->failed(hdf5);
+      if (file_->lost() != 0) {
         say_lost(failure);
-      } else if (!writing && !file_->failed_behind()) {
+      } else if (!writing && !behind) {
         say_unread(failure, first, box.elements);
       }
-      return file_->failed(hdf5);
+      return error;
     }
     items += box.elements * dataset_.item_bytes;
     first += box.elements;
