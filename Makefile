@@ -80,7 +80,7 @@ bench-short: ## The same on 1 GiB and with fewer points: two or three hours
 	@scripts/setup_spark.sh
 	@$(BENCH) --short
 
-bench-aims: ## On 512 MiB, only what the aims are read off: the better part of an hour
+bench-aims: ## On 512 MiB, only what the aims are read off, but for those over threads: the better part of an hour
 	@scripts/setup.sh build demo bench
 	@scripts/build.sh release programs benchmarks
 	@scripts/setup_spark.sh

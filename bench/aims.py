@@ -3,6 +3,7 @@ import dataclasses
 
 from comparison import Amount, Pick, Ratio, amount_of, ratio_of, worst_step
 from remote_scenarios import BLOCKS, DEPTHS, panel_of
+from results import points_of
 from untuned_scenarios import PANELS as UNTUNED_PANELS
 
 
@@ -136,6 +137,10 @@ NOISE = 0.05
 THREADS = ("sort-threads", "bfs-threads", "bfs-semi-external", "bfs-fully-external", "random-io-read",
            "random-io-write", "search", "kmer-lookup", "kmer-threads", "ingest-threads", "ycsb-threads")
 
+# How the series of mmap's ways are called.
+ADVICES = ("mmap normal", "mmap random", "mmap sequential")
+HINTS = ", hints"
+
 # What the scenarios' other comparisons were to reach: (scenario, how the panels' names begin, rival, least times as
 # good). Where none is said, Tiermap is to be ahead.
 OTHERS = (
@@ -240,7 +245,26 @@ def threads_outcome(scenario, lines):
     panel = f"{later.panel}: " if later.panel and later.panel != "threads" else ""
     text = (f"worst step {ratio:.2f}, {runs_in_words(runs)}, {later.runs[-1]['time'][:10]}: {panel}{later.series}, "
             f"{earlier.x} to {later.x} threads")
+    highest = max(point.x for point in points_of(lines) if point.system == "tiermap" and point.good and point.x <= 64)
+    if highest < 64:
+        text += f"; no more than {highest} measured"
+    without = [other for other in dict.fromkeys(line["panel"] for line in lines if line["kind"] == "run")
+               if worst_step(lines, other) is None]
+    if without:
+        text += f"; not measured by two numbers of threads: {', '.join(without)}"
     return Outcome(key, what, aim, "", text, round(ratio, 2) >= 1 - NOISE)
+
+
+def every_way_of_mmap(lines):
+    """Whether each of mmap's advices has a run at each place where any has one; with a program's hints and without them
+    where there are any."""
+    places = {}
+    for line in lines:
+        if line["kind"] == "run" and line["series"].startswith(ADVICES):
+            places.setdefault((line["panel"], line["x"]), set()).add(line["series"])
+    hints = ("", HINTS) if any(HINTS in name for names in places.values() for name in names) else ("",)
+    wanted = {advice + hint for advice in ADVICES for hint in hints}
+    return all(wanted <= names for names in places.values())
 
 
 def outcomes(results, scenarios):

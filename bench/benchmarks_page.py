@@ -93,8 +93,14 @@ def aim_lines(page):
         yield f"| {outcome.what} | {outcome.aim} | {outcome.paper} | {outcome.measured} | {word} |"
     yield ""
     yield wrap("mmap is taken at its best: every advice (and, where a program says in advance what it will touch, with "
-               "and without that) was measured, the best median counts, and its name stands beside it. A thread count "
+               "and without that) is tried, the best median counts, and its name stands beside it. A thread count "
                f"whose median is lower by less than {100 * aims.NOISE:g} % counts as noise.")
+    partly = [name for name in SCENARIOS if not aims.every_way_of_mmap(page.lines(name))]
+    if partly:
+        yield ""
+        yield wrap("Not every way of mmap has a run at every place, as the measurement was cut, ended early or had fewer "
+                   f"ways, in {', '.join(f'`{name}`' for name in partly)}: there its best is the best of those in the "
+                   "tables.")
     yield ""
     for outcome in outcomes:
         if outcome.met is False and page.note(outcome.key):
@@ -195,8 +201,19 @@ def sentence(text):
     return text[:1].upper() + text[1:]
 
 
+def ended_early(lines):
+    """Whether a measurement ended before its rounds were done, and was not cut: somebody interrupted it. Only mmap's ways
+    are not all repeated."""
+    rounds = next((line["repetitions"] for line in lines if line["kind"] == "about"), 1)
+    return not any(line["kind"] == "cut" for line in lines) and any(
+        len(point.runs) < rounds and not point.problem and point.system != "mmap" for point in points_of(lines))
+
+
 def remark_lines(lines):
     """What was skipped, cut or disturbed."""
+    if ended_early(lines):
+        runs = sum(1 for line in lines if line["kind"] == "run")
+        yield f"Ended early, after {runs} runs: some cases have not all their rounds, or none.\n"
     for line in lines:
         if line["kind"] == "skipped":
             yield f"Skipped: {line['what']}: {line['reason']}.\n"
@@ -295,8 +312,9 @@ def introduction(page):
                    "long is cut: `make bench` measures what the figures mean.") + "\n"
     yield wrap("Every number is a measurement of this project's own programs on the machine named here. Systems take "
                "turns, the page cache is dropped before each run, and each run has the same memory limit (a control "
-               "group), in which page cache counts: Tiermap's budget is the limit less 14 MiB and 1/128 of the data "
-               "for the program itself (24 MiB in runs before 2026-11-23). "
+               "group), in which page cache counts: Tiermap's budget is the limit less what the program keeps beside "
+               "its pages, such as the state of a search, 14 MiB and 1/128 of the data (24 MiB in runs before "
+               "2026-11-23). "
                f"Everything that was measured is in [the tables]({page.tables.name}).") + "\n"
 
 

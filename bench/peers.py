@@ -6,11 +6,15 @@ same JSON. What it cannot do it refuses with an exit code; that case is then nam
 of this project.
 """
 import dataclasses
+import os
 import re
 import shlex
 import shutil
 
 NAME = re.compile(r"[a-z][a-z0-9-]*")
+# Of systems here: a peer's runs under one of these names would count as theirs.
+TAKEN = ("allocator", "asked", "boost", "direct", "fio", "lmdb", "memory", "mmap", "mpi", "rocksdb", "spark", "tiermap",
+         "ucx")
 
 
 class BadPeer(Exception):
@@ -25,18 +29,21 @@ class Peer:
     @staticmethod
     def parse(text):
         name, found, command = text.partition("=")
-        words = tuple(shlex.split(command)) if found else ()
+        try:
+            words = tuple(shlex.split(command)) if found else ()
+        except ValueError as problem:
+            raise BadPeer(f"peer {text} does not do: {str(problem).lower()}: quote as in a shell") from problem
         if not words or not NAME.fullmatch(name):
             raise BadPeer(f"peer {text} does not do: give NAME=COMMAND, such as umap=/opt/umap/bin/{{program}}, with a "
                           "name of small letters, digits and -")
-        if name in ("tiermap", "mmap", "memory", "direct", "fio", "spark", "ucx"):
+        if name in TAKEN:
             raise BadPeer(f"peer {name} has a name of this harness: choose another one")
         return Peer(name, words)
 
     def case(self, case):
         """The same case by the peer, or None and the reason: a program that is not there is no failure."""
         program = str(case.command[0]).rsplit("/", 1)[-1].removeprefix("tiermap-")
-        start = [word.replace("{program}", program) for word in self.command]
+        start = [_from_here(place, word.replace("{program}", program)) for place, word in enumerate(self.command)]
         if shutil.which(start[0]) is None:
             return None, f"{start[0]} is not there"
         arguments = list(case.command[1:])
@@ -44,6 +51,12 @@ class Peer:
             arguments[arguments.index("--system") + 1] = self.name
         return dataclasses.replace(case, system=self.name, command=start + arguments,
                                    series=case.series.replace("tiermap", self.name, 1)), None
+
+
+def _from_here(place, word):
+    """A file by its name from the root: programs run in the scratch folder, where a name from here leads elsewhere. What
+    starts the command is looked for in PATH unless it names a folder."""
+    return os.path.abspath(word) if (place > 0 or "/" in word) and os.path.exists(word) else word
 
 
 def with_peers(cases, peers, skip):

@@ -94,7 +94,10 @@ class ResultFolder:
         """Replaces a scenario's lines, all or nothing."""
         self.folder.mkdir(parents=True, exist_ok=True)
         fresh = self.path(scenario).with_suffix(".partial")
-        fresh.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        with open(fresh, "w") as file:
+            file.write("".join(json.dumps(line) + "\n" for line in lines))
+            file.flush()
+            os.fsync(file.fileno())
         fresh.replace(self.path(scenario))
 
     def append(self, scenario, line):

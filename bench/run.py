@@ -83,7 +83,8 @@ def parse(root):
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="small data, less than 15 minutes, a report of its own")
     size.add_argument("--aims", action="store_true", help="512 MiB, and of each scenario only what the aims are read "
-                      "off: the better part of an hour")
+                      "off, without the scenarios that only throughput over threads is read off: the better part of an "
+                      "hour")
     size.add_argument("--short", action="store_true", help="1 GiB and fewer points: two or three hours")
     parser.add_argument("--seconds", type=float, help="time for all scenarios together; each is cut at its share "
                         f"(default: {QUICK_SECONDS} with --quick, else none)")
@@ -100,6 +101,10 @@ def parse(root):
     options.detail = next((name for name in ("quick", "aims", "short") if getattr(options, name)), "full")
     options.output = options.output or (root / "build/bench/quick" if options.quick else root / "bench/results")
     options.seconds = options.seconds or (QUICK_SECONDS if options.quick else None)
+    names = [peer.name for peer in options.peer]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        parser.error(f"two peers are called {twice}, and their runs would be one's: give them different names")
     if options.repetitions < 1:
         parser.error(f"{options.repetitions} repetitions are none: choose 1 or more")
     return options

@@ -164,26 +164,36 @@ class ScenarioRun:
             try:
                 cases = with_peers(self.scenario.cases(bench), self.peers, bench.skip)
             except OutOfTime:
-                reason = "no time was left to make its data"
-                self.write({"kind": "skipped", "what": self.scenario.name, "reason": reason})
-                self.progress.end(self.scenario.name, reason)
+                self.without_data("no time was left to make its data")
                 return None
             except DataProblem as problem:
-                self.write({"kind": "skipped", "what": self.scenario.name, "reason": f"no data: {problem}"})
-                self.progress.end(self.scenario.name, f"no data: {problem}")
+                self.without_data(f"no data: {problem}")
                 return str(problem)
             self.deadline = self.clock.deadline(self.scenario)
             cases = list(telling_first(self.runnable(cases)))
-            self.write({"kind": "about", "detail": bench.detail, "repetitions": bench.repetitions,
-                        "data_bytes": bench.data_bytes, "setup": [self.plain(command) for command in bench.setup]})
-            for what, reason in bench.skipped:
-                self.write({"kind": "skipped", "what": what, "reason": reason})
+            self.begin(cases)
             runs = self.rounds(cases)
             self.clear()
         text = f"{runs} runs of {len(cases)} cases" + (f", {len(self.failed)} failed" if self.failed else "")
         text += f", cut in round {self.cut}: its time was up" if self.cut else ""
         self.progress.end(self.scenario.name, text)
         return None
+
+    def without_data(self, reason):
+        """Nothing can be run. What an interrupted measurement left stays, to be carried on another time."""
+        if not any(line["kind"] == "run" for line in self.kept):
+            self.write({"kind": "skipped", "what": self.scenario.name, "reason": reason})
+        self.progress.end(self.scenario.name, reason)
+
+    def begin(self, cases):
+        """The lines before the first new run, all at once: nothing of what is carried on is lost on the way."""
+        bench = self.bench
+        about = [{"kind": "about", "detail": bench.detail, "repetitions": bench.repetitions,
+                  "data_bytes": bench.data_bytes, "setup": [self.plain(command) for command in bench.setup]}]
+        about += [{"kind": "skipped", "what": what, "reason": reason} for what, reason in bench.skipped]
+        self.store.rewrite(self.scenario.name, [{"scenario": self.scenario.name, **line} for line in about]
+                           + self.carry_on(cases))
+        self.fresh = True
 
     def runnable(self, cases):
         """The cases that can be held to a limit, by programs that know the system."""
@@ -199,7 +209,6 @@ class ScenarioRun:
 
     def rounds(self, cases):
         """Every case once, then all again, so that a change of the machine hits all alike."""
-        self.carry_on(cases)
         runs, whole = 0, len(cases) * self.bench.repetitions
         for repetition in range(1, self.bench.repetitions + 1):
             for place, case in enumerate(cases):
@@ -237,15 +246,16 @@ class ScenarioRun:
         return time.monotonic() + expected > self.deadline
 
     def carry_on(self, cases):
-        """Takes over the runs that an interrupted measurement left, and drops what this one does not have."""
-        if not self.kept:
-            return
+        """Takes over the runs that an interrupted measurement left, and drops what this one does not have. Returns their
+        lines."""
+        lines = []
         places = {(case.panel, case.series, repr(case.x)): place for place, case in enumerate(cases)}
         for line in (line for line in self.kept if line["kind"] == "run" and not line["failed"]):
             place = places.get((line["panel"], line["series"], repr(line["x"])))
             if place is not None and line["detail"] == self.bench.detail:
                 self.done.setdefault(place, []).append(line)
-                self.append(line)
+                lines.append(line)
+        return lines
 
     def time_limit(self, place, case, cases):
         """How long this run may take, and in words why no longer."""
@@ -323,13 +333,10 @@ class ScenarioRun:
 
     def write(self, line):
         """Keeps a line. What was there of this scenario goes with the first one that is new."""
-        self.append({"scenario": self.scenario.name, **line})
-
-    def append(self, line):
         if not self.fresh:
             self.store.rewrite(self.scenario.name, [])
             self.fresh = True
-        self.store.append(self.scenario.name, line)
+        self.store.append(self.scenario.name, {"scenario": self.scenario.name, **line})
 
 
 def measured(report, case):

@@ -10,8 +10,8 @@ namespace {
 
 /// How often a vertex may wait at once: it is put in once more whenever a shorter way to it is found.
 constexpr std::uint64_t waits_of_vertex = 8;
-/// Blocks that a thread may have begun and not filled, one for each level it knows of.
-constexpr std::uint64_t begun_blocks_of_thread = 256;
+/// More room for each thread: in a small graph many may wait more often.
+constexpr std::uint64_t spare_blocks_of_thread = 256;
 
 }  // namespace
 
@@ -27,7 +27,7 @@ SearchState::SearchState(std::uint64_t vertices, MemorySystem& system, std::uint
   const MappedBytes& levels = map(system, "levels", vertices * sizeof(std::uint32_t), Advice::random);
   const MappedBytes& parents = map(system, "parents", vertices * sizeof(Vertex), Advice::random);
   const std::uint64_t queue_bytes =
-      vertices * waits_of_vertex * sizeof(Vertex) + threads * begun_blocks_of_thread * BlockPool::block_bytes;
+      vertices * waits_of_vertex * sizeof(Vertex) + threads * spare_blocks_of_thread * BlockPool::block_bytes;
   const MappedBytes& queues = map(system, "queues", queue_bytes, Advice::sequential);
   levels_ = levels.as_span<std::uint32_t>().first(vertices);
   parents_ = parents.as_span<Vertex>().first(vertices);

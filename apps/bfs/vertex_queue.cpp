@@ -37,11 +37,13 @@ void BlockPool::give_back(Vertex* block) {
 
 void VertexQueue::push(Vertex vertex, std::uint32_t level) {
   Level& waiting = levels_[level];
-  if (waiting.blocks.empty() || waiting.used_of_last == BlockPool::block_vertices) {
-    waiting.blocks.push_back(pool_.take());
-    waiting.used_of_last = 0;
+  waiting.begun.push_back(vertex);
+  if (waiting.begun.size() == BlockPool::block_vertices) {
+    Vertex* block = pool_.take();
+    std::ranges::copy(waiting.begun, block);
+    waiting.full.push_back(block);
+    waiting.begun.clear();
   }
-  waiting.blocks.back()[waiting.used_of_last++] = vertex;
 }
 
 std::uint32_t VertexQueue::pop(std::vector<Vertex>& vertices, std::size_t most) {
@@ -49,18 +51,18 @@ std::uint32_t VertexQueue::pop(std::vector<Vertex>& vertices, std::size_t most) 
   const std::uint32_t level = lowest->first;
   Level& waiting = lowest->second;
   vertices.clear();
-  while (vertices.size() < most && !waiting.blocks.empty()) {
-    const std::uint64_t count = std::min<std::uint64_t>(most - vertices.size(), waiting.used_of_last);
-    Vertex* block = waiting.blocks.back();
-    vertices.insert(vertices.end(), block + (waiting.used_of_last - count), block + waiting.used_of_last);
-    waiting.used_of_last -= count;
-    if (waiting.used_of_last == 0) {
+  while (vertices.size() < most && !(waiting.begun.empty() && waiting.full.empty())) {
+    if (waiting.begun.empty()) {
+      Vertex* block = waiting.full.back();
+      waiting.begun.assign(block, block + BlockPool::block_vertices);
       pool_.give_back(block);
-      waiting.blocks.pop_back();
-      waiting.used_of_last = BlockPool::block_vertices;
+      waiting.full.pop_back();
     }
+    const auto count = static_cast<std::ptrdiff_t>(std::min(most - vertices.size(), waiting.begun.size()));
+    vertices.insert(vertices.end(), waiting.begun.end() - count, waiting.begun.end());
+    waiting.begun.erase(waiting.begun.end() - count, waiting.begun.end());
   }
-  if (waiting.blocks.empty()) {
+  if (waiting.begun.empty() && waiting.full.empty()) {
     levels_.erase(lowest);
   }
   return level;

@@ -47,9 +47,10 @@ class VertexQueue {
   std::uint32_t pop(std::vector<Vertex>& vertices, std::size_t most);
 
  private:
+  /// A path of a million vertices has a million levels: only what fills a block takes one.
   struct Level {
-    std::vector<Vertex*> blocks;  ///< All full but the last.
-    std::uint64_t used_of_last = 0;
+    std::vector<Vertex*> full;
+    std::vector<Vertex> begun;  ///< In memory: less than a block.
   };
 
   BlockPool& pool_;

@@ -87,7 +87,10 @@ class VisitorSearch::Worker {
       for (std::uint32_t owner = 0; owner < outgoing_.size(); ++owner) {
         send(owner);
       }
-      mailbox_.wait([this] { return search_.is_over(); });
+      // What this thread took from its mailbox while another's was full is not to wait for more to come.
+      if (queue_.empty()) {
+        mailbox_.wait([this] { return search_.is_over(); });
+      }
     }
   }
 

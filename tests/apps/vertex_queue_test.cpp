@@ -50,15 +50,32 @@ TEST(VertexQueue, UsesItsRoomAgainAndRefusesMoreThanThat) {
     EXPECT_EQ(taken.size(), room.size());
     EXPECT_TRUE(queue.empty());
   }
-  queue.push(1, 1);
-  queue.push(1, 2);
+  for (Vertex vertex = 0; vertex < room.size() + BlockPool::block_vertices - 1; ++vertex) {
+    queue.push(vertex, 1);
+  }
   try {
-    queue.push(1, 3);
+    queue.push(1, 1);
     FAIL() << "there was no room for a third block";
   } catch (const StoreError& error) {
     EXPECT_EQ(error.code().value(), ENOSPC);
     EXPECT_NE(std::string(error.what()).find("--threads"), std::string::npos);
   }
+}
+
+TEST(VertexQueue, LevelsWithFewVerticesTakeNoBlock) {
+  std::vector<Vertex> room(BlockPool::block_vertices);
+  BlockPool pool(room);
+  VertexQueue queue(pool);
+  constexpr Vertex levels = 10'000;
+  for (Vertex level = levels; level-- > 0;) {
+    queue.push(level, level);
+  }
+  std::vector<Vertex> taken;
+  for (Vertex level = 0; level < levels; ++level) {
+    ASSERT_EQ(queue.pop(taken, 1000), level);
+    ASSERT_EQ(taken, std::vector<Vertex>{level});
+  }
+  EXPECT_TRUE(queue.empty());
 }
 
 }  // namespace

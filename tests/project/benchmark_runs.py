@@ -318,6 +318,19 @@ class Time(Bench):
         self.assertEqual(every[:5], kept)
         self.assertEqual(len(every), 21)
 
+    def test_continuing_without_data_keeps_what_was_measured(self):
+        self.interrupted(after=5)
+        kept = self.lines("sequential-read")
+        self.assertIn("Ended early, after 5 runs", self.page())
+        maker = (self.bin / "bench-random_read").read_text()
+        (self.bin / "bench-random_read").write_text("#!/bin/sh\necho no disk >&2\nexit 1\n")
+        self.assertEqual(self.bench("--only", "sequential-read", "--continue"), 1)
+        self.assertEqual(self.lines("sequential-read"), kept)
+        (self.bin / "bench-random_read").write_text(maker)
+        self.bench("--only", "sequential-read", "--continue")
+        self.assertEqual(self.lines("sequential-read")[:5], kept)
+        self.assertNotIn("Ended early", self.page())
+
     def test_rendering_measures_nothing(self):
         self.bench("--only", "sequential-read", "--repetitions", "1")
         page, calls = self.page(), self.calls()
@@ -412,9 +425,32 @@ class Peers(Bench):
         self.assertIn("Skipped: other: /nowhere/sort is not there.", self.page())
 
     def test_a_peer_that_makes_no_sense_is_refused(self):
-        for text in ("umap", "umap=", "Umap=x", "mmap=x", "=x", "a b=x"):
+        for text in ("umap", "umap=", "Umap=x", "mmap=x", "=x", "a b=x", "umap='x"):
             with self.assertRaises(peers.BadPeer, msg=text):
                 peers.Peer.parse(text)
+
+    def test_a_peer_has_a_name_of_its_own(self):
+        listed = SCENARIOS.values()
+        bench = cases.Bench(self.bin, "SCRATCH", "full", dry=True)
+        for system in {case.system for scenario in listed for case in scenario.cases(bench)}:
+            with self.assertRaises(peers.BadPeer, msg=system):
+                peers.Peer.parse(f"{system}=x")
+        with self.assertRaises(SystemExit):
+            self.bench("--only", "sort-page-size", "--peer", "other=x", "--peer", "other=y")
+        self.assertIn("two peers are called other", self.said.getvalue())
+
+    def test_a_peers_files_are_found_from_where_the_measurement_is_started(self):
+        theirs = self.folder / "peer"
+        theirs.mkdir()
+        self.pretend(theirs / "sort")
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        self.bench("--only", "sort-page-size", "--repetitions", "1", "--peer", "one=peer/{program}", "--peer",
+                   "other=sh peer/{program} {program}")
+        for name in ("one", "other"):
+            found = [line for line in self.lines("sort-page-size") if line["system"] == name]
+            self.assertTrue(found)
+            self.assertEqual({line["failed"] for line in found}, {None})
 
 
 if __name__ == "__main__":

@@ -193,6 +193,23 @@ class Page(Folder):
             self.assertTrue(any(line.startswith("| Classifying reads: 2 to 64 threads") and line.endswith(f"| {word} |")
                                 for line in page), word)
 
+    def test_what_was_not_measured_over_threads_is_named(self):
+        page, _ = self.pages(search=[line for panel, x in (("vector", 2), ("vector", 64), ("ordered", 64))
+                                     for line in runs("tiermap", 10.0, x=x, panel=panel, metric="lookups_per_second")])
+        self.assertTrue(any("vector: tiermap, 2 to 64 threads; not measured by two numbers of threads: ordered |" in line
+                            for line in page))
+        page, _ = self.pages(sort_threads=runs("tiermap", 10.0, x=2) + runs("tiermap", 9.0, x=16))
+        self.assertTrue(any("tiermap, 2 to 16 threads; no more than 16 measured | met |" in line for line in page))
+
+    def test_where_not_every_way_of_mmap_was_measured_is_said(self):
+        ways = [f"mmap {advice}" for advice in ("normal", "random", "sequential")]
+        every = [line for way in ways for line in runs(way, 2.0)]
+        for lines, said in ((every, False), (every[1:], True), (every + runs("mmap normal, hints", 2.0), True),
+                            (every + [line for way in ways for line in runs(f"{way}, hints", 2.0)], False),
+                            (every + runs("mmap normal", 2.0, x=2), True)):
+            page, _ = self.pages(sort_page_size=runs("tiermap", 1.0) + lines)
+            self.assertEqual("`sort-page-size`: there its best" in " ".join(page), said)
+
     def test_what_is_counted_is_held_against_the_most_that_there_may_be(self):
         for messages, word in ((0.0, "| 0, 1 run, 2026-01-02: local | met |"),
                                (3.0, "| 3, 1 run, 2026-01-02: local | not met |")):

@@ -128,5 +128,14 @@ TEST_F(Tune, AnInterruptEndsTheCommandToo) {
   EXPECT_NE(::kill(sleeper, 0), 0);
 }
 
+TEST_F(Tune, WhatAScriptRunsHasTimeToRemoveWhatItMadeWhenItIsEnded) {
+  const std::string made = directory_ / "made";
+  const std::string program =
+      "trap 'sleep 0.3; rm -f " + made + "; exit' TERM; : > " + made + "; while :; do sleep 0.05; done";
+  const CommandResult result = tune({"--seconds", "2", "--", "sh", "-c", "sh -c \"$1\" & wait", "script", program});
+  EXPECT_NE(result.errors.find("showed no cache"), std::string::npos) << result.errors;
+  EXPECT_FALSE(std::filesystem::exists(made));
+}
+
 }  // namespace
 }  // namespace tiermap

@@ -108,18 +108,24 @@ class Child {
     ended_ = ended_ || ::waitpid(process_, &status_, WNOHANG) == process_;
     return ended_;
   }
-  /// Ends it and all that it started.
+  /// Ends it and all that it started. All have time to remove what they have made: a script ends at once, and what it
+  /// runs goes on.
   void end() {
     constexpr double patience_seconds = 10;
     const Clock::time_point asked = Clock::now();
+    // What outlives its parent becomes this process's child: only then is it known to have ended.
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     ::kill(-process_, SIGTERM);
-    while (!look() && seconds_since(asked) < patience_seconds) {
+    while (!all_have_ended() && seconds_since(asked) < patience_seconds) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     ::kill(-process_, SIGKILL);
     while (!look()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
+    while (::waitpid(-process_, nullptr, 0) > 0) {
+    }
+    ::prctl(PR_SET_CHILD_SUBREAPER, 0);
   }
   int exit_code() const { return WIFEXITED(status_) ? WEXITSTATUS(status_) : shell_signal_base + WTERMSIG(status_); }
   /// The end of what it wrote to standard error.
@@ -133,6 +139,17 @@ class Child {
   }
 
  private:
+  bool all_have_ended() {
+    int status = 0;
+    for (pid_t ended = 0; (ended = ::waitpid(-process_, &status, WNOHANG)) > 0;) {
+      if (ended == process_) {
+        ended_ = true;
+        status_ = status;
+      }
+    }
+    return ended_ && ::kill(-process_, 0) != 0;
+  }
+
   int errors_;
   pid_t process_ = -1;
   int status_ = 0;

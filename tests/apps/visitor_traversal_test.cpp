@@ -1,0 +1,143 @@
+// The search by visitors where threads meet as they seldom do.
+#include "bfs/visitor_traversal.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "bfs/visitor_mailbox.hpp"
+#include "exactness/watchdog.hpp"
+
+namespace tiermap::test {
+namespace {
+
+using Neighbours = std::vector<std::vector<Vertex>>;
+
+/// A graph in plain memory, which tells of each prefetch.
+class GraphInMemory : public MappedBytes {
+ public:
+  explicit GraphInMemory(const Neighbours& neighbours) {
+    std::uint64_t arcs = 0;
+    for (const std::vector<Vertex>& list : neighbours) {
+      arcs += list.size();
+    }
+    header_ = CsrHeader::for_graph(neighbours.size(), arcs, false);
+    words_.resize(header_.file_bytes / sizeof(std::uint64_t) + 1);
+    data_ = reinterpret_cast<std::byte*>(words_.data());
+    size_ = header_.file_bytes;
+    auto* const offsets = reinterpret_cast<std::uint64_t*>(data_ + header_.offsets_at);
+    auto* const targets = reinterpret_cast<Vertex*>(data_ + header_.targets_at);
+    for (std::size_t vertex = 0; vertex < neighbours.size(); ++vertex) {
+      offsets[vertex + 1] = offsets[vertex] + neighbours[vertex].size();
+      std::ranges::copy(neighbours[vertex], targets + offsets[vertex]);
+    }
+  }
+
+  CsrGraph graph() { return {header_, *this, "the graph"}; }
+
+  void prefetch(std::span<const ByteRange> ranges) override {
+    if (told) {
+      told(ranges);
+    }
+  }
+  void advise(Advice, ByteRange) override {}
+  void flush(ByteRange) override {}
+  void sync() override {}
+  void save() override {}
+
+  std::function<void(std::span<const ByteRange>)> told;
+
+ private:
+  CsrHeader header_;
+  std::vector<std::uint64_t> words_;
+};
+
+/// What one thread does once, and another waits for.
+class Event {
+ public:
+  void happen() {
+    {
+      const std::lock_guard lock(mutex_);
+      happened_ = true;
+    }
+    changed_.notify_all();
+  }
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return happened_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool happened_ = false;
+};
+
+/// Vertices of a thousand belong to one of two threads, those of the next thousand to the other.
+constexpr Vertex together = 1024;
+
+void add(std::vector<Vertex>& list, Vertex first, Vertex count) {
+  for (Vertex vertex = first; vertex < first + count; ++vertex) {
+    list.push_back(vertex);
+  }
+}
+
+TEST(VisitorTraversal, ThreadThatGetsVisitorsWhileItWaitsForAFullMailboxVisitsThem) {
+  const Watchdog watchdog("a search by visitors", std::chrono::seconds(120));
+  constexpr Vertex theirs = together;     // The second thread's, of which two lead back
+  constexpr Vertex found = 2 * together;  // to these, which are the first's.
+  constexpr Vertex many = 3 * together;   // The second's: they lead nowhere.
+  constexpr Vertex batch = VisitorMailbox::batch;
+  constexpr Vertex fill = VisitorMailbox::most_waiting / together;
+  Neighbours neighbours(4 * together);
+  add(neighbours[0], 1, fill + 4);
+  add(neighbours[1], theirs, batch);
+  for (Vertex vertex = 3; vertex < 3 + fill; ++vertex) {
+    add(neighbours[vertex], many, together);
+  }
+  neighbours[fill + 3] = {many};
+  add(neighbours[theirs], found, batch);
+  add(neighbours[theirs + 1], found + batch, batch);
+  GraphInMemory memory(neighbours);
+  const CsrGraph graph = memory.graph();
+  // For the first to come to wait, and to take them. Whether it did decides only whether this tests anything.
+  const auto give_time = [] { std::this_thread::sleep_for(std::chrono::milliseconds(100)); };
+
+  // Two vertices at a time. The second thread is about to visit its first two when the first fills its mailbox; the
+  // first has one visitor left over then, and gets what these two lead to while it waits for room.
+  TraversalOptions options;
+  options.lookahead_bytes = std::uint64_t{2} * 2 * options.page_size_bytes;
+  Event second_begins;
+  Event mailbox_full;
+  const std::uint64_t first_of_second = graph.range_of_arcs(graph.arcs_of(theirs).first, graph.arcs()).offset;
+  memory.told = [&](std::span<const ByteRange> ranges) {
+    if (!ranges.empty() && ranges.front().offset == first_of_second) {
+      second_begins.happen();
+      mailbox_full.wait();
+      give_time();
+    }
+  };
+  options.progress = [&](std::uint64_t arcs) {
+    if (arcs == batch) {
+      second_begins.wait();
+    } else if (arcs == 1) {
+      mailbox_full.happen();
+    } else if (arcs == std::uint64_t{2} * batch) {
+      give_time();
+    }
+  };
+  ThreadTeam team(2);
+  SearchState state(graph.vertices(), true);
+  const Traversal traversal = traverse_by_visitors(graph, 0, team, options, state);
+  EXPECT_EQ(traversal.level_counts, (std::vector<std::uint64_t>{1, fill + 4, batch + together, 2 * batch}));
+}
+
+}  // namespace
+}  // namespace tiermap::test
