@@ -1,6 +1,7 @@
 // Cache's public members: options to plain values, a URL to a store, and the checks that need both.
 #include "tiermap/cache.hpp"
 
+#include <cerrno>
 #include <string>
 #include <utility>
 
@@ -94,6 +95,14 @@ OpenMode open_mode(const RegionOptions& options) {
   return options.length != 0 ? OpenMode::open_or_create : OpenMode::read_write;
 }
 
+// In a forked child nobody serves what the parent's engine maps: it would read as zeros.
+Engine& here(const std::shared_ptr<Engine>& engine) {
+  if (engine->in_child()) {
+    throw Error(ECHILD, "the cache belongs to the process that forked this one: make another in the child");
+  }
+  return *engine;
+}
+
 }  // namespace
 
 Cache::Cache(const CacheOptions& options) : engine_(make_engine(resolve(options))) {
@@ -111,7 +120,7 @@ Cache::~Cache() {
 Region Cache::map(std::string_view url, const RegionOptions& options) {
   const CancellationHeld held;
   const ResolvedRegionOptions resolved = check_options(options);
-  engine_->check_room(options, resolved);
+  here(engine_).check_room(options, resolved);
   if (open_mode(options) == OpenMode::open_or_create) {
     engine_->check_new_store(parse_store_url(url));
   }
@@ -126,7 +135,7 @@ Region Cache::map(std::shared_ptr<Store> store, const RegionOptions& options) {
   RegionOptions decided = options;
   decided.length = check_against_store(*store, options);
   const SignalsBlocked quiet;
-  std::shared_ptr<RegionImplementation> region = engine_->map(std::move(store), decided, resolved);
+  std::shared_ptr<RegionImplementation> region = here(engine_).map(std::move(store), decided, resolved);
   if (options.advice == Advice::will_need) {
     region->advise(Advice::will_need, {0, decided.length});
   }
@@ -139,7 +148,7 @@ std::uint64_t Cache::budget_bytes() const noexcept {
 
 void Cache::set_budget_bytes(std::uint64_t bytes) {
   const SignalsBlocked quiet;
-  engine_->set_budget_bytes(bytes);
+  here(engine_).set_budget_bytes(bytes);
 }
 
 std::uint64_t Cache::minimum_budget_bytes() const noexcept {

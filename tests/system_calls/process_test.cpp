@@ -71,6 +71,28 @@ TEST_P(Processes, ChildrenThatExitOrExecDoNotDisturbTheParent) {
   expect_content(0, store_bytes / 8);
 }
 
+TEST_P(Processes, AChildIsRefusedNewRegionsOfItsParentsCache) {
+  open(Access::read_write);
+  const int status = run_child([this] {
+    const auto is_refused = [](auto&& call) {
+      try {
+        call();
+      } catch (const Error& error) {
+        return error.code().value() == ECHILD;
+      }
+      return false;
+    };
+    // Nobody would serve them there: what they read would be zeros.
+    if (!is_refused([this] { static_cast<void>(cache_->map(store_)); }) ||
+        !is_refused([this] { static_cast<void>(cache_->map("memory:1MiB")); }) ||
+        !is_refused([this] { cache_->set_budget_bytes(cache_->budget_bytes()); })) {
+      ::_exit(1);
+    }
+  });
+  EXPECT_EQ(status, 0);
+  expect_content(0, store_bytes / 8);
+}
+
 TEST_P(Processes, DestructorsInAChildDoNotHang) {
   open(Access::read_write);
   words_[0] = 5;
