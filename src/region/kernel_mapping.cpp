@@ -121,10 +121,10 @@ void KernelMapping::map_piece(std::uint64_t from, std::uint64_t to, bool file) {
     return;
   }
   const int sharing = file && shared() ? MAP_SHARED : MAP_PRIVATE | MAP_NORESERVE;
-  void* mapped =
-      ::mmap(data() + from, to - from, protection_of(access_), sharing | MAP_FIXED | (file ? 0 : MAP_ANONYMOUS),
-             file ? file_descriptor_ : -1, file ? static_cast<off_t>(file_offset_ + from) : 0);
-  if (mapped == MAP_FAILED) {
+  // In a program that `tiermap run` started, what can be read at once would be served: by pages of this process alone.
+  void* mapped = ::mmap(data() + from, to - from, PROT_NONE, sharing | MAP_FIXED | (file ? 0 : MAP_ANONYMOUS),
+                        file ? file_descriptor_ : -1, file ? static_cast<off_t>(file_offset_ + from) : 0);
+  if (mapped == MAP_FAILED || ::mprotect(mapped, to - from, protection_of(access_)) != 0) {
     throw PlatformError(errno, "cannot map " + std::to_string(to - from) + " bytes of " + store_->name() +
                                    ": map less, or raise ulimit -v and vm.max_map_count");
   }
