@@ -56,9 +56,13 @@ struct LiveStores {
 };
 LiveStores* live = new LiveStores;
 
-/// Processes that were still at work when their stores ended: forked children may have channels to them.
-std::mutex unreaped_mutex;
-std::vector<pid_t> unreaped;
+/// Processes that were still at work when their stores ended: forked children may have channels to them. Never freed:
+/// another thread may have had the mutex when this process was forked.
+struct Unreaped {
+  std::mutex mutex;
+  std::vector<pid_t> processes;
+};
+Unreaped* unreaped = new Unreaped;
 
 bool has_ended(pid_t process) {
   const pid_t ended = ::waitpid(process, nullptr, WNOHANG);
@@ -68,8 +72,8 @@ bool has_ended(pid_t process) {
 /// The process at the other end has been told by the closing of its sockets: waits a moment until it has closed what it
 /// has, and leaves it to a later call otherwise.
 void reap(pid_t process) {
-  const std::lock_guard one_at_a_time(unreaped_mutex);
-  std::erase_if(unreaped, has_ended);
+  const std::lock_guard one_at_a_time(unreaped->mutex);
+  std::erase_if(unreaped->processes, has_ended);
   constexpr int rounds = 200;
   for (int round = 0; round < rounds; ++round) {
     if (has_ended(process)) {
@@ -78,7 +82,7 @@ void reap(pid_t process) {
     const timespec pause{0, 1'000'000};
     ::nanosleep(&pause, nullptr);
   }
-  unreaped.push_back(process);
+  unreaped->processes.push_back(process);
 }
 
 }  // namespace
@@ -100,6 +104,7 @@ void lose_patience() {
 
 void forget_channel_stores() {
   live = new LiveStores;
+  unreaped = new Unreaped;
 }
 
 class ChannelStore::Held {

@@ -46,3 +46,79 @@ def test_a_pin_of_the_parent_is_none_in_the_child(numbers, program):
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         """, numbers[0])
     assert ended.output == "0\n0\n", ended
+
+
+def test_a_child_maps_stores_of_its_own_while_its_parent_waits_for_the_end_of_one(program):
+    """The parent's thread has a lock meanwhile that the child's end of a store wants."""
+    ended = program("""
+        import os, threading, time
+        import tiermap
+        class Slow:
+            size = 65536
+            def read_into(self, offset, buffer):
+                buffer[:] = b"s" * len(buffer)
+            def close(self):
+                time.sleep(1)
+        class Quick(Slow):
+            def close(self):
+                pass
+        arrays = [tiermap.map(Slow(), budget="1MiB") for _ in range(4)]
+        print([int(array[0]) for array in arrays])
+        thread = threading.Thread(target=arrays.clear)
+        thread.start()
+        children = []
+        while thread.is_alive() and len(children) < 6:
+            time.sleep(0.05)
+            children.append(os.fork())
+            if children[-1] == 0:
+                quick = tiermap.map(Quick(), budget="1MiB")
+                assert quick[9] == ord("s")
+                del quick
+                os._exit(0)
+        print({os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children})
+        thread.join()
+        """)
+    assert ended.output == "[115, 115, 115, 115]\n{0}\n", ended
+
+
+def test_any_number_of_children_is_served_by_the_process_of_a_store(program):
+    """Of children that have ended it keeps no descriptors, which would be too many some day."""
+    ended = program("""
+        import os, resource
+        import tiermap
+        resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+        class Letters:
+            size = 1 << 20
+            def read_into(self, offset, buffer):
+                buffer[:] = b"x" * len(buffer)
+        array = tiermap.map(Letters(), budget="256KiB", page_size="4KiB")
+        codes = set()
+        for page in range(120):
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if array[page * 4096] == ord("x") else 1)
+            codes.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        print(codes, chr(array[-1]))
+        """)
+    assert ended.output == "{0} x\n", ended
+
+
+def test_a_childs_budget_holds_for_what_it_writes(tmp_path, program):
+    """That is served by another engine than what it reads."""
+    ended = program("""
+        import os, sys, time
+        import tiermap
+        with tiermap.Cache("64MiB") as cache:
+            array = cache.map(sys.argv[1], "u1", 32 << 20, "w")
+            if os.fork() == 0:
+                cache.budget = "2MiB"
+                for first in range(0, len(array), 1 << 20):
+                    array[first:first + (1 << 20)] = 1
+                deadline = time.monotonic() + 60
+                while array.stats()["resident_bytes"] > 4 << 20 and time.monotonic() < deadline:
+                    time.sleep(0.01)
+                print(array.stats()["resident_bytes"] <= 4 << 20, flush=True)
+                os._exit(0)
+            os.wait()
+        """, tmp_path / "x.bin")
+    assert ended.output == "True\n", ended

@@ -85,7 +85,7 @@ class Cache:
         self._closed = False
         self._mappings: "weakref.WeakSet[Mapping]" = weakref.WeakSet()
         self._among_processes: Optional[_core.Cache] = None
-        self._core = start(self._options)
+        self._engine: Optional[_core.Cache] = start(self._options)
         with _lock:
             _caches.add(self)
             _by_token[self._token] = self
@@ -99,25 +99,27 @@ class Cache:
     @property
     def budget(self) -> int:
         """Bytes; setting it evicts at once what is over the new one."""
-        return self._core.budget
+        return self.engine.budget
 
     @budget.setter
     def budget(self, value: Size) -> None:
         number = parse_budget(value)
         if number is None:
             raise TypeError("budget None: give bytes, or a text such as '4GiB'")
-        self._core.budget = number
+        self.engine.budget = number
+        if self._among_processes is not None:
+            self._among_processes.budget = max(number, LEAST_AMONG_PROCESSES)
         self._options["budget"] = number
 
     @property
     def fault_mode(self) -> str:
         """``notify``, ``self-serving`` or ``kernel``."""
-        return self._core.fault_mode
+        return self.engine.fault_mode
 
     @property
     def fault_mode_reason(self) -> str:
         """One line on why, and what would give more."""
-        return self._core.fault_mode_reason
+        return self.engine.fault_mode_reason
 
     @property
     def mappings(self) -> List[Mapping]:
@@ -137,7 +139,7 @@ class Cache:
 
     def stats(self) -> Statistics:
         """What it did so far: all its arrays together, those that are gone included."""
-        statistics = Statistics(self._core.statistics())
+        statistics = Statistics(self.engine.statistics())
         statistics.title = f"Tiermap cache: {len(self._mappings)} mapped, {self.fault_mode}"
         return statistics
 
@@ -191,10 +193,23 @@ class Cache:
     def _repr_html_(self) -> str:
         return self.stats()._repr_html_()
 
+    @property
+    def engine(self) -> _core.Cache:
+        """What serves its arrays in this process."""
+        with _lock:
+            if self._engine is None:
+                self._engine = start(self._options)
+            return self._engine
+
     def start_again(self) -> None:
         """In a forked child, whose parent has the threads: a new engine with the same options."""
         self._among_processes = None
-        self._core = start(self._options)
+        self._engine = start(self._options)
+
+    def forget_mappings(self) -> None:
+        """In a forked child that has none of its parent's: a new engine, if one is asked for."""
+        self._among_processes = self._engine = None
+        self._mappings = weakref.WeakSet()
 
     def engine_among_processes(self) -> _core.Cache:
         """An engine for what several processes write: through the page cache of the kernel, byte by byte.

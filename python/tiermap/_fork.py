@@ -23,12 +23,14 @@ def before() -> None:
     """
     if _forking_for_a_store.is_announced():
         return
-    for mapping in _mapping.live_mappings():
-        try:
-            mapping.sync_range(0, mapping.size)
-        except (OSError, ValueError) as error:
-            say(f"{mapping!r} could not be written before fork(), the child sees older data: {error}")
-    _forking_for_a_store.starting().acquire()
+    try:
+        for mapping in _mapping.live_mappings():
+            try:
+                mapping.sync_range(0, mapping.size)
+            except (OSError, ValueError) as error:
+                say(f"{mapping!r} could not be written before fork(), the child sees older data: {error}")
+    finally:  # Ctrl-C ends the waiting for a store, and fork() goes on.
+        _forking_for_a_store.starting().acquire()
 
 
 def after_in_parent() -> None:
@@ -40,15 +42,17 @@ def after_in_child() -> None:
     """New engines, and every region again where it was."""
     _core.forget_releases()
     _core.forget_channel_stores()
-    if _forking_for_a_store.is_announced():
-        return
     _forking_for_a_store.after_fork_in_child()
     _cache.after_fork_in_child()
     _mapping.after_fork_in_child()
-    mappings = []
     # First of all: a new engine's memory could come to lie just there.
-    for mapping in _mapping.live_mappings():
-        if mapping.hold_place():
+    held = [(mapping, mapping.hold_place()) for mapping in _mapping.live_mappings()]
+    if _forking_for_a_store.is_announced():
+        forget_mappings()
+        return
+    mappings = []
+    for mapping, is_held in held:
+        if is_held:
             mappings.append(mapping)
         else:
             say(f"{mapping!r} cannot be used in the forked child: {_mapping.PLACE_TAKEN}")
@@ -57,6 +61,14 @@ def after_in_child() -> None:
     for mapping in mappings:
         map_again(mapping)
     write_at_exit_of_workers()
+
+
+def forget_mappings() -> None:
+    """In the process that serves a store: what it maps itself is to be served there, and to be no array of the
+    program's."""
+    _mapping.forget_all()
+    for cache in _cache.live_caches():
+        cache.forget_mappings()
 
 
 def start_caches() -> bool:

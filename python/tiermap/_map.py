@@ -222,7 +222,7 @@ def array_on(kind: type, wish: Wish, layout: Layout, opened: Opened, cache: Cach
     """The array that was wished for, on a mapping that there is or a new one."""
     origin = Origin(wish.source, layout.start, wish.mode)
     if layout.bytes == 0:
-        return attach_to_nothing(kind, zeroed(cache._core.statistics()), layout.shape, layout.dtype,
+        return attach_to_nothing(kind, zeroed(cache.engine.statistics()), layout.shape, layout.dtype,
                                  order=layout.order, writable=wish.mode != "r", origin=origin)
     mapping = region_for(cache, asked_for, opened, wish, layout, found)
     return attach(kind, mapping, layout.shape, layout.dtype, layout.start, order=layout.order,
@@ -313,7 +313,7 @@ def replace_contents(opened: Opened, cache: Cache, wish: Wish, layout: Layout) -
             store.resize(max(layout.end, size))
             if layout.bytes > 0 and _mapping.find(opened.key, 0, layout.end, True, None) is None:
                 recipe = recipe_for(wish, layout, opened, cache)
-                _core.Region(cache._core, store, writable=True, length=layout.end, page_size=recipe.page_size,
+                _core.Region(cache.engine, store, writable=True, length=layout.end, page_size=recipe.page_size,
                              read_ahead=recipe.read_ahead)
         except BaseException:
             store.resize(size)
@@ -363,7 +363,8 @@ def described(store: _core.Store, name: str, dtype: Optional[np.dtype],
               shape: Optional[Tuple[int, ...]]) -> Tuple[np.dtype, Tuple[int, ...], str]:
     """What the store's format says of its elements; of records the caller knows the fields."""
     assert store.elements is not None
-    there, extents = np.dtype(store.elements[0]), store.elements[1]
+    said: Any = store.elements[0]
+    there, extents = np.dtype(said), store.elements[1]
     if dtype is not None and dtype != there and not (there.kind == "V" and dtype.itemsize == there.itemsize):
         raise ValueError(f"{name} holds {there}, not {dtype}: leave dtype out, or map with format='raw'")
     if shape is not None and shape != extents:

@@ -78,7 +78,7 @@ class Mapping(_core.Region):
     """The memory under arrays. Arrays hold it as their ``base``; it ends with the last of them."""
 
     def __init__(self, cache: Cache, store: _core.Store, recipe: Recipe, among_processes: bool = False) -> None:
-        engine = cache.engine_among_processes() if among_processes else cache._core
+        engine = cache.engine_among_processes() if among_processes else cache.engine
         super().__init__(engine, store, writable=recipe.writable, private_copy=recipe.private_copy,
                          offset=recipe.offset, length=recipe.length, page_size=recipe.page_size,
                          read_ahead=recipe.read_ahead, advice=recipe.advice)
@@ -149,7 +149,7 @@ class Mapping(_core.Region):
         mapping raise."""
         if self.writes_to_store and path_of(self.recipe.source) is None:
             raise ValueError("only plain files are written by several processes")
-        engine = self.cache.engine_among_processes() if self.writes_to_store else self.cache._core
+        engine = self.cache.engine_among_processes() if self.writes_to_store else self.cache.engine
         recipe = self.recipe
         store = (recipe.open() if self.store is None
                  else _python_store.attach(self.store, recipe.threads, recipe.patience))
@@ -314,3 +314,9 @@ def after_fork_in_child() -> None:
     _lock = threading.RLock()
     _finding.after_fork_in_child()
     _endings.after_fork_in_child()
+
+
+def forget_all() -> None:
+    """In the process that serves a store: arrays of the program are not there, and what it maps is its own."""
+    global _live, _by_key
+    _live, _by_key = weakref.WeakSet(), {}

@@ -160,11 +160,36 @@ class Served:
 def start_threads(store: Any, channels: List[socket.socket], memory: int, slot_bytes: int,
                   failures: Failures) -> List[Served]:
     """A thread for each channel. They end when the other ends do."""
-    slots = memoryview(mmap.mmap(memory, len(channels) * slot_bytes))
-    os.close(memory)
+    try:
+        slots = memoryview(mmap.mmap(memory, len(channels) * slot_bytes))
+    finally:
+        os.close(memory)
     zeros = memoryview(bytes(slot_bytes))
     return [Served(store, channel, slots[index * slot_bytes:(index + 1) * slot_bytes], zeros, failures)
             for index, channel in enumerate(channels)]
+
+
+def start_for_child(store: Any, descriptors: List[int], slot_bytes: int, failures: Failures) -> List[Served]:
+    """Threads for the channels of a forked child; none where there is no room for more of them, as it is told then."""
+    channels = [socket.socket(fileno=descriptor) for descriptor in descriptors[1:]]
+    try:
+        return start_threads(store, channels, descriptors[0], slot_bytes, failures) if descriptors else []
+    except (OSError, RuntimeError, ValueError):
+        for channel in channels:
+            with contextlib.suppress(OSError):
+                channel.shutdown(socket.SHUT_RDWR)
+        return []
+
+
+def still_served(served: List[Served]) -> List[Served]:
+    """Those whose children have not ended; of the others nothing is kept."""
+    alive = []
+    for channel in served:
+        if channel.thread.is_alive():
+            alive.append(channel)
+        else:
+            channel.channel.close()
+    return alive
 
 
 def serve(store: Any, channels: List[socket.socket], memory: int, slot_bytes: int, control: socket.socket) -> None:
@@ -173,10 +198,10 @@ def serve(store: Any, channels: List[socket.socket], memory: int, slot_bytes: in
     served = start_threads(store, channels, memory, slot_bytes, failures)
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, CHANNELS.size, MOST_DESCRIPTORS)
-        if len(message) != CHANNELS.size or len(descriptors) < 2:
+        if len(message) != CHANNELS.size:
             break
-        brought = [socket.socket(fileno=descriptor) for descriptor in descriptors[1:]]
-        served += start_threads(store, brought, descriptors[0], CHANNELS.unpack(message)[0], failures)
+        served = still_served(served)
+        served += start_for_child(store, descriptors, CHANNELS.unpack(message)[0], failures)
     stuck = await_all(served, getattr(store, "patience", PATIENCE))
     failures.tell_of_the_rest()
     if stuck:
@@ -235,8 +260,11 @@ def run(store: Any, channels: List[socket.socket], memory: int, slot_bytes: int,
         os.write(report, (b"+" if good else b"-") + said[:4000])
         os.close(report)
         if good:
-            serve(store, channels, memory, slot_bytes, control)
-            status = 0
+            try:
+                serve(store, channels, memory, slot_bytes, control)
+                status = 0
+            finally:
+                write_what_it_mapped()
     except BaseException:
         traceback.print_exc()
     finally:
@@ -244,6 +272,14 @@ def run(store: Any, channels: List[socket.socket], memory: int, slot_bytes: int,
             sys.stderr.flush()
         finally:
             os._exit(status)
+
+
+def write_what_it_mapped() -> None:
+    """What the store has written to arrays of its own; it ends without the interpreter's own exit."""
+    from tiermap import _core, _fork
+
+    _core.lose_patience()
+    _fork.write_all()
 
 
 def main() -> None:
