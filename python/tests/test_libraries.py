@@ -1,6 +1,7 @@
 """Libraries that take arrays, on a mapped one. Each is skipped by name where it is not installed."""
 
 import os
+import re
 import shutil
 import tempfile
 
@@ -79,7 +80,7 @@ def start_ray(ray, folder):
             return
         except Exception as error:
             ray.shutdown()
-            if "timed out" not in str(error).lower() or tries_left == 0:
+            if tries_left == 0 or not re.search("timed out|deadline exceeded", str(error), re.IGNORECASE):
                 raise
 
 

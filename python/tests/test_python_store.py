@@ -1,5 +1,6 @@
 """Stores written in Python: served while the thread that waits holds the interpreter's lock."""
 
+import errno
 import gc
 import os
 import re
@@ -169,6 +170,23 @@ def test_an_error_reaches_calls_as_an_exception(capfd):
     assert "the tape is torn" in str(caught.value.__cause__) and "read_into" in str(caught.value.__cause__)
     assert "the tape is torn" in capfd.readouterr().err
     assert bytes(array[:5]) == b"bbbbb"
+
+
+def test_what_a_store_raised_before_is_no_cause_of_a_budget_that_is_too_small(capfd):
+    class Failing:
+        size = 1 << 20
+
+        def read_into(self, offset, buffer):
+            if offset < 65536:
+                raise RuntimeError("cannot read the beginning")
+
+    array = tiermap.map(Failing(), budget="256KiB", page_size="4KiB")
+    with pytest.raises(OSError) as failed:
+        tiermap.pin(array[:10])
+    assert "cannot read the beginning" in str(failed.value.__cause__)
+    with pytest.raises(OSError) as refused:
+        tiermap.pin(array[65536:])
+    assert refused.value.errno == errno.ENOMEM and refused.value.__cause__ is None
 
 
 def test_an_error_of_any_length_and_letters_is_the_cause():

@@ -5,6 +5,7 @@ A mapped array is named by where its bytes are, and stays where it is: each chun
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import uuid
@@ -16,11 +17,14 @@ from tiermap import _operations
 from tiermap._location import path_of
 
 
+def dask_names() -> Any:
+    """Dask's ``normalize_token``, whose types depend on which Dask is there, if any."""
+    return importlib.import_module("dask.base").normalize_token
+
+
 def tell_dask(kind: type) -> None:
     """Registers ``kind`` with Dask, which finds functions by type and would take numpy's."""
-    from dask.base import normalize_token
-
-    normalize_token.register(kind, token_of)
+    dask_names().register(kind, token_of)
 
 
 def is_calling() -> bool:
@@ -33,9 +37,7 @@ def token_of(array: Any) -> Any:
     """Equal for the same bytes of a file that was not changed meanwhile."""
     mapping = array._mapping
     if mapping is None:
-        from dask.base import normalize_token
-
-        return normalize_token(np.asarray(array))
+        return dask_names()(np.asarray(array))
     path = path_of(mapping.recipe.source)
     if mapping.recipe.writable or path is None:
         return uuid.uuid4().hex

@@ -6,6 +6,7 @@ no code that wants that lock may be on the page's way: a store written in Python
 
 from __future__ import annotations
 
+import errno
 import numbers
 import os
 import pickle
@@ -63,14 +64,16 @@ class Telling:
 
     def __init__(self, store: Optional[_core.ChannelStore]) -> None:
         self._store = store
+        self._before = ""
 
     def __enter__(self) -> None:
-        return None
+        self._before = "" if self._store is None else self._store.last_error
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if self._store is not None and isinstance(error, OSError) and error.__cause__ is None:
             said = self._store.last_error
-            if said:
+            # That a budget is too small has nothing to do with what the store raised some time before.
+            if said and (said != self._before or error.errno != errno.ENOMEM):
                 error.__cause__ = StoreFailure("\n" + said)
 
 
@@ -127,7 +130,8 @@ def patience_of(store: Any) -> float:
     """
     patience = getattr(store, "patience", _store_server.PATIENCE)
     what = f"{type(store).__name__}.patience is {patience!r}: give seconds, more than 0 and at most {MOST_PATIENCE}"
-    if isinstance(patience, bool) or not isinstance(patience, numbers.Real):
+    is_number = isinstance(patience, numbers.Real) and not isinstance(patience, bool)
+    if not is_number:
         raise TypeError(what)
     if not 0 < patience <= MOST_PATIENCE:
         raise ValueError(what)
