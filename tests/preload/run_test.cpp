@@ -277,6 +277,14 @@ TEST_F(RunTest, ReportsAlsoWhereNothingIsServed) {
   EXPECT_EQ(one.find("served"), one.rfind("served")) << one;
 }
 
+TEST_F(RunTest, WhatIsTheKernelsInAnySizeIsNotSaidToBeSmall) {
+  std::ofstream(runs_.path("log.db")) << "x";
+  const std::string index = runs_.path("log.db-shm");
+  const std::string report = run("--report --minimum-size 5MiB -- " + program + " read_shared " + index).errors;
+  EXPECT_NE(report.find("  1: it belongs to a database of SQLite's"), std::string::npos) << report;
+  EXPECT_EQ(report.find("--minimum-size"), std::string::npos) << report;
+}
+
 TEST_F(ServedRunTest, ABufferThatServesNothingIsSaidToBeTooSmall) {
   const std::string report = run("--report --serve-all --buffer 64KiB --page-size 64KiB -- " + mapping_case()).errors;
   EXPECT_NE(report.find("nothing was served: try --buffer 4MiB\n"), std::string::npos) << report;

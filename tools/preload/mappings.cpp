@@ -163,7 +163,7 @@ void* Mappings::map(const MapRequest& request) {
     return map_by_kernel(request, is_file ? &status : nullptr);
   }
   if (request.length < settings_.minimum_bytes) {
-    pass_over_small(request);
+    pass_over_small(request, FileIdentity::of(status));
     return map_by_kernel(request, &status);
   }
   try {
@@ -185,14 +185,21 @@ void* Mappings::map(const MapRequest& request) {
   return map_by_kernel(request, &status);
 }
 
-void Mappings::pass_over_small(const MapRequest& request) noexcept {
+void Mappings::pass_over_small(const MapRequest& request, FileIdentity file) noexcept {
   if (!outcome_.wanted()) {
     return;
   }
   try {
     const std::string path = path_of(request.descriptor);
     const bool is_private = (request.flags & type_mask) == MAP_PRIVATE;
-    outcome_.passed_over(path, why_small_not_chosen(settings_, path, is_private));
+    const char* const reason = why_small_not_chosen(settings_, path, is_private);
+    const auto known = histories_.find(file);
+    const char* const in_any_size = known != histories_.end() && known->second.logged ? logged : why_not(request);
+    if (reason == reasons::small && in_any_size != nullptr) {
+      outcome_.left_to_kernel(path, in_any_size);
+    } else {
+      outcome_.passed_over(path, reason);
+    }
   } catch (const std::exception&) {  // A report without it.
   }
 }

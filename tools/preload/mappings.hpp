@@ -174,7 +174,7 @@ class Mappings {
   void note_kernel_mapping(FileIdentity file, bool may_write);
   /// The program maps a file that may be the index of a database's write-ahead log.
   void leave_logged_database(int descriptor, FileIdentity index) noexcept;
-  void pass_over_small(const MapRequest& request) noexcept;
+  void pass_over_small(const MapRequest& request, FileIdentity file) noexcept;
   void* map_by_kernel(const MapRequest& request, const struct stat* status);
   std::optional<void*> try_serve(const MapRequest& request, const struct stat& status, const std::string& path);
   const char* why_not(const MapRequest& request) const;
