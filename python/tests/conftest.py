@@ -69,7 +69,9 @@ class Ended:
 def run_program(text, *arguments, timeout=100, folder=None, **environment):
     """Runs a Python program of its own; one that does not end in time fails the test."""
     source = textwrap.dedent(text)
-    command = [sys.executable, "-X", "faulthandler", "-c", source, *map(str, arguments)]
+    # From 3.12 on Python warns of threads at each fork(), and some tests want nothing to be said.
+    command = [sys.executable, "-X", "faulthandler", "-W", "ignore:This process:DeprecationWarning", "-c", source,
+               *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, cwd=folder,
                           env={**os.environ, **environment}, check=False)
     return Ended(done)

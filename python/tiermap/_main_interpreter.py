@@ -5,11 +5,15 @@ To be imported before anything that imports the extension module.
 
 from __future__ import annotations
 
-import ctypes
-
 
 def is_main() -> bool:
     """Whether this is the interpreter that the process began with."""
+    try:
+        import ctypes
+    except ModuleNotFoundError:
+        raise
+    except ImportError:  # From Python 3.12 on the others have no ctypes.
+        return False
     current = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyInterpreterState_Get", ctypes.pythonapi))
     number = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(("PyInterpreterState_GetID", ctypes.pythonapi))
     return bool(number(current()) == 0)
