@@ -148,6 +148,18 @@ def test_npy_is_written_with_its_header(tmp_path):
     assert loaded.flags.f_contiguous and np.array_equal(loaded, np.arange(12000).reshape(300, 40))
 
 
+def test_npy_of_elements_that_are_arrays_is_read_as_what_it_was_made(tmp_path):
+    """In the header such elements would be bytes."""
+    made = tiermap.map(tmp_path / "x.npy", ("<f4", (3,)), (5, 2), "w", budget="1MiB")
+    made[:] = np.arange(30).reshape(5, 2, 3)
+    del made
+    for read in tiermap.map(tmp_path / "x.npy", budget="1MiB"), np.load(tmp_path / "x.npy"):
+        assert read.dtype == np.float32 and np.array_equal(read, np.arange(30).reshape(5, 2, 3))
+    with pytest.raises(ValueError, match="Fortran order"):
+        tiermap.map(tmp_path / "y.npy", ("<f4", (3,)), (5, 2), "w", order="F")
+    assert not (tmp_path / "y.npy").exists()
+
+
 def test_what_was_written_reaches_the_file_when_the_last_view_goes(numbers):
     path, values = numbers
     array = tiermap.map(path, np.int64, mode="r+")

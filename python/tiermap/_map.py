@@ -285,6 +285,12 @@ def layout_to_make(source: Any, dtype: Optional[np.dtype], shape: Optional[Tuple
     if not isinstance(source, str):
         raise ValueError(f"mode w makes a store, and {name_of(source)} is one: map it with mode='r+'")
     dtype = np.dtype(np.uint8) if dtype is None else dtype
+    if with_header and dtype.subdtype is not None:  # A header has a name for the numbers alone.
+        if order == "F":
+            raise ValueError(f"dtype {dtype} in Fortran order is nothing that a .npy header can say: give the type of "
+                             "the numbers, and a shape that has all dimensions")
+        dtype, inner = dtype.subdtype
+        shape += inner
     header = _npy.make_header(dtype, shape, order == "F") if with_header else b""
     return Layout(dtype, shape, order, len(header) if with_header else offset, header)
 
