@@ -102,7 +102,7 @@ def key_of(source: Any) -> Tuple[Any, ...]:
     path = path_of(source)
     if path is None:
         url = _store_url.parse(source)
-        if url is None or not reopens(source):  # Each memory: is another.
+        if url is None or not reopens(source):  # Each memory: is another, and so is what is temporary.
             return ("memory", object())
         return ("url", url.scheme, *url.names())
     try:
@@ -161,6 +161,8 @@ def reopens(source: Any) -> bool:
     url = _store_url.parse(source)
     if url is not None and url.behind:
         return reopens(url.behind)
+    if url is not None and url.scheme == "remote" and ("temporary", "true") in url.options:
+        return False
     return not source.lower().startswith("memory:")
 
 

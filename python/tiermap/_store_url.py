@@ -68,6 +68,8 @@ class StoreUrl:
         if self.scheme == "s3":
             server = sorted(f"{name}={value}" for name, value in self.options if name == "endpoint")
             return [self.host, *(decoded(piece) or piece for piece in self.pieces), *server]
+        if self.scheme == "remote":  # Others have data sets of the same name.
+            return [self.host, *(decoded(piece) or piece for piece in self.pieces)]
         before: List[str] = []
         if self.scheme == "tiered":
             before = [self.behind or ""]
