@@ -231,7 +231,10 @@ int Program::run_parsed(const Work& work, Ranks& ranks) {
   if (failed) {
     complain(app_.get_name(), report.failure);  // Which names its rank, if there are several.
   }
-  const std::string text = options.json ? report.fields.dump() + "\n" : report.summary();
+  // Files need not be called by UTF-8.
+  const std::string text =
+      options.json ? report.fields.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
+                   : report.summary();
   if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
     complain(name_, unwritable_output);
     return wrong;

@@ -78,6 +78,16 @@ TEST_F(ExitCodeTest, ARightResultAndOneThatIsNotToBeCheckedAreZero) {
   }
 }
 
+TEST_F(ExitCodeTest, AReportOfAFileOfAnyNameIsPrinted) {
+  const Outcome outcome = run_frame({"--system", "memory", "--json"}, [](const WorkloadOptions& options) {
+    Report report = report_of(options, true, "");
+    report.fields["file"] = "caf\xe9";
+    return report;
+  });
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_EQ(outcome.json().at("file"), "caf\xef\xbf\xbd");
+}
+
 TEST_F(ExitCodeTest, WhatFailsAtWorkIsOneAndWhatTheUserCanMendIsTwo) {
   const auto code_after = [&](const std::function<void()>& failing) {
     const Outcome outcome = run_frame({"--system", "memory"}, [&](const WorkloadOptions&) -> Report {
