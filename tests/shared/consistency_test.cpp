@@ -403,11 +403,12 @@ class Program {
   std::uint64_t round_ = 0;
 };
 
-/// Calls `run(seed)` for as long as TIERMAP_SOAK_SECONDS says.
+/// Calls `run(seed)` for as long as TIERMAP_SOAK_SECONDS says, or for so long that `make test`, which does it with
+/// AddressSanitizer and without, does it for a minute in all.
 void for_a_while(const std::function<void(std::uint64_t)>& run) {
   const char* const soak = std::getenv("TIERMAP_SOAK_SECONDS");
   const auto end =
-      std::chrono::steady_clock::now() + std::chrono::milliseconds(soak != nullptr ? std::atoll(soak) * 1000 : 4000);
+      std::chrono::steady_clock::now() + std::chrono::milliseconds(soak != nullptr ? std::atoll(soak) * 1000 : 10'000);
   do {
     const std::uint64_t seed = test_seed();
     std::cout << "seed " << seed << "\n" << std::flush;
