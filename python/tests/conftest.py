@@ -1,5 +1,6 @@
 """What the tests share: data of which every element is known, and programs run apart with a time limit."""
 
+import contextlib
 import faulthandler
 import os
 import pathlib
@@ -98,6 +99,19 @@ def script(tmp_path):
 
 @pytest.fixture
 def server():
+    """The address of a memory server."""
+    with serving() as address:
+        yield address
+
+
+@pytest.fixture
+def other_server():
+    with serving() as address:
+        yield address
+
+
+@contextlib.contextmanager
+def serving():
     try:
         started = subprocess.Popen([PROGRAM, "serve", "--listen", "127.0.0.1:0", "--memory", "64MiB"],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -213,6 +213,46 @@ TEST(FailureTest, AForkedChildIsNobodysClient) {
   EXPECT_TRUE(same_bytes(got, test_body(mebi, 9)));
 }
 
+/// UCX has threads while it is open, which the child has not: it would wait for them until the timeout.
+TEST(FailureTest, AForkedChildOfWhoHasAStoreOpenIsRefusedAnother) {
+  const ServerProcess server;
+  const auto parents = filled(server.url("set"), mebi, 9);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::string told;
+    try {
+      open_store(server.url("set"), OpenMode::read_only);
+    } catch (const StoreError& error) {
+      told = error.what();
+    }
+    ::_exit(told.find("the child of a process that had them open when it forked") != std::string::npos ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(FailureTest, ForkedChildrenOfWhoHasNoneOpenOpenTheirOwn) {
+  const ServerProcess server;
+  filled(server.url("set"), mebi, 9).reset();
+  std::vector<pid_t> children;
+  for (int number = 0; number < 3; ++number) {
+    children.push_back(::fork());
+    if (children.back() == 0) {
+      std::vector<std::byte> got(mebi);
+      const auto own = open_store(server.url("set"), OpenMode::read_only);
+      const bool right = own->read(got.data(), got.size(), 0) == static_cast<std::int64_t>(mebi) &&
+                         same_bytes(got, test_body(mebi, 9));
+      ::_exit(right ? 0 : 1);
+    }
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+}
+
 TEST(FailureTest, APageThatCannotBeReadIsASigbus) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "AddressSanitizer takes the signal, and ends with an exit code";

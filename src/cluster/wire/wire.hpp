@@ -46,7 +46,8 @@
 // they must be quick, must not throw, must not wait for a reply (wait() in one returns -EDEADLK at once), and may start
 // requests, reply, and hand a WireRequest to another thread. No page of a region may be touched in them. In the
 // child of
-// a fork() every call fails with -ECONNRESET at once, and nothing that is destroyed there is felt by anybody.
+// a fork() every call fails with -ECONNRESET at once, nothing that is destroyed there is felt by anybody, and no wire is
+// opened (ucx_use.hpp).
 #pragma once
 
 #include <chrono>
@@ -183,7 +184,8 @@ class WireConnection {
   WireConnection& operator=(const WireConnection&) = delete;
 
   /// Sends a request. Never fails: what goes wrong is in the reply. `patience` is how long to wait for the reply;
-  /// nothing: as long as the peer is alive.
+  /// nothing: as long as the peer is alive. Where most_requests_in_flight wait for replies already, it returns once
+  /// that is one fewer; in a handler the reply is -EAGAIN then, as it is of start_then().
   virtual WireCall start(WireMessage request, std::optional<std::chrono::milliseconds> patience) = 0;
   /// With the wire's timeout as patience.
   virtual WireCall start(WireMessage request) = 0;

@@ -157,6 +157,7 @@ void WireWorker::shut_down() {
     } while (closing_ > 0 && now_nanoseconds() < end);
     libraries_.ucp_worker_destroy(worker_);
     libraries_.ucp_cleanup(context_);
+    use_.reset();
     shut_down_ = true;
   });
 }

@@ -9,14 +9,17 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cluster/wire/arrival_frames.hpp"
 #include "cluster/wire/door.hpp"
 #include "cluster/wire/introduction.hpp"
 #include "cluster/wire/libraries.hpp"
+#include "cluster/wire/ucx_use.hpp"
 #include "cluster/wire/wire.hpp"
 #include "platform/futex.hpp"
 
@@ -129,6 +132,7 @@ class WireWorker : public std::enable_shared_from_this<WireWorker> {
   static ucs_status_t on_frame(void* worker, const void* header, std::size_t header_bytes, void* data,
                                std::size_t bytes, const ucp_am_recv_param_t* parameters);
 
+  std::optional<UcxUse> use_{std::in_place};  ///< Until shut_down().
   const WireLibraries& libraries_;
   const WireOptions options_;
   WireService* const service_;
