@@ -88,6 +88,41 @@ TEST_F(WireTest, ManyThreadsHaveManyRequestsInFlight) {
   EXPECT_EQ(echo.requests, threads * rounds * depth);
 }
 
+/// As many threads that each have many of them do: none is told that there is no room for its request.
+TEST_F(WireTest, WhoAsksWhereAllRequestsAreUnderWayWaitsUntilOneIsAnswered) {
+  Wire server(options, &echo);
+  const std::uint16_t port = server.listen({"127.0.0.1", 0});
+  Wire client(options);
+  const auto connection = client.connect({"127.0.0.1", port}, {});
+  constexpr unsigned rounds = 3;
+  std::thread answering([this] {
+    for (unsigned round = 0; round < rounds; ++round) {
+      EXPECT_TRUE(comes_true([this] {
+        const std::lock_guard lock(echo.mutex);
+        return echo.kept.size() == most_requests_in_flight;
+      }));
+      std::vector<WireRequest> all;
+      {
+        const std::lock_guard lock(echo.mutex);
+        all.swap(echo.kept);
+      }
+      for (WireRequest& request : all) {
+        request.reply(0);
+      }
+    }
+  });
+  std::vector<WireCall> calls;
+  for (std::uint32_t number = 0; number < rounds * most_requests_in_flight; ++number) {
+    calls.push_back(connection->start(WireMessage(keep_kind, {}), std::nullopt));
+  }
+  unsigned right = 0;
+  for (WireCall& call : calls) {
+    right += call.wait().status == 0 ? 1U : 0U;
+  }
+  answering.join();
+  EXPECT_EQ(right, rounds * most_requests_in_flight);
+}
+
 TEST_F(WireTest, RequestsArriveInTheOrderTheyWereStartedIn) {
   class Order : public WireService {
    public:

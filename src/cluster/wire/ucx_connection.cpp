@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <mutex>
+#include <thread>
 
 #include "config/size.hpp"
 #include "platform/clock.hpp"
@@ -12,6 +13,11 @@ namespace {
 
 std::uint64_t nanoseconds(std::chrono::milliseconds time) noexcept {
   return static_cast<std::uint64_t>(time.count()) * 1'000'000U;
+}
+
+/// 0: none.
+std::uint64_t deadline_after(std::optional<std::chrono::milliseconds> patience) noexcept {
+  return patience.has_value() ? now_nanoseconds() + nanoseconds(*patience) : 0;
 }
 
 /// What goes by the shorter of both ends' timeouts.
@@ -92,16 +98,31 @@ std::shared_ptr<PendingCall> UcxConnection::take_pending(std::uint64_t id) {
 std::shared_ptr<PendingCall> UcxConnection::make_call(std::optional<std::chrono::milliseconds> patience) const {
   auto call = std::make_shared<PendingCall>();
   call->worker = worker_;
-  call->deadline = patience.has_value() ? now_nanoseconds() + nanoseconds(*patience) : 0;
+  call->deadline = deadline_after(patience);
   return call;
 }
 
-void UcxConnection::send_request(const std::shared_ptr<PendingCall>& call, WireMessage request) {
+/// The replies to others make room. Who drives would wait for what he has to bring about himself.
+bool UcxConnection::wait_for_room() const {
+  constexpr std::chrono::microseconds pause{200};
+  if (!open() || !worker_->is_here() || worker_->is_driver()) {
+    return false;
+  }
+  std::this_thread::sleep_for(pause);
+  return true;
+}
+
+void UcxConnection::send_request(const std::shared_ptr<PendingCall>& call, WireMessage request,
+                                 std::optional<std::chrono::milliseconds> patience) {
   if (request.body().size() > largest_body_) {
     call->fail(EMSGSIZE);
     return;
   }
-  const std::uint64_t id = add_pending(call);
+  std::uint64_t id = add_pending(call);
+  while (id == 0 && call->then == nullptr && wait_for_room()) {
+    call->deadline = deadline_after(patience);  // Until then nothing was asked.
+    id = add_pending(call);
+  }
   if (id == 0) {
     call->fail(open() ? EAGAIN : ECONNRESET);
     return;
@@ -111,7 +132,7 @@ void UcxConnection::send_request(const std::shared_ptr<PendingCall>& call, WireM
 
 WireCall UcxConnection::start(WireMessage request, std::optional<std::chrono::milliseconds> patience) {
   auto call = make_call(patience);
-  send_request(call, std::move(request));
+  send_request(call, std::move(request), patience);
   return WireCall(std::move(call));
 }
 
@@ -123,7 +144,7 @@ void UcxConnection::start_then(WireMessage request, std::optional<std::chrono::m
                                std::function<void(WireReply)> done) {
   const auto call = make_call(patience);
   call->then = std::move(done);
-  send_request(call, std::move(request));
+  send_request(call, std::move(request), patience);
 }
 
 void UcxConnection::answer(std::uint64_t id, WireMessage message) {

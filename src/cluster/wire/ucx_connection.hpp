@@ -60,7 +60,9 @@ class UcxConnection final : public WireConnection, public std::enable_shared_fro
   std::uint64_t add_pending(const std::shared_ptr<PendingCall>& call);
   std::shared_ptr<PendingCall> take_pending(std::uint64_t id);
   std::shared_ptr<PendingCall> make_call(std::optional<std::chrono::milliseconds> patience) const;
-  void send_request(const std::shared_ptr<PendingCall>& call, WireMessage request);
+  bool wait_for_room() const;
+  void send_request(const std::shared_ptr<PendingCall>& call, WireMessage request,
+                    std::optional<std::chrono::milliseconds> patience);
   void post_control(ControlKind kind, const WireWords& words, std::span<const std::byte> body);
 
   void take_request(const Driving& driving, const ArrivedMessage& message, WireBody body);
