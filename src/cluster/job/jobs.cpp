@@ -369,12 +369,21 @@ void Jobs::open(Job& job, WireRequest request, Answers& answers) {
 
 void Jobs::destroy(Job& job, WireRequest request, Answers& answers) {
   const std::uint64_t handle = request.words()[0];
-  if (handle < job.homes.size() && job.homes[handle] != nullptr) {
-    std::erase_if(job.handles, [&](const auto& one) { return one.second == handle; });
-    job.homes[handle]->drop_at_end();
-    answers.then([home = std::exchange(job.homes[handle], nullptr)]() mutable { home.reset(); });
+  if (handle >= job.homes.size() || job.homes[handle] == nullptr) {
+    answers.reply(std::move(request));
+    return;
   }
-  answers.reply(std::move(request));
+  std::erase_if(job.handles, [&](const auto& one) { return one.second == handle; });
+  job.homes[handle]->drop_at_end();
+  // Stores may take long to let go of, and the thread that is here answers everybody. The reply says that there is room
+  // again.
+  answers.then([this, home = std::exchange(job.homes[handle], nullptr),
+                shared = std::make_shared<WireRequest>(std::move(request))]() mutable {
+    workers_.give(TaskSize::large, [home = std::move(home), shared = std::move(shared)]() mutable {
+      home.reset();
+      shared->reply(0);
+    });
+  });
 }
 
 /// A home lets one rank change something at a time: no worker is to wait for that.
