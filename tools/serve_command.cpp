@@ -13,6 +13,7 @@
 
 #include "cluster/remote/memory_client.hpp"
 #include "cluster/remote/open.hpp"
+#include "cluster/remote/remote_store.hpp"
 #include "cluster/server/memory_server.hpp"
 #include "commands.hpp"
 #include "config/size.hpp"
@@ -110,6 +111,11 @@ std::string attached_by(const DataSetLine& line) {
                                  std::to_string(line.mended);
 }
 
+/// Files of a server's configuration need not be called by UTF-8.
+void print_json(const nlohmann::json& report) {
+  fmt::print("{}\n", report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
 void list(const ServeOptions& options) {
   const HostAndPort server = parse_host_and_port(options.server, "server");
   Wire wire{WireOptions{.family = resolve(server).family()}};
@@ -128,7 +134,7 @@ void list(const ServeOptions& options) {
                      {"damaged_blocks", line.damaged},
                      {"mended_blocks", line.mended}});
     }
-    fmt::print("{}\n", all.dump());
+    print_json(all);
     return;
   }
   for (const DataSetLine& line : lines) {
@@ -161,12 +167,11 @@ void stat(const ServeOptions& options) {
         servers.back()["failure"] = part.failure;
       }
     }
-    fmt::print("{}\n", nlohmann::json{{"name", any.name},
-                                      {"bytes", any.whole_bytes},
-                                      {"layout", any.layout},
-                                      {"owner", any.owner},
-                                      {"servers", servers}}
-                           .dump());
+    print_json({{"name", any.name},
+                {"bytes", any.whole_bytes},
+                {"layout", any.layout},
+                {"owner", any.owner},
+                {"servers", servers}});
     return;
   }
   fmt::print("{}: {} bytes, {}, owner {}\n", any.name, any.whole_bytes, any.layout,
@@ -204,6 +209,10 @@ void drop(const ServeOptions& options) {
   drop_remote(target_of(options.url));
 }
 
+std::string write_remedy(int error_number) {
+  return error_number == ENOSPC || error_number == EDQUOT ? ": make room where it lies, or choose another place" : "";
+}
+
 void copy(Store& from, Store& to, const char* what) {
   const std::uint64_t bytes = from.size_bytes();
   ProgressDisplay progress(what, bytes, ProgressDisplay::Unit::bytes);
@@ -220,9 +229,9 @@ void copy(Store& from, Store& to, const char* what) {
       const std::int64_t put = to.write(buffer.data() + done, static_cast<std::size_t>(got - done),
                                         offset + static_cast<std::uint64_t>(done));
       if (put <= 0) {
-        throw StoreError(put < 0 ? static_cast<int>(-put) : EIO,
-                         "store '" + to.name() + "' cannot be written at " + std::to_string(offset) + ": " +
-                             error_text(put < 0 ? static_cast<int>(-put) : EIO));
+        const int error_number = put < 0 ? static_cast<int>(-put) : EIO;
+        throw StoreError(error_number, "store '" + to.name() + "' cannot be written at " + std::to_string(offset) +
+                                           ": " + error_text(error_number) + write_remedy(error_number));
       }
       done += put;
     }
@@ -230,27 +239,22 @@ void copy(Store& from, Store& to, const char* what) {
     progress.set(offset);
   }
   if (const int result = to.flush(); result != 0) {
-    throw StoreError(-result, "store '" + to.name() + "' cannot be flushed: " + error_text(-result));
+    throw StoreError(-result,
+                     "store '" + to.name() + "' cannot be flushed: " + error_text(-result) + write_remedy(-result));
   }
   progress.finish();
 }
 
-/// A data set that was not loaded as a whole is none.
+/// A data set that was not loaded as a whole is none, whatever ends this.
 void load(const ServeOptions& options) {
-  const RemoteTarget target = target_of(options.url);
+  target_of(options.url);
   const std::unique_ptr<Store> from = open_store(options.other, OpenMode::read_only);
   catch_signals();
-  std::unique_ptr<Store> to = open_store(options.url, OpenMode::create, from->size_bytes());
-  try {
-    copy(*from, *to, "loading");
-  } catch (...) {
-    to.reset();
-    try {
-      drop_remote(target);
-    } catch (const StoreError& error) {
-      std::fputs((std::string("tiermap: what was loaded stays: ") + error.what() + "\n").c_str(), stderr);
-    }
-    throw;
+  const std::unique_ptr<RemoteStore> to = create_unkept_remote(parse_store_url(options.url), from->size_bytes());
+  copy(*from, *to, "loading");
+  if (const int result = to->keep(); result != 0) {
+    throw StoreError(-result, "store '" + to->name() + "' cannot be kept on all its servers: " + error_text(-result) +
+                                  ": drop it, and load it again");
   }
 }
 

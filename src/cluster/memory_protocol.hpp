@@ -29,6 +29,7 @@ enum class MemoryRequest : std::uint16_t {
   mend,
   /// Words: handle. Body: ScoredRanges. A hint of who has it attached, however; nobody waits for the reply.
   score,
+  keep,  ///< Words: handle. What was to be gone when who made it has let go of it stays.
 };
 
 /// How a data set lies on its servers. Each server keeps what it was told, so that nobody opens it as something else.

@@ -6,6 +6,9 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <future>
+#include <thread>
 
 #include "store/temporary_directory.hpp"
 #include "tiermap/error.hpp"
@@ -63,6 +66,86 @@ TEST_F(CatalogTest, OthersAreTaken) {
   EXPECT_EQ(refusal_of(path("one"), path("other")), "");
   EXPECT_EQ(refusal_of(path("one"), path("one"), true), "");  // Nobody writes it.
   EXPECT_EQ(refusal_of("memory:1MiB", "memory:1MiB"), "");
+}
+
+std::string refusal_by(const std::function<void()>& action) {
+  try {
+    action();
+    return "";
+  } catch (const CatalogRefusal& refusal) {
+    return refusal.text;
+  }
+}
+
+/// A name that is written wrong is found out by whoever writes it, and not by whoever may not read.
+TEST_F(CatalogTest, WhoIsNoUserIsNoReader) {
+  ServerOptions options;
+  options.memory_bytes = 1 << 20;
+  CreateForm form;
+  form.name = "points";
+  form.readers = {"bob"};
+  EXPECT_EQ(refusal_by([&] { Catalog(options).create("", form, 4096); }),
+            "data set 'points' cannot have 'bob' among its readers: this server has no users, and everybody may do "
+            "everything: leave readers out");
+  options.users = {{"ann", {"ann's secret", false}}, {"bob", {"bob's secret", false}}};
+  Catalog catalog(options);
+  form.writers = {"*", "Ann"};
+  EXPECT_EQ(refusal_by([&] { catalog.create("ann", form, 4096); }),
+            "data set 'points' cannot have 'Ann' among its writers, who is no user of this server: name its users, or "
+            "*");
+  form.writers = {"*"};
+  EXPECT_EQ(refusal_by([&] { catalog.create("ann", form, 4096); }), "");
+}
+
+TEST_F(CatalogTest, WhatTheConfigurationHasIsDroppedThere) {
+  ServerOptions options;
+  options.users = {{"ann", {"ann's secret", false}}};
+  ServedDataSet set;
+  set.name = "points";
+  set.store = "memory:1MiB";
+  set.rights.writers = {"*"};
+  options.data_sets.push_back(set);
+  Catalog catalog(options);
+  EXPECT_EQ(refusal_by([&] { catalog.drop("ann", "points"); }),
+            "data set 'points' is in the server's configuration: take it out there");
+}
+
+/// Takes its time to become another size.
+class SlowlyResized final : public Store {
+ public:
+  std::uint64_t size_bytes() const override { return 4096; }
+  std::int64_t read(void*, std::size_t, std::uint64_t) override { return 0; }
+  bool writable() const override { return true; }
+  std::string name() const override { return "slow"; }
+  int resize(std::uint64_t) override {
+    begun.set_value();
+    may_end.get_future().wait();
+    return 0;
+  }
+  std::promise<void> begun;
+  std::promise<void> may_end;
+};
+
+/// The thread that attaches is the one that answers everybody.
+TEST_F(CatalogTest, WhileOneDataSetIsResizedOthersAreAttached) {
+  const auto slow = std::make_shared<SlowlyResized>();
+  ServerOptions options;
+  options.memory_bytes = 1 << 20;
+  ServedDataSet set;
+  set.name = "slow";
+  set.opened = slow;
+  options.data_sets.push_back(set);
+  Catalog catalog(options);
+  CreateForm form;
+  form.name = "points";
+  catalog.create("", form, 4096);
+  const std::shared_ptr<Attachment> attachment = catalog.attach("", "here", "slow", true);
+  std::thread resizing([&] { EXPECT_EQ(catalog.resize(attachment->set(), 8192, 8192), 0); });
+  slow->begun.get_future().wait();
+  auto other = std::async(std::launch::async, [&] { catalog.attach("", "there", "points", true); });
+  EXPECT_EQ(other.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  slow->may_end.set_value();
+  resizing.join();
 }
 
 /// It would be one that the configuration names, and would take any room.

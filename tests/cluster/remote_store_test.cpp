@@ -227,7 +227,11 @@ TEST(RemoteStoreTest, RightsAreTheOwners) {
   const ServedStores served(1, options);
   const std::string open = served.url("open", "?readers=*");
   const std::string closed = served.url("closed", "?writers=root");
-  EXPECT_SAYS(open_refusal(open, OpenMode::read_only), "asks for a secret");
+  EXPECT_SAYS(open_refusal(open, OpenMode::read_only), "and whose it is in TIERMAP_USER");
+  {
+    const Secret without_a_name("", "ann's secret");
+    EXPECT_SAYS(open_refusal(open, OpenMode::read_only), "lets nobody in without a name: give it in TIERMAP_USER");
+  }
   {
     const Secret ann("ann", "ann's secret");
     open_store(open, OpenMode::create, mebi);

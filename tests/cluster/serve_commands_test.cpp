@@ -1,8 +1,12 @@
 // `tiermap serve`'s subcommands on servers that are processes of their own.
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "cluster/remote/memory_client.hpp"
 #include "cluster/server_process.hpp"
 #include "cluster/wire_fixture.hpp"
+#include "store/temporary_directory.hpp"
 #include "tier/tiering_options.hpp"
 #include "tiermap/error.hpp"
 #include "tiermap/tiermap.hpp"
@@ -121,6 +125,63 @@ TEST(ServeCommandsTest, AServerThatIsGoneIsSaidBesideTheOthers) {
   const auto told = nlohmann::json::parse(said_by({"stat", url, "--json"}));
   EXPECT_EQ(told["servers"][0]["bytes"], mebi);
   EXPECT_NE(told["servers"][1]["failure"].get<std::string>().find("cannot be reached"), std::string::npos);
+}
+
+/// Who opened it when one server was out of reach is attached to the other alone.
+TEST(ServeCommandsTest, WhatIsInUseOnOneServerIsDroppedFromNone) {
+  const ServerProcess one;
+  const ServerProcess other;
+  const std::string url = "remote://" + one.address + "," + other.address + "/set?layout=replicated";
+  said_by({"create", url, "--size", "1MiB"});
+  {
+    Wire wire{WireOptions()};
+    MemoryClient client(wire, parse_host_and_port(other.address, "server"), {});
+    DataSetFacts facts;
+    client.attach("set", false, facts);
+    EXPECT_NE(refusal_by({"drop", url}).find("is in use by 1: drop it when they have ended"), std::string::npos);
+    const auto told = nlohmann::json::parse(said_by({"stat", url, "--json"}));
+    EXPECT_EQ(told["servers"][0]["bytes"], mebi);
+    EXPECT_EQ(told["servers"][1]["bytes"], mebi);
+  }
+  // The servers hear a moment later that it is gone.
+  ASSERT_TRUE(comes_true(
+      [&] { return nlohmann::json::parse(said_by({"stat", url, "--json"}))["servers"][1]["readers"] == 0; }));
+  said_by({"drop", url});
+}
+
+TEST(ServeCommandsTest, ALoadThatIsKilledLeavesNothing) {
+  const TemporaryDirectory directory(".");
+  const ServerProcess one;
+  const ServerProcess other;
+  const std::string url = "remote://" + one.address + "," + other.address + "/set?layout=striped";
+  std::ofstream(directory / "slow.yaml") << "backing: {bandwidth: 1MiB, emulated: true}\n"
+                                            "tiers: [{kind: memory, capacity: 1MiB}]\n";
+  std::ofstream(directory / "numbers") << "";
+  std::filesystem::resize_file(directory / "numbers", 32 * mebi);
+  ChildProcess load({"tiermap", "serve", "load",
+                     "tiered:" + std::string(directory / "slow.yaml") + "?store=" + std::string(directory / "numbers"),
+                     url});
+  const auto is_listed = [](const ServerProcess& server) {
+    return !nlohmann::json::parse(said_by({"list", server.address, "--json"})).empty();
+  };
+  ASSERT_TRUE(comes_true([&] { return is_listed(other); }));
+  ASSERT_FALSE(load.ended());
+  load.signal(SIGKILL);
+  load.wait();
+  EXPECT_TRUE(comes_true([&] { return !is_listed(one) && !is_listed(other); }));
+  // And what is loaded as a whole stays.
+  std::filesystem::resize_file(directory / "numbers", mebi);
+  said_by({"load", directory / "numbers", url});
+  EXPECT_TRUE(is_listed(one) && is_listed(other));
+}
+
+TEST(ServeCommandsTest, AFileOfAnyNameIsListed) {
+  const TemporaryDirectory directory(".");
+  std::ofstream(directory / "node.yaml") << "data_sets: [{name: set, store: '" << (directory / "caf\xe9")
+                                         << "', size: 4KiB}]\n";
+  const ServerProcess server({"--config", directory / "node.yaml"});
+  EXPECT_EQ(nlohmann::json::parse(said_by({"list", server.address, "--json"}))[0]["bytes"], 4096);
+  EXPECT_EQ(nlohmann::json::parse(said_by({"stat", server.url("set"), "--json"}))["bytes"], 4096);
 }
 
 TEST(ServeCommandsTest, AServerIsMeasuredAsATier) {

@@ -122,6 +122,13 @@ TEST(ServerOptionsTest, ASecretFileIsItsOwners) {
   EXPECT_THROW(read_secret_file(path), OptionError);
   ::chmod(path.c_str(), 0600);
   EXPECT_EQ(read_secret_file(path), "the first line");
+  std::ofstream(path, std::ios::trunc) << "of another system\r\n";
+  EXPECT_EQ(read_secret_file(path), "of another system");
+  const std::string longest(4096, 'x');
+  std::ofstream(path, std::ios::trunc) << longest << "\r\n";
+  EXPECT_EQ(read_secret_file(path), longest);
+  std::ofstream(path, std::ios::trunc) << longest << "xand more";
+  EXPECT_THROW(read_secret_file(path), OptionError);
   std::ofstream(path, std::ios::trunc) << "\n";
   EXPECT_THROW(read_secret_file(path), OptionError);
 }

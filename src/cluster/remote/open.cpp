@@ -70,8 +70,8 @@ void check_layout(const DataSetFacts& facts, const RemoteTarget& target, std::si
   }
 }
 
-std::unique_ptr<Store> attach(std::unique_ptr<Wire> wire, const Reached& reached, const RemoteTarget& target,
-                              bool writing, const std::string& url) {
+std::unique_ptr<RemoteStore> attach(std::unique_ptr<Wire> wire, const Reached& reached, const RemoteTarget& target,
+                                    bool writing, const std::string& url) {
   std::vector<std::unique_ptr<RemoteDataSet>> parts(target.servers.size());
   std::optional<StoreError> failure = reached.failure;
   std::uint64_t newest = 0;
@@ -151,6 +151,19 @@ bool is_anywhere(const Reached& reached, const std::string& name) {
                              [&](const auto& client) { return client != nullptr && !client->list(name).empty(); });
 }
 
+/// Before any of it is gone: whoever has lost one server, or never found it, is attached to the others alone.
+void refuse_in_use(const Reached& reached, const std::string& name) {
+  for (const auto& client : reached.clients) {
+    for (const DataSetLine& line : client == nullptr ? std::vector<DataSetLine>() : client->list(name)) {
+      if (line.readers + line.writers != 0) {
+        throw StoreError(EBUSY, "server " + quote_value(client->server()) + ": data set " + quote_value(name) +
+                                    " is in use by " + std::to_string(line.readers + line.writers) +
+                                    ": drop it when they have ended");
+      }
+    }
+  }
+}
+
 /// Two processes with one URL have two data sets.
 void name_temporary(RemoteTarget& target, OpenMode mode) {
   if (mode == OpenMode::read_only || mode == OpenMode::read_write) {
@@ -185,6 +198,19 @@ std::unique_ptr<Store> open_remote(const StoreUrl& url, OpenMode mode, const New
       create_on(reached, target, made.bytes);
     }
     return attach(std::move(wire), reached, target, mode != OpenMode::read_only, url.text);
+  } catch (const StoreError& error) {
+    throw StoreError(error.code().value(), "store '" + url.text + "': " + error.what());
+  }
+}
+
+std::unique_ptr<RemoteStore> create_unkept_remote(const StoreUrl& url, std::uint64_t bytes) {
+  RemoteTarget target = parse_remote_url(url);
+  target.temporary = true;
+  try {
+    std::unique_ptr<Wire> wire = make_wire(target);
+    const Reached reached = reach(*wire, target);
+    create_on(reached, target, bytes);
+    return attach(std::move(wire), reached, target, true, url.text);
   } catch (const StoreError& error) {
     throw StoreError(error.code().value(), "store '" + url.text + "': " + error.what());
   }
@@ -225,6 +251,7 @@ std::vector<RemotePart> look_at_remote(const RemoteTarget& target) {
 void drop_remote(const RemoteTarget& target) {
   const std::unique_ptr<Wire> wire = make_wire(target);
   const Reached reached = reach(*wire, target);
+  refuse_in_use(reached, target.name);
   std::optional<StoreError> failure = reached.failure;
   for (const auto& client : reached.clients) {
     try {

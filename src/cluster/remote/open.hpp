@@ -14,9 +14,15 @@
 
 namespace tiermap {
 
+class RemoteStore;
+
 /// Throws StoreError in one line: what cannot be reached, who may not, what is not there, is in use, or is another
 /// layout.
 std::unique_ptr<Store> open_remote(const StoreUrl& url, OpenMode mode, const NewStore& made);
+
+/// A new data set that is gone from all its servers, however who makes it ends, until RemoteStore::keep(). Throws
+/// StoreError.
+std::unique_ptr<RemoteStore> create_unkept_remote(const StoreUrl& url, std::uint64_t bytes);
 
 /// A data set on all servers of `target`, or on none. Throws StoreError.
 void create_remote(const RemoteTarget& target, std::uint64_t bytes);

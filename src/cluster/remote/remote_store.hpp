@@ -42,6 +42,8 @@ class RemoteStore final : public Store {
   std::uint64_t score_messages() const noexcept { return scores_.messages(); }
   int resize(std::uint64_t bytes) override;
   int punch(std::uint64_t offset, std::uint64_t bytes) override;
+  /// Of create_unkept_remote(): it stays when this ends. Returns 0 or a negative errno value.
+  int keep() { return change_all(MemoryRequest::keep, 0, 0); }
   std::uint32_t max_reads_in_flight() const override { return 64; }
   std::uint32_t max_writes_in_flight() const override { return 64; }
   std::string name() const override { return name_; }

@@ -214,6 +214,30 @@ void Catalog::create_temporary(const std::string& user, const CreateForm& form, 
   add(std::move(set), user, form, bytes);
 }
 
+void Catalog::keep(DataSet& set) {
+  const std::lock_guard lock(mutex_);
+  set.temporary = false;
+}
+
+bool Catalog::is_temporary(const DataSet& set) const {
+  const std::lock_guard lock(mutex_);
+  return set.temporary;
+}
+
+/// A name that is written wrong would be found out by whoever may not read.
+void Catalog::check_users(const CreateForm& form, const std::string& option,
+                          const std::vector<std::string>& names) const {
+  for (const std::string& name : names) {
+    if (name != "*" && !options_.users.contains(name)) {
+      refuse(EINVAL, form.name,
+             "cannot have " + quote_value(name) + " among its " + option +
+                 (options_.users.empty()
+                      ? ": this server has no users, and everybody may do everything: leave " + option + " out"
+                      : ", who is no user of this server: name its users, or *"));
+    }
+  }
+}
+
 void Catalog::add(std::shared_ptr<DataSet> set, const std::string& user, const CreateForm& form, std::uint64_t bytes) {
   if (!is_plain_name(form.name)) {
     refuse(EINVAL, form.name, "cannot be called that: write up to 64 letters, digits, '_', '-' and '.'");
@@ -221,6 +245,8 @@ void Catalog::add(std::shared_ptr<DataSet> set, const std::string& user, const C
   if (bytes == 0) {
     refuse(EINVAL, form.name, "cannot be of 0 bytes: give it a size");
   }
+  check_users(form, "readers", form.readers);
+  check_users(form, "writers", form.writers);
   set->name = form.name;
   set->place = form.place;
   set->rights = {user, form.readers, form.writers};
@@ -248,11 +274,11 @@ void Catalog::drop(const std::string& user, const std::string& name) {
   std::shared_ptr<DataSet> dropped;  // Destroyed without the lock: that may take a while.
   const std::lock_guard lock(mutex_);
   const std::shared_ptr<DataSet> set = find(user, name);
-  if (!administers(user) && set->rights.owner != user) {
-    refuse(EACCES, name, "belongs to " + quote_value(set->rights.owner) + ": ask him, or an administrator");
-  }
   if (!set->made) {
     refuse(EPERM, name, "is in the server's configuration: take it out there");
+  }
+  if (!administers(user) && set->rights.owner != user) {
+    refuse(EACCES, name, "belongs to " + quote_value(set->rights.owner) + ": ask him, or an administrator");
   }
   if (set->readers + set->writers != 0) {
     refuse(EBUSY, name,
@@ -324,20 +350,31 @@ DataSetFacts Catalog::facts(const DataSet& set) const {
           set.whole_bytes.load(), set.read_nanoseconds(), set.layout};
 }
 
+/// To give back many gigabytes takes seconds, in which others attach theirs: the lock is not held meanwhile.
 int Catalog::resize(DataSet& set, std::uint64_t bytes, std::uint64_t whole_bytes) {
-  const std::lock_guard lock(mutex_);
-  if (set.made && bytes > set.counted_bytes && bytes - set.counted_bytes > room(set.place)) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t before = set.counted_bytes;  // Only one at a time resizes a data set.
+  const std::uint64_t more = set.made && bytes > before ? bytes - before : 0;
+  if (more > room(set.place)) {
     return -ENOSPC;
   }
+  count(set, before + more);
+  lock.unlock();
   const int result = set.store->resize(bytes);
+  lock.lock();
   if (result == 0) {
     set.whole_bytes = whole_bytes;
   }
-  if (result == 0 && set.made) {
+  count(set, result == 0 ? bytes : before);
+  return result;
+}
+
+/// What it takes of its place's room.
+void Catalog::count(DataSet& set, std::uint64_t bytes) noexcept {
+  if (set.made) {
     used(set.place) += bytes - set.counted_bytes;
     set.counted_bytes = bytes;
   }
-  return result;
 }
 
 std::vector<std::string> Catalog::settle() {

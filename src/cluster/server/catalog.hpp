@@ -84,6 +84,9 @@ class Catalog {
   /// Gone with the last attachment, or with `maker` where he never attached it.
   void create_temporary(const std::string& user, const CreateForm& form, std::uint64_t bytes,
                         std::weak_ptr<const void> maker);
+  /// What was made by create_temporary() is as by create().
+  void keep(DataSet& set);
+  bool is_temporary(const DataSet& set) const;
   void drop(const std::string& user, const std::string& name);
   std::shared_ptr<Attachment> attach(const std::string& user, const std::string& peer, const std::string& name,
                                      bool writing);
@@ -101,7 +104,9 @@ class Catalog {
   bool administers(const std::string& user) const;
   std::shared_ptr<DataSet> find(const std::string& user, const std::string& name) const;
   void open(const ServedDataSet& served);
+  void check_users(const CreateForm& form, const std::string& option, const std::vector<std::string>& names) const;
   void add(std::shared_ptr<DataSet> set, const std::string& user, const CreateForm& form, std::uint64_t bytes);
+  void count(DataSet& set, std::uint64_t bytes) noexcept;
   std::shared_ptr<DataSet> take_out(const std::string& name) noexcept;
   std::vector<std::shared_ptr<DataSet>> take_abandoned();
   std::shared_ptr<Store> make_store(const CreateForm& form, std::uint64_t bytes, std::string& place) const;

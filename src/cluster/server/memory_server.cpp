@@ -27,7 +27,7 @@ Client& client_of(WireConnection& connection) {
 }
 
 bool names_attachment(MemoryRequest kind) noexcept {
-  return kind >= MemoryRequest::detach && kind <= MemoryRequest::score;
+  return kind >= MemoryRequest::detach && kind <= MemoryRequest::keep;
 }
 
 /// What a request is about, and how many bytes it takes.
@@ -52,6 +52,7 @@ MemoryTask task_of(const WireRequest& request, const void* set) noexcept {
     case MemoryRequest::list:
     case MemoryRequest::renew:
     case MemoryRequest::score:
+    case MemoryRequest::keep:
       return {TaskRange(), 0};
     default:  // They take a while, and what is written meanwhile is no business of theirs.
       return {TaskRange(), UINT64_MAX};
@@ -60,7 +61,7 @@ MemoryTask task_of(const WireRequest& request, const void* set) noexcept {
 
 bool changes(MemoryRequest kind) noexcept {
   return kind == MemoryRequest::write || kind == MemoryRequest::resize || kind == MemoryRequest::punch ||
-         kind == MemoryRequest::renew;
+         kind == MemoryRequest::renew || kind == MemoryRequest::keep;
 }
 
 }  // namespace
@@ -135,7 +136,7 @@ void MemoryServer::on_request(WireRequest request) {
     attach(request);
   } else if (kind == MemoryRequest::detach) {
     client.attachments.erase(request.words()[0]);
-    if (!attachment->set().temporary) {
+    if (!catalog_.is_temporary(attachment->set())) {
       request.reply(0);
       return;
     }
@@ -253,6 +254,9 @@ void MemoryServer::answer(WireRequest& request, const std::shared_ptr<Attachment
       }
       case MemoryRequest::score:
         return request.reply(attachment->set().take_scores(request.body(), request.from().get()));
+      case MemoryRequest::keep:
+        catalog_.keep(attachment->set());
+        return request.reply(0);
       case MemoryRequest::attach:
       case MemoryRequest::detach:
         break;

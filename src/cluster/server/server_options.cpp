@@ -20,6 +20,7 @@ namespace tiermap {
 namespace {
 
 constexpr std::size_t least_secret_bytes = 8;
+constexpr std::size_t longest_secret_bytes = 4096;
 
 void require_name(const YamlKeys& keys, const std::string& name) {
   if (!is_plain_name(name)) {
@@ -138,10 +139,19 @@ std::string read_secret_file(const std::string& path) {
   if (!S_ISREG(status.st_mode) || (status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     refuse(S_ISREG(status.st_mode) ? "may be read by others: chmod 600 it" : "is no regular file: name one");
   }
-  std::array<char, 4096> text{};
+  std::array<char, longest_secret_bytes + 2> text{};
   const ssize_t got = ::read(file.get(), text.data(), text.size());
-  std::string secret(text.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
+  if (got < 0) {
+    refuse("cannot be read (" + std::generic_category().message(errno) + "): look after the disk it is on");
+  }
+  std::string secret(text.data(), static_cast<std::size_t>(got));
   secret = secret.substr(0, secret.find('\n'));
+  if (secret.ends_with('\r')) {  // As editors of other systems end lines.
+    secret.pop_back();
+  }
+  if (secret.size() > longest_secret_bytes) {
+    refuse("has more than 4096 bytes in its first line: write a shorter secret there");
+  }
   if (secret.empty()) {
     refuse("has nothing in its first line: write the secret there");
   }

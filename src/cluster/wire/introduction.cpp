@@ -112,7 +112,9 @@ class ClientIntroduction {
       fail(EPROTO, versions(message.header.words[0], wire_version));
     }
     if (asked && secret_.empty()) {
-      fail(EACCES, "asks for a secret: give it in TIERMAP_SECRET, or in the file that TIERMAP_SECRET_FILE names");
+      fail(EACCES,
+           "asks for a secret: give it in TIERMAP_SECRET, or in the file that TIERMAP_SECRET_FILE names, and whose it "
+           "is in TIERMAP_USER");
     }
     if (!asked && !secret_.empty() && !loopback_) {
       fail(EACCES, "asks for no secret, and so cannot prove that it is the one meant: check the address");
@@ -194,7 +196,9 @@ ServerIntroduction::Outcome ServerIntroduction::take_proof(MessageSocket& socket
     const WireNonce nobody = secret.has_value() ? WireNonce{} : draw_nonce();
     secret_ = secret.has_value() ? *secret : std::string(reinterpret_cast<const char*>(nobody.data()), nobody.size());
     if (!proof_holds(message.body, secret_, proof_of(ProofOf::Side::client)) || secret_.empty()) {
-      refuse(socket, "does not let user " + quote_value(peer_.user) + " in: check the name and the secret");
+      refuse(socket, peer_.user.empty()
+                         ? "lets nobody in without a name: give it in TIERMAP_USER"
+                         : "does not let user " + quote_value(peer_.user) + " in: check the name and the secret");
       return Outcome::refused;
     }
   }
