@@ -44,10 +44,9 @@
 // drives it; a thread that waits for a reply drives it meanwhile, so that a single request costs no change of threads.
 // Handlers (WireService, and what start_then() takes) are called by the driving thread, which may be any that waits:
 // they must be quick, must not throw, must not wait for a reply (wait() in one returns -EDEADLK at once), and may start
-// requests, reply, and hand a WireRequest to another thread. No page of a region may be touched in them. In the
-// child of
-// a fork() every call fails with -ECONNRESET at once, nothing that is destroyed there is felt by anybody, and no wire is
-// opened (ucx_use.hpp).
+// requests, reply, and hand a WireRequest to another thread. No page of a region may be touched in them. In the child
+// of a fork() every call fails with -ECONNRESET at once, nothing that is destroyed there is felt by anybody, and no
+// wire is opened (ucx_use.hpp).
 #pragma once
 
 #include <chrono>
