@@ -1,9 +1,8 @@
 """The figures to reach: what is aimed at, what the papers had, and which measured ratio decides."""
 import dataclasses
 
-from comparison import Amount, Pick, Ratio, amount_of, ratio_of, worst_step
+from comparison import Amount, Pick, Ratio, amount_of, points_over_threads, ratio_of, worst_step
 from remote_scenarios import BLOCKS, DEPTHS, panel_of
-from results import points_of
 from untuned_scenarios import PANELS as UNTUNED_PANELS
 
 
@@ -245,7 +244,7 @@ def threads_outcome(scenario, lines):
     panel = f"{later.panel}: " if later.panel and later.panel != "threads" else ""
     text = (f"worst step {ratio:.2f}, {runs_in_words(runs)}, {later.runs[-1]['time'][:10]}: {panel}{later.series}, "
             f"{earlier.x} to {later.x} threads")
-    highest = max(point.x for point in points_of(lines) if point.system == "tiermap" and point.good and point.x <= 64)
+    highest = max(point.x for point in points_over_threads(lines))
     if highest < 64:
         text += f"; no more than {highest} measured"
     without = [other for other in dict.fromkeys(line["panel"] for line in lines if line["kind"] == "run")

@@ -203,10 +203,12 @@ def sentence(text):
 
 def ended_early(lines):
     """Whether a measurement ended before its rounds were done, and was not cut: somebody interrupted it. Only mmap's ways
-    are not all repeated."""
-    rounds = next((line["repetitions"] for line in lines if line["kind"] == "about"), 1)
-    return not any(line["kind"] == "cut" for line in lines) and any(
-        len(point.runs) < rounds and not point.problem and point.system != "mmap" for point in points_of(lines))
+    are not all repeated. Of older results it is not known how many cases there were."""
+    about = next((line for line in lines if line["kind"] == "about"), {"repetitions": 1})
+    points = points_of(lines)
+    unfinished = len(points) < about.get("cases", 0) or any(
+        len(point.runs) < about["repetitions"] and not point.problem and point.system != "mmap" for point in points)
+    return unfinished and not any(line["kind"] == "cut" for line in lines)
 
 
 def remark_lines(lines):

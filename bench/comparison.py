@@ -100,11 +100,16 @@ def amount_of(lines, amount):
     return None if ours is None else Found(ours.median, ours)
 
 
+def points_over_threads(lines, panel=None):
+    """Tiermap's, from 2 to 64 threads."""
+    return [point for point in candidates(points_of(lines), Pick(), panel)
+            if point.good and isinstance(point.x, (int, float)) and 2 <= point.x <= 64]
+
+
 def worst_step(lines, panel=None):
     """The least that the throughput of Tiermap's best series is multiplied by as threads are added, from 2 to 64:
-    (ratio, from, to, points), or None with fewer than two points. Below 1 it falls."""
-    points = [point for point in candidates(points_of(lines), Pick(), panel)
-              if point.good and isinstance(point.x, (int, float)) and 2 <= point.x <= 64]
+    (ratio, from, to), or None with fewer than two points. Below 1 it falls."""
+    points = points_over_threads(lines, panel)
     steps = []
     for name in dict.fromkeys((point.panel, point.series) for point in points):
         line = sorted((point for point in points if (point.panel, point.series) == name), key=lambda point: point.x)

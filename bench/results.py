@@ -3,7 +3,7 @@
 A line has all that it takes to run it again and to judge it: what was compared (scenario, panel, series, system, x),
 the command and those that made its data, limits, the program's own report, the machine, its load, the time and the
 commit. Beside runs (kind "run") there are lines that say what was left out and why ("skipped"), what a time budget cut
-("cut"), and what is drawn for all ("about": sizes, repetitions, the commands that made the data).
+("cut"), and what is drawn for all ("about": sizes, cases, repetitions, the commands that made the data).
 """
 import dataclasses
 import json

@@ -188,7 +188,7 @@ class ScenarioRun:
     def begin(self, cases):
         """The lines before the first new run, all at once: nothing of what is carried on is lost on the way."""
         bench = self.bench
-        about = [{"kind": "about", "detail": bench.detail, "repetitions": bench.repetitions,
+        about = [{"kind": "about", "detail": bench.detail, "repetitions": bench.repetitions, "cases": len(cases),
                   "data_bytes": bench.data_bytes, "setup": [self.plain(command) for command in bench.setup]}]
         about += [{"kind": "skipped", "what": what, "reason": reason} for what, reason in bench.skipped]
         self.store.rewrite(self.scenario.name, [{"scenario": self.scenario.name, **line} for line in about]

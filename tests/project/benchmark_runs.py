@@ -173,6 +173,7 @@ class Measuring(Bench):
             self.assertEqual([line["series"] for line in found if line["failed"]], [], name)
             self.assertFalse(self.lines(name, "cut"), name)
         self.assertNotIn("not measured yet", self.page())
+        self.assertNotIn("Ended early", self.page())
         self.assertIn("Skipped: fio: fio is not installed.", self.page())
 
     def test_runs_take_turns_and_each_line_can_be_run_again(self):
@@ -296,7 +297,7 @@ class Time(Bench):
             self.assertTrue(ours, scenario)
             self.assertEqual(ours, {place[:-1] for place in turning if place[-1] == "mmap"}, scenario)
 
-    def interrupted(self, after):
+    def interrupted(self, after, *arguments):
         """Ends the measurement after so many runs."""
         real, count = runner.measured, [0]
 
@@ -306,7 +307,7 @@ class Time(Bench):
                 raise Interrupted("SIGINT")
             return real(report, case)
         with mock.patch.object(runner, "measured", measured):
-            return self.bench("--only", "sequential-read")
+            return self.bench("--only", "sequential-read", *arguments)
 
     def test_an_interruption_keeps_what_was_measured_and_continuing_makes_the_rest(self):
         self.assertEqual(self.interrupted(after=5), 130)
@@ -317,6 +318,12 @@ class Time(Bench):
         every = self.lines("sequential-read")
         self.assertEqual(every[:5], kept)
         self.assertEqual(len(every), 21)
+
+    def test_an_interruption_in_the_only_round_is_said(self):
+        self.interrupted(5, "--repetitions", "1")
+        self.assertIn("Ended early, after 5 runs", self.page())
+        self.bench("--only", "sequential-read", "--repetitions", "1", "--continue")
+        self.assertNotIn("Ended early", self.page())
 
     def test_continuing_without_data_keeps_what_was_measured(self):
         self.interrupted(after=5)
