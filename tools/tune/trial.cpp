@@ -116,14 +116,19 @@ class Child {
     // What outlives its parent becomes this process's child: only then is it known to have ended.
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     ::kill(-process_, SIGTERM);
-    while (!all_have_ended() && seconds_since(asked) < patience_seconds) {
+    bool all_ended = all_have_ended();
+    while (!all_ended && seconds_since(asked) < patience_seconds) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      all_ended = all_have_ended();
     }
-    ::kill(-process_, SIGKILL);
+    if (!all_ended) {  // Else its number may be another group's by now.
+      ::kill(-process_, SIGKILL);
+    }
     while (!look()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    while (::waitpid(-process_, nullptr, 0) > 0) {
+    // Signals that are held meanwhile interrupt it.
+    while (!all_ended && (::waitpid(-process_, nullptr, 0) > 0 || errno == EINTR)) {
     }
     ::prctl(PR_SET_CHILD_SUBREAPER, 0);
   }

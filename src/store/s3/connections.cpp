@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::size_t most_body_bytes = 64 << 10;
 constexpr std::size_t most_idle = 64;
+constexpr int curle_too_large = 100;  ///< As libcurl's header calls it, from 8.6 on.
 /// An answer on its way.
 struct Transfer {
   const S3Request& request;
@@ -257,7 +258,8 @@ S3Response S3Connections::send(const S3Request& request) {
     response.lost = s3_line(reason);
     response.passing = passing;
     response.lost_error = error_number;
-    if (code == CURLE_OUT_OF_MEMORY) {  // Which libcurl says of a line of a header that it takes no more of, too.
+    // Of a line of a header that it takes no more of libcurl says the one or, from 8.6 on, the other.
+    if (code == CURLE_OUT_OF_MEMORY || static_cast<int>(code) == curle_too_large) {
       response.lost = "out of memory, or the answer has a header of more than 100 KiB";
       response.lost_remedy = "check endpoint and proxy";
     }
