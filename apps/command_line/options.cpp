@@ -74,7 +74,8 @@ void show_options_of_program(CLI::App& command, std::vector<std::string> names) 
   command.footer([&command, names = std::move(names)] {
     std::string text = "Options of the program that it takes:\n";
     for (const std::string& name : names) {
-      text += CLI::Formatter().make_option(command.get_parent()->get_option(name), false);
+      const CLI::Option* const option = command.get_parent()->get_option(name);
+      text += CLI::Formatter().make_option(option, option->get_positional());
     }
     return text;
   });

@@ -91,8 +91,9 @@ void declare(CLI::App& app, ForestOptions& forest) {
   show_options_of_program(*forest.generate,
                           {"--file", "--bytes", "--columns", "--classes", "--threads", "--seed", "--json"});
   forest.predict->fallthrough();
-  show_options_of_program(*forest.predict,
-                          {"--forest", "--predictions", "--columns", "--budget", "--threads", "--json"});
+  show_options_of_program(*forest.predict, {"table", "--forest", "--predictions", "--columns", "--system", "--madvise",
+                                            "--budget", "--page-size", "--threads", "--policy", "--fault-mode",
+                                            "--read-ahead", "--prefetch", "--verify", "--json"});
 }
 
 void check_options(const WorkloadOptions& options, const ForestOptions& forest) {

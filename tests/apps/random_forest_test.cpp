@@ -135,6 +135,18 @@ TEST_F(RandomForestTest, SaysOfAnotherTableWhatItHasLearnt) {
   expect_refused(program, {"predict", path("table")}, "predict needs a table and a forest");
 }
 
+TEST_F(RandomForestTest, TheHelpOfASubcommandListsWhatItTakes) {
+  const std::pair<const char*, Words> table[] = {{"generate", {"--file", "--bytes", "--columns", "--classes"}},
+                                                 {"predict", {"table", "--forest", "--predictions", "--page-size"}}};
+  for (const auto& [command, options] : table) {
+    const Outcome help = run(program, {command, "--help"});
+    EXPECT_EQ(help.exit_code, 0);
+    for (const std::string& option : options) {
+      EXPECT_NE(help.output.find("\n  " + option + " "), std::string::npos) << option << help.output;
+    }
+  }
+}
+
 TEST_F(RandomForestTest, AnArrayOfNumpysSaysHowManyColumnsThereAre) {
   ASSERT_EQ(run(program, {"generate", "--file", path("table"), "--bytes", "40000", "--columns", "5"}).exit_code, 0);
   const std::string array = "npy:" + write_npy("<f4", "2000, 5", bytes_of(path("table")));
