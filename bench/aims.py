@@ -256,14 +256,14 @@ def threads_outcome(scenario, lines):
 
 def every_way_of_mmap(lines):
     """Whether each of mmap's advices has a run at each place where any has one; with a program's hints and without them
-    where there are any."""
+    in a panel that has any."""
     places = {}
     for line in lines:
         if line["kind"] == "run" and line["series"].startswith(ADVICES):
             places.setdefault((line["panel"], line["x"]), set()).add(line["series"])
-    hints = ("", HINTS) if any(HINTS in name for names in places.values() for name in names) else ("",)
-    wanted = {advice + hint for advice in ADVICES for hint in hints}
-    return all(wanted <= names for names in places.values())
+    hinted = {panel for (panel, _), names in places.items() if any(HINTS in name for name in names)}
+    return all({*ADVICES} <= names and (panel not in hinted or {advice + HINTS for advice in ADVICES} <= names)
+               for (panel, _), names in places.items())
 
 
 def outcomes(results, scenarios):

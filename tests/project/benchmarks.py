@@ -206,7 +206,9 @@ class Page(Folder):
         every = [line for way in ways for line in runs(way, 2.0)]
         for lines, said in ((every, False), (every[1:], True), (every + runs("mmap normal, hints", 2.0), True),
                             (every + [line for way in ways for line in runs(f"{way}, hints", 2.0)], False),
-                            (every + runs("mmap normal", 2.0, x=2), True)):
+                            (every + runs("mmap normal", 2.0, x=2), True),
+                            (every + [line for way in ways for hints in ("", ", hints")
+                                      for line in runs(way + hints, 2.0, panel="of two programs")], False)):
             page, _ = self.pages(sort_page_size=runs("tiermap", 1.0) + lines)
             self.assertEqual("`sort-page-size`: there its best" in " ".join(page), said)
 
