@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random rows of a file that is larger than memory: numpy.memmap beside tiermap.memmap, under one memory limit.
 
-    sudo python row_gather.py --data /data/rows.bin
+    sudo "$(command -v python)" row_gather.py --data /data/rows.bin
 
 makes the file (1 GiB), and runs the same loop in a control group that has a quarter of it: batches of random rows are
 picked and summed for some seconds. numpy runs as it comes, and with each madvise() that could help; tiermap with one
