@@ -31,5 +31,5 @@ done
 
 hosts=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed 's/$/:7070/' | paste -sd,)
 export TIERMAP_SERVERS=$hosts
-tiermap serve load /project/points.bin "remote://$hosts/points?layout=striped"
+tiermap serve load /project/points.bin "remote://$hosts/points?layout=striped"  # On one node without ?layout=striped.
 srun --overlap ./my_program  # Ranks and their number come from Slurm, by the #SBATCH lines above.
