@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <iterator>
+#include <string_view>
 #include <vector>
 
 #include "tiermap/error.hpp"
@@ -45,6 +46,27 @@ std::uint32_t dimensions_of(const Store& store, const ElementLayout& elements, s
                               in_a_row, most_dimensions, terms.dimensions, terms.points));
   }
   return dimensions.value_or(static_cast<std::uint32_t>(in_a_row));
+}
+
+/// Of a store whose bytes are taken for floats, as they lie.
+void refuse_format(Store& store, const PointTerms& terms) {
+  struct Format {
+    std::string_view begin;
+    std::string_view name;
+    std::string_view url;
+  };
+  constexpr std::array<Format, 2> formats = {{
+      {"\x93NUMPY", "a .npy file", "npy:PATH"},
+      {"\x89HDF\r\n\x1a\n", "an HDF5 file", "hdf5:PATH:/DATASET"},
+  }};
+  std::array<char, 8> begin{};
+  read_fully(store, begin.data(), std::min<std::uint64_t>(begin.size(), store.size_bytes()), 0);
+  for (const Format& format : formats) {
+    if (std::string_view(begin.data(), begin.size()).starts_with(format.begin)) {
+      refuse_points(store, fmt::format("is {}, and no {} as they lie in memory: name it as {}", format.name,
+                                       terms.points, format.url));
+    }
+  }
 }
 
 /// Points from a list, in its order: a transaction of the program's own. An access is one coordinate.
@@ -214,7 +236,7 @@ class MappedPoints final : public PointMemory {
 
 }  // namespace
 
-PointLayout layout_of_points(const Store& store, std::optional<std::uint32_t> dimensions, const PointTerms& terms) {
+PointLayout layout_of_points(Store& store, std::optional<std::uint32_t> dimensions, const PointTerms& terms) {
   const std::optional<ElementLayout> elements = store.element_layout();
   PointLayout layout;
   layout.dimensions =
@@ -224,6 +246,9 @@ PointLayout layout_of_points(const Store& store, std::optional<std::uint32_t> di
   if (bytes == 0) {
     refuse_points(
         store, fmt::format("has no {}: name a file that has some, or make one with `{}`", terms.points, terms.maker));
+  }
+  if (!elements) {
+    refuse_format(store, terms);
   }
   if (bytes % point_bytes != 0) {
     refuse_points(store, fmt::format("has {} bytes, no whole number of {} of {} floats ({} bytes): say by {} how many "

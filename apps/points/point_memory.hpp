@@ -37,8 +37,9 @@ struct PointTerms {
 
 /// What is in the store: as many dimensions as its format says that a row has elements, else `dimensions`, else the
 /// usual ones. Throws StoreError for what are no points: other elements than floats, another number of dimensions, no
-/// point at all, a length that is no whole number of points.
-PointLayout layout_of_points(const Store& store, std::optional<std::uint32_t> dimensions, const PointTerms& terms = {});
+/// point at all, a length that is no whole number of points, a file of numpy's or HDF5's that is named without its
+/// format.
+PointLayout layout_of_points(Store& store, std::optional<std::uint32_t> dimensions, const PointTerms& terms = {});
 
 /// Points that are in memory, one after the other.
 struct PointPiece {

@@ -226,6 +226,12 @@ TEST_F(KMeansTest, RefusesWhatAreNoPoints) {
   expect_refused(program, {columns, "--system", "memory"}, "ascontiguousarray()");
 }
 
+TEST_F(KMeansTest, RefusesFilesOfOtherFormatsThatAreNamedWithoutThem) {
+  const std::string bytes(96, '\0');
+  expect_refused(program, {write_npy("<f4", "8, 3", bytes)}, "name it as npy:PATH");
+  expect_refused(program, {write_file("points", "\x89HDF\r\n\x1a\n" + bytes)}, "name it as hdf5:PATH:/DATASET");
+}
+
 TEST_F(KMeansTest, TheHelpOfGeneratingListsWhatItTakes) {
   const Outcome help = run(program, {"generate", "--help"});
   EXPECT_EQ(help.exit_code, 0);

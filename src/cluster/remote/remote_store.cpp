@@ -80,6 +80,11 @@ void RemoteStore::lose(std::uint32_t server, int error_number) {
   }
 }
 
+/// For what a server was left out of that is given up at this moment: it is done once the others know of that.
+void RemoteStore::await_losing() {
+  const std::lock_guard lock(losing_);
+}
+
 RemoteStore::Piece RemoteStore::next_piece(std::uint64_t offset, std::span<std::byte> left) const noexcept {
   constexpr std::uint64_t most = 256 << 10;
   return {offset, left.first(placement_.run(offset, std::min<std::uint64_t>(left.size(), most)))};
@@ -253,6 +258,9 @@ int RemoteStore::finish_write(WrittenPiece& piece, std::vector<Behind>& behind) 
       lose(copy.server, reply.status == 0 ? EIO : -reply.status);
     }
   }
+  if (piece.copies.size() < placement_.copies()) {
+    await_losing();
+  }
   if (!damaged.empty() && written > 0) {
     behind.push_back({piece.offset, piece.bytes, written, std::move(damaged)});
     return 0;
@@ -381,6 +389,9 @@ int RemoteStore::conclude(const std::vector<Answer>& answers) {
         lose(server, -status);
       }
     }
+  }
+  if (answers.size() < parts_.size()) {
+    await_losing();
   }
   const std::size_t needed = layout_.kind == DataSetLayout::Kind::replicated ? layout_.copies : parts_.size();
   return done >= needed ? 0 : (failure != 0 ? failure : -EIO);

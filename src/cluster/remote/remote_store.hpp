@@ -79,6 +79,7 @@ class RemoteStore final : public Store {
   }
   int resize_all(std::uint64_t bytes);
   void lose(std::uint32_t server, int error_number);
+  void await_losing();
   std::uint32_t copies_asked() const noexcept { return layout_.copies; }
 
   const std::unique_ptr<Wire> wire_;  ///< Ends after the parts.
