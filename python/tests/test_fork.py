@@ -67,7 +67,7 @@ def test_a_child_maps_stores_of_its_own_while_its_parent_waits_for_the_end_of_on
         thread = threading.Thread(target=arrays.clear)
         thread.start()
         children = []
-        while thread.is_alive() and len(children) < 6:
+        while not children or thread.is_alive() and len(children) < 6:
             time.sleep(0.05)
             children.append(os.fork())
             if children[-1] == 0:

@@ -202,9 +202,10 @@ class Cache:
             return self._engine
 
     def start_again(self) -> None:
-        """In a forked child, whose parent has the threads: a new engine with the same options."""
+        """In a forked child, whose parent has the threads: a new engine of the same options if the parent had one."""
         self._among_processes = None
-        self._engine = start(self._options)
+        if self._engine is not None:
+            self._engine = start(self._options)
 
     def forget_mappings(self) -> None:
         """In a forked child that has none of its parent's: a new engine, if one is asked for."""

@@ -1,5 +1,7 @@
 // What takes long on a server keeps nobody else waiting: a thread of its own answers everybody.
 #include <atomic>
+#include <future>
+#include <mutex>
 #include <thread>
 
 #include "cluster/remote/memory_client.hpp"
@@ -14,6 +16,33 @@ namespace {
 
 constexpr std::uint64_t mebi = 1 << 20;
 
+JobOptions one_rank_on(const ServedStores& served) {
+  JobOptions options;
+  options.rank = 0;
+  options.ranks = 1;
+  options.servers = served.hosts();
+  return options;
+}
+
+/// Takes its time to be durable.
+class SlowlyFlushed final : public Store {
+ public:
+  std::uint64_t size_bytes() const override { return 4096; }
+  std::int64_t read(void*, std::size_t, std::uint64_t) override { return 0; }
+  bool writable() const override { return true; }
+  std::string name() const override { return "slow"; }
+  int flush() override {
+    std::call_once(once, [this] {
+      begun.set_value();
+      may_end.get_future().wait();
+    });
+    return 0;
+  }
+  std::once_flag once;
+  std::promise<void> begun;
+  std::promise<void> may_end;
+};
+
 /// Its tiers bring down what they have, at half a mebibyte a second.
 TEST(ServerSilenceTest, OthersAreAnsweredWhileAVectorIsDestroyed) {
   ServerOptions options = test_server_options();
@@ -27,11 +56,7 @@ TEST(ServerSilenceTest, OthersAreAnsweredWhileAVectorIsDestroyed) {
   options.tiers->tiers.resize(1);
   options.tiers->tiers[0].capacity_bytes = 4 * mebi;
   const ServedStores served(1, options);
-  JobOptions one_rank;
-  one_rank.rank = 0;
-  one_rank.ranks = 1;
-  one_rank.servers = served.hosts();
-  Job job(one_rank);
+  Job job(one_rank_on(served));
   auto numbers = SharedVector<std::uint64_t>::create(job, "numbers", 2 * mebi / sizeof(std::uint64_t));
   for (std::uint64_t& number : numbers.span({0, numbers.size()})) {
     number = 7;
@@ -46,11 +71,38 @@ TEST(ServerSilenceTest, OthersAreAnsweredWhileAVectorIsDestroyed) {
   });
   // It is out of the list when the tiers begin to bring down what they have, which takes four seconds.
   EXPECT_TRUE(comes_true([&] { return bystander.list("").empty(); }));
-  for (int times = 0; times < 200; ++times) {
+  for (int times = 0; times < 20; ++times) {
     EXPECT_TRUE(bystander.list("").empty());
   }
   EXPECT_FALSE(destroyed.load());
   destroying.join();
+  job.end();
+}
+
+/// Another rank may make one of the same name at once.
+TEST(ServerSilenceTest, AVectorsNameIsFreeWhileWhoLetsGoOfItIsBusy) {
+  const auto slow = std::make_shared<SlowlyFlushed>();
+  ServerOptions options = test_server_options();
+  options.workers = {1, 1};
+  ServedDataSet set;
+  set.name = "slow";
+  set.opened = slow;
+  options.data_sets.push_back(set);
+  const ServedStores served(1, options);
+  Job job(one_rank_on(served));
+  auto numbers = SharedVector<std::uint64_t>::create(job, "numbers", 1024);
+  Wire wire{WireOptions()};
+  MemoryClient bystander(wire, served.addresses[0], {});
+  DataSetFacts facts;
+  const std::uint64_t handle = bystander.attach("slow", true, facts);
+  WireCall flush = bystander.connection().start(
+      WireMessage(static_cast<std::uint16_t>(MemoryRequest::flush), {handle, 0, 0, 0}), std::nullopt);
+  slow->begun.get_future().wait();
+  std::thread destroying([&] { numbers.destroy(); });
+  EXPECT_TRUE(comes_true([&] { return bystander.list("").size() == 1; }));
+  slow->may_end.set_value();
+  destroying.join();
+  EXPECT_EQ(flush.wait().status, 0);
   job.end();
 }
 

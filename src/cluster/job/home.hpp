@@ -67,6 +67,8 @@ class Home {
   int take_scores(std::span<const std::byte> body, const void* from) {
     return attachment_->set().take_scores(body, from);
   }
+  /// For who is to let go of it last.
+  std::shared_ptr<Store> store() const noexcept { return attachment_->set().store; }
   /// Ends with the last who has it, whatever it was made with.
   void drop_at_end() noexcept { drop_ = true; }
 

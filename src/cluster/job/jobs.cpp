@@ -375,12 +375,14 @@ void Jobs::destroy(Job& job, WireRequest request, Answers& answers) {
   }
   std::erase_if(job.handles, [&](const auto& one) { return one.second == handle; });
   job.homes[handle]->drop_at_end();
-  // Stores may take long to let go of, and the thread that is here answers everybody. The reply says that there is room
-  // again.
+  // Before anybody is answered there is room again, and nothing of that name. Stores may take long to let go of, and
+  // the thread that is here answers everybody.
   answers.then([this, home = std::exchange(job.homes[handle], nullptr),
                 shared = std::make_shared<WireRequest>(std::move(request))]() mutable {
-    workers_.give(TaskSize::large, [home = std::move(home), shared = std::move(shared)]() mutable {
-      home.reset();
+    std::shared_ptr<Store> store = home->store();
+    home.reset();
+    workers_.give(TaskSize::large, [store = std::move(store), shared = std::move(shared)]() mutable {
+      store.reset();
       shared->reply(0);
     });
   });

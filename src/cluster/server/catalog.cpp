@@ -224,6 +224,12 @@ bool Catalog::is_temporary(const DataSet& set) const {
   return set.temporary;
 }
 
+void Catalog::drop_abandoned() {
+  std::vector<std::shared_ptr<DataSet>> abandoned;  // Destroyed without the lock, as what is dropped.
+  const std::lock_guard lock(mutex_);
+  abandoned = take_abandoned();
+}
+
 /// A name that is written wrong would be found out by whoever may not read.
 void Catalog::check_users(const CreateForm& form, const std::string& option,
                           const std::vector<std::string>& names) const {

@@ -87,6 +87,8 @@ class Catalog {
   /// What was made by create_temporary() is as by create().
   void keep(DataSet& set);
   bool is_temporary(const DataSet& set) const;
+  /// To be called when a maker has gone: what he never attached is dropped.
+  void drop_abandoned();
   void drop(const std::string& user, const std::string& name);
   std::shared_ptr<Attachment> attach(const std::string& user, const std::string& peer, const std::string& name,
                                      bool writing);

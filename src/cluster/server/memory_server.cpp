@@ -104,7 +104,10 @@ std::optional<std::string> MemoryServer::secret_of(std::string_view user) {
 void MemoryServer::on_closed(const std::shared_ptr<WireConnection>& connection) {
   jobs_->on_closed(connection);
   // Stores may take long to let go of.
-  workers_->give(TaskSize::large, [state = std::exchange(connection->state, nullptr)]() mutable { state.reset(); });
+  workers_->give(TaskSize::large, [this, state = std::exchange(connection->state, nullptr)]() mutable {
+    state.reset();
+    catalog_.drop_abandoned();
+  });
 }
 
 void MemoryServer::on_request(WireRequest request) {
@@ -180,6 +183,9 @@ void MemoryServer::create(WireRequest& request, const std::weak_ptr<const void>&
   }
   if (request.words()[1] != 0) {
     catalog_.create_temporary(request.from()->user(), *form, request.words()[0], client);
+    if (client.expired()) {  // He has gone meanwhile, and what he left was dropped before.
+      catalog_.drop_abandoned();
+    }
   } else {
     catalog_.create(request.from()->user(), *form, request.words()[0]);
   }
