@@ -30,9 +30,12 @@ namespace tiermap {
 
 /// What all ranks do with a vector until they agree on something else; what is not done costs no messages.
 enum class Phase : std::uint8_t {
-  shared,     ///< Anybody reads and writes anything.
-  read_only,  ///< Nobody writes: pages stay where they are, and nobody asks whether they changed.
-  local,      ///< Each rank reads and writes elements that no other rank reads or writes, such as its partition.
+  shared,  ///< Anybody reads and writes anything.
+  /// Nobody writes: pages stay where they are, and nobody asks whether they changed. What is written nevertheless is
+  /// discarded by set_phase(), close() or whatever else would bring it home, which throws OptionError (EROFS), and may
+  /// be called again; more of it than fits into memory is a SIGBUS.
+  read_only,
+  local,  ///< Each rank reads and writes elements that no other rank reads or writes, such as its partition.
 };
 
 /// On which of the job's servers a vector's stripes lie. A server is near a rank if both are on one host

@@ -139,12 +139,22 @@ void SharedImplementation::in_words_of_home(const Work& work) {
   try {
     work();
   } catch (const Error& error) {
-    const std::string failure = home_->failure();
-    if (failure.empty()) {
-      throw;
+    if (const std::string failure = home_->failure(); !failure.empty()) {
+      throw StoreError(error.code().value(), failure);
     }
-    throw StoreError(error.code().value(), failure);
+    if (phase() == Phase::read_only && error.code().value() == EROFS) {
+      refuse_what_was_written();
+    }
+    throw;
   }
+}
+
+/// Nothing tells it from what is at home, and who kept it could neither set another phase nor close the vector.
+void SharedImplementation::refuse_what_was_written() {
+  vector_->region().discard({0, whole_bytes()});
+  throw OptionError("what was written to shared vector " + quote_value(name_) +
+                        " in its read-only phase is discarded: try again, and set another phase before you write to it",
+                    EROFS);
 }
 
 void SharedImplementation::require_writable() const {

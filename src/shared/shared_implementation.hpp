@@ -70,9 +70,11 @@ class SharedImplementation {
   void write_home();
   /// By the first rank alone; the others are told if it fails, or if it was lost meanwhile.
   void copy_by_first(const std::string& doing, const std::function<void()>& copy);
-  /// Runs it, and says what the home said where the engine only knows an errno value.
+  /// Runs it, and says what the home said where the engine only knows an errno value. What cannot go home because it
+  /// was written in the read-only phase is no longer there then.
   template <typename Work>
   void in_words_of_home(const Work& work);
+  [[noreturn]] void refuse_what_was_written();
 
   const std::shared_ptr<JobImplementation> job_;
   const std::string name_;

@@ -261,6 +261,36 @@ TEST(SharedVectorTest, AWriteInTheReadOnlyPhaseIsRefusedWhenItIsToGoHome) {
   processes.expect_success();
 }
 
+TEST(SharedVectorTest, AWriteInTheReadOnlyPhaseIsDiscardedWhenThatWasSaid) {
+  const std::string discarded =
+      "what was written to shared vector 'v' in its read-only phase is discarded: try again, and set another phase "
+      "before you write to it";
+  const Servers servers;
+  run_job(servers, 2, [&](Job& job) {
+    auto vector = SharedVector<int>::create(job, "v", 10'000, {.budget_bytes = 1 << 20});
+    vector[5'000 + job.rank()] = 7;
+    vector.set_phase(Phase::read_only);
+    if (job.rank() == 1) {
+      vector[5'000] = 8;
+      std::vector<int> copied(2);
+      EXPECT_EQ(refusal_of([&] { vector.copy_to(copied, 5'000); }), discarded);
+      vector.copy_to(copied, 5'000);
+      EXPECT_EQ(copied, (std::vector<int>{7, 7}));
+      EXPECT_EQ(vector[5'000], 7);
+      const auto transaction = vector.read(vector.all());
+      std::fill(vector.begin(), vector.end(), 9);
+      EXPECT_EQ(refusal_of([&] { vector.set_phase(Phase::shared); }), discarded);
+    }
+    vector.set_phase(Phase::shared);
+    EXPECT_EQ(std::accumulate(vector.begin(), vector.end(), 0), 14);
+    vector.set_phase(Phase::read_only);
+    vector[0] = 8;
+    EXPECT_EQ(refusal_of([&] { vector.close(); }), discarded);
+    EXPECT_EQ(vector[0], 0);
+    vector.close();
+  });
+}
+
 TEST(SharedVectorTest, AWriterFetchesNothing) {
   const Servers servers(3);
   run_job(servers, 2, [](Job& job) {
