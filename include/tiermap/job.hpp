@@ -26,7 +26,8 @@ struct JobRank {
   std::uint32_t rank = 0;  ///< Counted from 0.
   std::uint32_t ranks = 1;
 };
-/// What the environment says, as JobOptions::rank describes it. Throws OptionError for variables that are no numbers.
+/// What the environment says, as JobOptions::rank describes it. Throws OptionError for variables that are no numbers,
+/// and where one of two is missing.
 JobRank launched_rank();
 
 /// What is not set is taken from the environment.

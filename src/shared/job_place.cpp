@@ -10,6 +10,7 @@
 #include "cluster/wire/address.hpp"
 #include "config/size.hpp"
 #include "shared/job_implementation.hpp"
+#include "shared/launched_rank.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -38,12 +39,27 @@ void take_ranks(const JobOptions& options, JobPlace& place) {
   }
 }
 
+/// For who did not mean to start ranks: Slurm tells a batch script, too, that it is one of many.
+std::string why_a_rank(const JobPlace& place) {
+  const RankVariables* const variables = set_rank_variables();
+  if (variables == nullptr || place.ranks == 1 || environment(variables->rank) != std::to_string(place.rank) ||
+      environment(variables->ranks) != std::to_string(place.ranks)) {
+    return "";
+  }
+  const bool by_slurm = std::string_view(variables->rank) == "SLURM_PROCID";
+  return " (" + std::string(variables->rank) + " and " + variables->ranks + " make this process rank " +
+         std::to_string(place.rank) + " of " + std::to_string(place.ranks) + ": " +
+         (by_slurm ? "in a batch script start all of them with `srun`, or this one" : "start it") +
+         " alone with TIERMAP_RANK=0 TIERMAP_RANKS=1)";
+}
+
 void take_servers(std::string text, JobPlace& place) {
   if (text.empty()) {
     text = environment("TIERMAP_SERVERS");
   }
   if (text.empty()) {
-    throw OptionError("a job needs a memory server: start one with `tiermap serve`, and name it in TIERMAP_SERVERS");
+    throw OptionError("a job needs a memory server: start one with `tiermap serve`, and name it in TIERMAP_SERVERS" +
+                      why_a_rank(place));
   }
   std::string_view left = text;
   std::map<std::string, std::string> by_address;

@@ -1,4 +1,6 @@
 // Which rank this process is, as who started it says.
+#include "shared/launched_rank.hpp"
+
 #include <array>
 #include <charconv>
 #include <cstdlib>
@@ -11,10 +13,6 @@
 namespace tiermap {
 namespace {
 
-struct RankVariables {
-  const char* rank;
-  const char* ranks;
-};
 constexpr std::array<RankVariables, 4> rank_variables = {{{"TIERMAP_RANK", "TIERMAP_RANKS"},
                                                           {"PMI_RANK", "PMI_SIZE"},
                                                           {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
@@ -33,13 +31,27 @@ std::uint32_t number_in(const char* name) {
 
 }  // namespace
 
-JobRank launched_rank() {
+const RankVariables* set_rank_variables() noexcept {
   for (const RankVariables& variables : rank_variables) {
     if (std::getenv(variables.rank) != nullptr) {
-      return {number_in(variables.rank), number_in(variables.ranks)};
+      return &variables;
     }
   }
-  return {};
+  return nullptr;
+}
+
+JobRank launched_rank() {
+  const RankVariables* const variables = set_rank_variables();
+  if (variables == nullptr) {
+    return {};
+  }
+  const std::uint32_t rank = number_in(variables->rank);
+  if (std::getenv(variables->ranks) == nullptr) {  // As in a batch script of Slurm's that does not say how many.
+    throw OptionError(std::string(variables->rank) + " makes this process a rank, and " + variables->ranks +
+                      ", which says of how many, is not set: set it, or start this process alone with TIERMAP_RANK=0 "
+                      "TIERMAP_RANKS=1");
+  }
+  return {rank, number_in(variables->ranks)};
 }
 
 }  // namespace tiermap

@@ -439,27 +439,5 @@ TEST(JobTest, ARankThatEndsBecauseAnotherDiedIsNotNamedForIt) {
   EXPECT_EQ(processes.wait(2), 0);
 }
 
-TEST(JobTest, RanksComeFromTheEnvironmentOfWhatStartedThem) {
-  const Servers servers;
-  RankProcesses processes(2, [&](std::uint32_t rank) {
-    ::setenv("PMI_RANK", std::to_string(rank).c_str(), 1);
-    ::setenv("PMI_SIZE", "2", 1);
-    ::setenv("TIERMAP_SERVERS", servers.addresses.c_str(), 1);
-    Job job;
-    EXPECT_EQ(job.rank(), rank);
-    EXPECT_EQ(job.ranks(), 2U);
-    job.end();
-    ::setenv("TIERMAP_RANK", "x", 1);
-    EXPECT_EQ(refusal_of([&] { Job wrong; }), "TIERMAP_RANK is 'x', and no number: set it to one from 0 on");
-    ::setenv("TIERMAP_RANK", "2", 1);
-    ::setenv("TIERMAP_RANKS", "2", 1);
-    EXPECT_EQ(refusal_of([&] { Job wrong; }), "rank 2 of 2 is none: ranks are counted from 0");
-    ::unsetenv("TIERMAP_SERVERS");
-    ::setenv("TIERMAP_RANK", "1", 1);
-    EXPECT_NE(refusal_of([&] { Job wrong; }).find("a job needs a memory server"), std::string::npos);
-  });
-  processes.expect_success();
-}
-
 }  // namespace
 }  // namespace tiermap
