@@ -105,7 +105,10 @@ RemoteTarget target_of(const std::string& text) {
 }
 
 std::string attached_by(const DataSetLine& line) {
-  const std::string who = line.writers != 0 ? "one that writes" : std::to_string(line.readers) + " that read";
+  const std::string who = line.writers != 0   ? "one that writes"
+                          : line.readers == 0 ? "nobody"
+                          : line.readers == 1 ? "one that reads"
+                                              : std::to_string(line.readers) + " that read";
   return line.damaged == 0 ? who
                            : who + "; found damaged " + std::to_string(line.damaged) + " times, made good " +
                                  std::to_string(line.mended);

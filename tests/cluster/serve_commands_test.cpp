@@ -115,6 +115,32 @@ TEST(ServeCommandsTest, WhatGrowsTooFarInMemoryIsToldHowFarItMay) {
       std::string::npos);
 }
 
+TEST(ServeCommandsTest, AListSaysWhoIsAttached) {
+  const ServerProcess server;
+  said_by({"create", server.url("set"), "--size", "1MiB"});
+  const auto attached_by = [&](const std::string& who) {
+    return said_by({"list", server.address}).ends_with(", on one server, attached by " + who + "\n") &&
+           said_by({"stat", server.url("set")}).ends_with(", attached by " + who + "\n");
+  };
+  ASSERT_TRUE(comes_true([&] { return attached_by("nobody"); }));  // The server hears a moment later who is gone.
+  {
+    Wire wire{WireOptions()};
+    MemoryClient one(wire, parse_host_and_port(server.address, "server"), {});
+    DataSetFacts facts;
+    one.attach("set", false, facts);
+    EXPECT_TRUE(attached_by("one that reads")) << said_by({"list", server.address});
+    MemoryClient other(wire, parse_host_and_port(server.address, "server"), {});
+    other.attach("set", false, facts);
+    EXPECT_TRUE(attached_by("2 that read")) << said_by({"list", server.address});
+  }
+  ASSERT_TRUE(comes_true([&] { return attached_by("nobody"); }));
+  Wire wire{WireOptions()};
+  MemoryClient writer(wire, parse_host_and_port(server.address, "server"), {});
+  DataSetFacts facts;
+  writer.attach("set", true, facts);
+  EXPECT_TRUE(attached_by("one that writes")) << said_by({"list", server.address});
+}
+
 TEST(ServeCommandsTest, AServerThatIsGoneIsSaidBesideTheOthers) {
   const ServerProcess one;
   ServerProcess other;
