@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "store/file_transfer.hpp"
 #include "store/reference_check.hpp"
 #include "store/temporary_directory.hpp"
 #include "tiermap/error.hpp"
@@ -185,6 +186,29 @@ TEST(FileStore, many_threads_open_or_create_one_file) {
     worker.join();
   }
   EXPECT_EQ(file_size(directory / "file"), 8192U);
+}
+
+// ThreadSanitizer took what each of them tries direct input into for one memory, where they had it one after the other.
+TEST(FileStore, threads_that_try_direct_input_at_once_share_no_memory) {
+  const TemporaryDirectory directory("/dev/shm");  // A file system that does not say what it wants.
+  write_file(directory / "file", std::string(1 << 20, 'x'));
+  const FileDescriptor direct(::open((directory / "file").c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC));
+  if (!direct.valid()) {
+    GTEST_SKIP() << "this file system refuses O_DIRECT";
+  }
+  std::vector<std::thread> workers;
+  for (int thread = 0; thread < 4; ++thread) {
+    const int own = ::fcntl(direct.get(), F_DUPFD_CLOEXEC, 0);  // One in common would put the threads in order.
+    workers.emplace_back([own] {
+      const FileDescriptor file(own);
+      for (int time = 0; time < 500; ++time) {
+        EXPECT_GT(probe_direct_alignment(file.get()), 0U);
+      }
+    });
+  }
+  for (std::thread& worker : workers) {
+    worker.join();
+  }
 }
 
 TEST(FileStore, raises_a_soft_limit_of_which_half_is_used) {
