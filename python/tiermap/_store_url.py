@@ -65,11 +65,9 @@ class StoreUrl:
         """Equal for two spellings of the same pieces."""
         if self.is_nested:
             return [str(self)]
-        if self.scheme == "s3":
+        if self.scheme in ("s3", "remote"):  # Others have buckets and data sets of the same names.
             server = sorted(f"{name}={value}" for name, value in self.options if name == "endpoint")
             return [self.host, *(decoded(piece) or piece for piece in self.pieces), *server]
-        if self.scheme == "remote":  # Others have data sets of the same name.
-            return [self.host, *(decoded(piece) or piece for piece in self.pieces)]
         before: List[str] = []
         if self.scheme == "tiered":
             before = [self.behind or ""]

@@ -181,6 +181,24 @@ void name_temporary(RemoteTarget& target, OpenMode mode) {
   }
 }
 
+/// The data set as the URL in `text` says, made if `mode` asks for that.
+std::unique_ptr<RemoteStore> open_target(const RemoteTarget& target, OpenMode mode, std::uint64_t bytes,
+                                         const std::string& text) {
+  std::unique_ptr<Wire> wire = make_wire(target);
+  const Reached reached = reach(*wire, target);
+  if (reached.count == 0) {
+    throw reached.failure.value();
+  }
+  if (mode == OpenMode::create || (mode == OpenMode::open_or_create && !is_anywhere(reached, target.name))) {
+    create_on(reached, target, bytes);
+  }
+  return attach(std::move(wire), reached, target, mode != OpenMode::read_only, text);
+}
+
+[[noreturn]] void throw_of_store(const StoreUrl& url, const StoreError& error) {
+  throw StoreError(error.code().value(), "store '" + url.text + "': " + error.what());
+}
+
 }  // namespace
 
 std::unique_ptr<Store> open_remote(const StoreUrl& url, OpenMode mode, const NewStore& made) {
@@ -189,17 +207,9 @@ std::unique_ptr<Store> open_remote(const StoreUrl& url, OpenMode mode, const New
     if (target.temporary) {
       name_temporary(target, mode);
     }
-    std::unique_ptr<Wire> wire = make_wire(target);
-    const Reached reached = reach(*wire, target);
-    if (reached.count == 0) {
-      throw reached.failure.value();
-    }
-    if (mode == OpenMode::create || (mode == OpenMode::open_or_create && !is_anywhere(reached, target.name))) {
-      create_on(reached, target, made.bytes);
-    }
-    return attach(std::move(wire), reached, target, mode != OpenMode::read_only, url.text);
+    return open_target(target, mode, made.bytes, url.text);
   } catch (const StoreError& error) {
-    throw StoreError(error.code().value(), "store '" + url.text + "': " + error.what());
+    throw_of_store(url, error);
   }
 }
 
@@ -207,12 +217,9 @@ std::unique_ptr<RemoteStore> create_unkept_remote(const StoreUrl& url, std::uint
   RemoteTarget target = parse_remote_url(url);
   target.temporary = true;
   try {
-    std::unique_ptr<Wire> wire = make_wire(target);
-    const Reached reached = reach(*wire, target);
-    create_on(reached, target, bytes);
-    return attach(std::move(wire), reached, target, true, url.text);
+    return open_target(target, OpenMode::create, bytes, url.text);
   } catch (const StoreError& error) {
-    throw StoreError(error.code().value(), "store '" + url.text + "': " + error.what());
+    throw_of_store(url, error);
   }
 }
 
