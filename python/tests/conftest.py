@@ -4,6 +4,7 @@ import contextlib
 import faulthandler
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import textwrap
@@ -58,13 +59,25 @@ def write_heap(mode, path):
 class Ended:
     """A program that has ended."""
 
-    def __init__(self, done):
-        self.code = done.returncode
-        self.output = done.stdout
-        self.errors = done.stderr
+    def __init__(self, code, output, errors):
+        self.code = code
+        self.output = output
+        self.errors = errors
 
     def __repr__(self):
         return f"exit status {self.code}\n{self.output}\n{self.errors}"
+
+
+def run_to_its_end(command, timeout, **options):
+    """Runs a command; one that does not end in time is killed with all that it started, and fails the test."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                          **options) as process:
+        try:
+            output, errors = process.communicate(timeout=timeout)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return Ended(process.returncode, output, errors)
 
 
 def run_program(text, *arguments, timeout=100, folder=None, **environment):
@@ -73,9 +86,7 @@ def run_program(text, *arguments, timeout=100, folder=None, **environment):
     # From 3.12 on Python warns of threads at each fork(), and some tests want nothing to be said.
     command = [sys.executable, "-X", "faulthandler", "-W", "ignore:This process:DeprecationWarning", "-c", source,
                *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, cwd=folder,
-                          env={**os.environ, **environment}, check=False)
-    return Ended(done)
+    return run_to_its_end(command, timeout, cwd=folder, env={**os.environ, **environment})
 
 
 @pytest.fixture
@@ -90,9 +101,7 @@ def script(tmp_path):
     def run(text, *arguments, timeout=100, **environment):
         path = tmp_path / "script.py"
         path.write_text(textwrap.dedent(text))
-        done = subprocess.run([sys.executable, str(path), *map(str, arguments)], capture_output=True, text=True,
-                              timeout=timeout, env={**os.environ, **environment}, check=False)
-        return Ended(done)
+        return run_to_its_end([sys.executable, str(path), *map(str, arguments)], timeout, env={**os.environ, **environment})
 
     return run
 

@@ -1,6 +1,9 @@
 """Signals, threads, and the interpreter's end while arrays live: nothing hangs, nothing that was written is lost."""
 
+import fcntl
 import signal
+import subprocess
+import time
 
 import numpy as np
 import pytest
@@ -152,3 +155,27 @@ def test_a_page_that_cannot_be_read_shows_pythons_stack(tmp_path, program):
         touch_what_is_gone()
         """, tmp_path / "cut")
     assert ended.code == -signal.SIGBUS and "touch_what_is_gone" in ended.errors, ended
+
+
+def test_a_program_that_hangs_is_ended_with_its_children(program, tmp_path):
+    """Of the tests themselves: what one leaves behind would slow the next ones down."""
+    held = tmp_path / "held"
+    with pytest.raises(subprocess.TimeoutExpired):
+        program("""
+            import fcntl, os, sys, time
+            child = os.fork()
+            if child == 0:
+                with open(sys.argv[1], "w") as file:
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                    print("held", file=file, flush=True)
+                    time.sleep(100)
+            os.waitpid(child, 0)
+            """, held, timeout=5)
+    with open(held) as file:
+        assert file.read() == "held\n"
+        for _ in range(200):  # Who is killed is gone, and with it its lock, a moment later.
+            try:
+                return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(0.1)
+    pytest.fail("the child is still there")

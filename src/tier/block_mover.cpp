@@ -74,8 +74,11 @@ int BlockMover::put_in_tier(BlockOwnership& owned, TierNumber tier, const BlockB
     }
     const int error = blocks_.tier(tier).write(slot, 0, buffer.data(), block_bytes_);
     if (error == 0) {
-      owned.settle_in(tier, slot, dirty);
-      return 0;
+      if (owned.settle_in(tier, slot, dirty)) {
+        return 0;
+      }
+      owned.unreserve(tier, slot);
+      return -EAGAIN;
     }
     if (!has_no_room(error)) {
       owned.unreserve(tier, slot);

@@ -41,7 +41,7 @@ class BlockMover {
   /// The block's bytes, wherever they are, with zeros behind the store's end.
   int read_block(const BlockOwnership& owned, BlockBuffer& buffer);
   /// Into the fastest tier that takes it, from `tier` on: what is dirty only into one that holds changes. -ENOSPC if
-  /// none does.
+  /// none does, -EAGAIN where BlockOwnership::settle_in() does not take it.
   int put_in_tier(BlockOwnership& owned, TierNumber tier, const BlockBuffer& buffer, bool dirty);
   /// From where it is to a tier, or to the backing store.
   int move(BlockOwnership& owned, TierNumber to);

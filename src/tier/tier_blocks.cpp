@@ -233,8 +233,9 @@ std::vector<std::uint64_t> TierBlocks::dirty_blocks(double idle_milliseconds) co
   return dirty;
 }
 
-std::vector<std::uint64_t> TierBlocks::blocks_from(std::uint64_t first) const {
+std::vector<std::uint64_t> TierBlocks::cut_off_from(std::uint64_t first) {
   const std::lock_guard held(mutex_);
+  ++cuts_;
   std::vector<std::uint64_t> found;
   for (const auto& tier : tiers_) {
     for (TierSlot slot = 0; slot < tier->used_slots(); ++slot) {
@@ -361,6 +362,7 @@ BlockOwnership::BlockOwnership(TierBlocks& blocks, std::uint64_t block)
   entry_.owned = true;
   blocks_.changed_->wait(held, [&] { return entry_.users == 0; });
   place_ = blocks_.place_of(entry_);
+  cuts_ = blocks_.cuts_;
 }
 
 BlockOwnership::~BlockOwnership() {
@@ -392,14 +394,18 @@ bool BlockOwnership::unreserve_unfit(TierNumber tier, TierSlot slot) {
 }
 
 // In one step: a block that is dirty is seen to be, by whoever asks.
-void BlockOwnership::settle_in(TierNumber tier, TierSlot slot, bool dirty) {
+bool BlockOwnership::settle_in(TierNumber tier, TierSlot slot, bool dirty) {
   const std::lock_guard held(blocks_.mutex_);
+  if (place_.tier == in_backing && !dirty && cuts_ != blocks_.cuts_) {
+    return false;
+  }
   give_up_slot(held);
   entry_.tier_and_one = static_cast<TierNumber>(tier + 1);
   entry_.slot = slot;
   entry_.written_at = dirty ? blocks_.now() : entry_.written_at;
   blocks_.set_dirty(entry_, dirty);
   place_ = blocks_.place_of(entry_);
+  return true;
 }
 
 void BlockOwnership::note_passing() {

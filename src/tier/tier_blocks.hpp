@@ -71,7 +71,9 @@ class TierBlocks {
   std::vector<std::uint64_t> capacities(std::uint64_t blocks_in_all) const;
   /// In order; with `idle_milliseconds`, those that were not written to for so long.
   std::vector<std::uint64_t> dirty_blocks(double idle_milliseconds = 0) const;
-  std::vector<std::uint64_t> blocks_from(std::uint64_t first) const;
+  /// What the backing store, which has become shorter, has no more of what tiers have. What was read of it before is
+  /// settled in none any more.
+  std::vector<std::uint64_t> cut_off_from(std::uint64_t first);
 
   /// A block came from `from` to `to`.
   void count_move(TierNumber to, TierNumber from);
@@ -134,6 +136,7 @@ class TierBlocks {
   mutable std::mutex mutex_;
   std::unique_ptr<std::condition_variable> changed_;  ///< A block is owned no more, or used no more.
   LazyArray<Entry> entries_;
+  std::uint64_t cuts_ = 0;             ///< How often the backing store has become shorter.
   std::vector<std::uint64_t> wanted_;  ///< Never more than it has room for.
   NewcomerRule newcomers_;
 };
@@ -174,8 +177,9 @@ class BlockOwnership {
   void unreserve(TierNumber tier, TierSlot slot);
   /// And the tier is full, as TierBlocks::limit() says: this slot found no room.
   bool unreserve_unfit(TierNumber tier, TierSlot slot);
-  /// Its bytes are in the slot now; where they were before is given back.
-  void settle_in(TierNumber tier, TierSlot slot, bool dirty);
+  /// Its bytes are in the slot now; where they were before is given back. False, and nothing is done, for a copy of
+  /// what the backing store had, and may have no more: it has become shorter since this was taken.
+  bool settle_in(TierNumber tier, TierSlot slot, bool dirty);
   /// It was brought into its tier by being read or written: whether it stays is to be seen.
   void note_passing();
   /// Its bytes are in the backing store now, or not wanted.
@@ -191,6 +195,7 @@ class BlockOwnership {
   const std::uint64_t block_;
   TierBlocks::Entry& entry_;
   TierPlace place_;
+  std::uint64_t cuts_ = 0;  ///< As many as there had been.
 };
 
 }  // namespace tiermap

@@ -154,7 +154,7 @@ int TieredStore::bring_and_read(const Piece& piece, char* buffer) {
   std::memcpy(buffer, block.data() + piece.from, static_cast<std::size_t>(piece.bytes));
   if (owned.place().tier == in_backing) {
     backing_served_.count_read(piece.bytes);
-    mover_.put_in_tier(owned, 0, block, false);  // Without room it stays where it is.
+    mover_.put_in_tier(owned, 0, block, false);  // Otherwise it stays where it is.
     owned.note_passing();
     note_room();
   }
@@ -308,7 +308,7 @@ int TieredStore::resize(std::uint64_t bytes) {
 // The backing store is shorter already, so nothing of this goes down any more. The rest of the last block is zeros, as
 // it would be if it grew again.
 int TieredStore::cut_off(std::uint64_t bytes) {
-  for (const std::uint64_t block : blocks_.blocks_from((bytes + block_bytes_ - 1) / block_bytes_)) {
+  for (const std::uint64_t block : blocks_.cut_off_from((bytes + block_bytes_ - 1) / block_bytes_)) {
     BlockOwnership(blocks_, block).leave();
   }
   const std::uint64_t last = bytes / block_bytes_;

@@ -126,6 +126,7 @@ void TransactionPrefetcher::leave_behind() {
     }
     ahead_.pop_front();
   }
+  announced_ = std::max(announced_, left_);  // Who makes more accesses at a time than were looked at has passed some.
   if (finished_.empty()) {
     return;
   }

@@ -275,6 +275,32 @@ TEST_F(ParquetWritingTest, AFileThatAnotherProgramReplacedIsLeftToIt) {
   EXPECT_EQ(read_file(directory_ / "points.parquet"), other);
 }
 
+// The first file is replaced already, the second one not, when what was written into the first is taken back.
+TEST_F(ParquetWritingTest, WhatIsTakenBackAfterAnAttemptThatFailedIsThere) {
+  copy("points.parquet");
+  std::filesystem::rename(directory_ / "points.parquet", directory_ / "first.parquet");
+  copy("points.parquet");
+  const std::string path = directory_ / "points.parquet";
+  std::vector<char> expected = coordinates();
+  const std::vector<char> once = expected;
+  expected.insert(expected.end(), once.begin(), once.end());
+  const std::string where = url("*.parquet", "columns=x,y,z");
+  {
+    const UnreadStandardError unread;
+    const auto store = open_store(where, OpenMode::read_write);
+    ASSERT_EQ(store->write("abcd", 4, 0), 4);
+    ASSERT_EQ(store->write("abcd", 4, once.size()), 4);
+    std::memcpy(expected.data() + once.size(), "abcd", 4);
+    std::filesystem::rename(path, path + ".away");
+    ASSERT_EQ(store->flush(), -ESTALE);
+    std::filesystem::rename(path + ".away", path);
+    ASSERT_EQ(store->write(once.data(), 4, 0), 4);
+    EXPECT_EQ(store->flush(), 0);
+    expect_equal(*store, expected);
+  }
+  expect_equal(*open_store(where, OpenMode::read_only), expected);
+}
+
 TEST_F(ParquetWritingTest, WhoeverIsKilledLeavesAWholeFile) {
   copy("points.parquet");
   const std::string where = url("points.parquet", "columns=id");

@@ -275,6 +275,28 @@ TEST_F(TransactionTest, of_ones_own) {
   EXPECT_GT(counted(vector, Counter::prefetched_pages), pages_of_all * 8 / 10);
 }
 
+/// More of them at a time than the window has, as records that are larger than it take.
+class InLargeSteps final : public Transaction {
+ public:
+  explicit InLargeSteps(VectorStorage& vector) : Transaction(vector, Intent::read, pages_of_all) {}
+  void pages(std::uint64_t position, std::uint64_t runs_wanted, std::vector<PageAccesses>& runs) const override {
+    asked_late_ += position < this->position() ? 1U : 0U;
+    for (std::uint64_t at = position; at < std::min(position + runs_wanted, length()); ++at) {
+      runs.push_back({at, 1});
+    }
+  }
+  mutable std::uint64_t asked_late_ = 0;
+};
+
+TEST_F(TransactionTest, what_was_passed_already_is_not_fetched) {
+  auto vector = open();
+  auto transaction = vector.transaction<InLargeSteps>();
+  while (transaction.until_turn() > 0) {
+    transaction.advance(pages_of_all / 6);
+  }
+  EXPECT_EQ(transaction.asked_late_, 0U);
+}
+
 /// Says pages that are not there, and nothing about others.
 class Wrong final : public Transaction {
  public:

@@ -45,7 +45,10 @@ class Rewriting {
         path_(path),
         source_(descriptor, size_of(descriptor, path), path) {}
 
-  std::optional<NewParquetFile> run(std::size_t file) {
+  std::optional<NewParquetFile> run(std::size_t file, bool anyway) {
+    if (anyway) {
+      start();
+    }
     for (const ParquetPart& part : rows_.parts()) {
       if (part.file != file || !may_differ(part)) {
         continue;
@@ -182,8 +185,8 @@ class Rewriting {
 }  // namespace
 
 std::optional<NewParquetFile> rewrite_parquet_file(ParquetRowsStore& rows, OverlayStore& changes, std::size_t file,
-                                                   int descriptor, const std::string& path) {
-  return Rewriting(rows, changes, file, descriptor, path).run(file);
+                                                   int descriptor, const std::string& path, bool anyway) {
+  return Rewriting(rows, changes, file, descriptor, path).run(file, anyway);
 }
 
 }  // namespace tiermap

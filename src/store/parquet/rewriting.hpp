@@ -13,8 +13,8 @@
 namespace tiermap {
 
 /// What one of the files in `rows` is to become, behind `descriptor` and with the name `path`, by what is in `changes`,
-/// which lies over them; nothing where no value differs. Throws StoreError.
+/// which lies over them; nothing where no value differs, unless it is to be made `anyway`. Throws StoreError.
 std::optional<NewParquetFile> rewrite_parquet_file(ParquetRowsStore& rows, OverlayStore& changes, std::size_t file,
-                                                   int descriptor, const std::string& path);
+                                                   int descriptor, const std::string& path, bool anyway);
 
 }  // namespace tiermap

@@ -130,8 +130,9 @@ int ParquetWritableStore::settle() {
 void ParquetWritableStore::replace_files() {
   for (std::size_t number = 0; number < targets_.size(); ++number) {
     ParquetTarget& target = targets_[number];
+    // What an attempt that failed at another file has put there may have been taken back since.
     std::optional<NewParquetFile> made =
-        rewrite_parquet_file(*rows_, *changes_, number, target.file.get(), target.path);
+        rewrite_parquet_file(*rows_, *changes_, number, target.file.get(), target.path, target.replaced.valid());
     if (!made) {
       continue;
     }

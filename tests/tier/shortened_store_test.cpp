@@ -1,0 +1,85 @@
+// A store behind tiers that is made shorter, while something of what is cut off is on its way into a tier.
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "store/forwarding_store.hpp"
+#include "store/memory_store.hpp"
+#include "tier/tiered_store.hpp"
+
+namespace tiermap {
+namespace {
+
+constexpr std::uint64_t block_bytes = 16 << 10;
+constexpr std::uint64_t blocks = 4;
+
+/// What was read of it is held back until release().
+class HeldStore final : public ForwardingStore {
+ public:
+  explicit HeldStore(std::shared_ptr<Store> base) : ForwardingStore(std::move(base)) {}
+  std::int64_t read(void* buffer, std::size_t bytes, std::uint64_t offset) override {
+    const std::int64_t got = base_->read(buffer, bytes, offset);
+    std::unique_lock lock(mutex_);
+    has_read_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return released_; });
+    return got;
+  }
+  void await_read() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return has_read_; });
+  }
+  void release() {
+    const std::lock_guard lock(mutex_);
+    released_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool has_read_ = false;
+  bool released_ = false;
+};
+
+/// Such a block is read from behind and held there; the store is cut off before it, and grows again.
+template <typename Bring>
+void expect_zeros_after_cut(double organize_seconds, Bring&& bring) {
+  const auto memory = std::make_shared<MemoryStore>(blocks * block_bytes);
+  const std::vector<char> before(blocks * block_bytes, 'x');
+  ASSERT_EQ(memory->write(before.data(), before.size(), 0), static_cast<std::int64_t>(before.size()));
+  const auto held = std::make_shared<HeldStore>(memory);
+  TieringOptions options;
+  TierOptions tier;
+  tier.name = "dram";
+  tier.capacity_bytes = 2 * blocks * block_bytes;
+  options.tiers = {tier};
+  options.block_bytes = block_bytes;
+  options.organize_seconds = organize_seconds;
+  TieredStore store(held, options);
+  std::thread bringer([&] { bring(store); });
+  held->await_read();
+  ASSERT_EQ(store.resize(0), 0);
+  held->release();
+  bringer.join();
+  ASSERT_EQ(store.resize(blocks * block_bytes), 0);
+  std::vector<char> after(blocks * block_bytes, 'y');
+  ASSERT_EQ(store.read(after.data(), after.size(), 0), static_cast<std::int64_t>(after.size()));
+  EXPECT_EQ(after, std::vector<char>(after.size()));
+}
+
+TEST(ShortenedStoreTest, what_a_reader_was_bringing_is_cut_off_too) {
+  expect_zeros_after_cut(3600, [](TieredStore& store) {
+    std::vector<char> block(block_bytes);
+    EXPECT_EQ(store.read(block.data(), block.size(), block_bytes), static_cast<std::int64_t>(block.size()));
+  });
+}
+
+TEST(ShortenedStoreTest, what_the_organizer_was_bringing_is_cut_off_too) {
+  expect_zeros_after_cut(0.001, [](TieredStore& store) { store.score(block_bytes, block_bytes, 1, 1); });
+}
+
+}  // namespace
+}  // namespace tiermap
