@@ -120,24 +120,45 @@ void SharedImplementation::save(const std::string& url) {
 void SharedImplementation::load(const std::string& url) {
   require_writable();
   write_home();
-  copy_by_first("load vector " + quote_value(name_), [&] {
-    const std::unique_ptr<Store> store = open_store(url, OpenMode::read_only);
-    require_elements("store '" + url + "'", elements_, store->element_layout(),
-                     "load it into a vector of what it holds");
-    require_size(*store, url, whole_bytes());
-    std::vector<std::byte> piece(std::min(piece_bytes, whole_bytes()));
-    ChangeSender sender(*home_);
+  try {
+    copy_by_first("load vector " + quote_value(name_), [&] { bring_home(url); });
+  } catch (const Error&) {
+    // What had come home before is no news to who brought it.
+    try {
+      take_loaded();
+    } catch (const Error&) {  // Who touches a page then is told.
+    }
+    throw;
+  }
+  take_loaded();
+}
+
+/// Nothing of it is on its way when this ends, however it does.
+void SharedImplementation::bring_home(const std::string& url) {
+  const std::unique_ptr<Store> store = open_store(url, OpenMode::read_only);
+  require_elements("store '" + url + "'", elements_, store->element_layout(), "load it into a vector of what it holds");
+  require_size(*store, url, whole_bytes());
+  std::vector<std::byte> piece(std::min(piece_bytes, whole_bytes()));
+  ChangeSender sender(*home_);
+  try {
     for (std::uint64_t at = 0; at < whole_bytes(); at += piece.size()) {
       const std::span<std::byte> here =
           std::span(piece).first(std::min<std::uint64_t>(piece.size(), whole_bytes() - at));
       read_all(*store, url, here, at);
       sender.add(at, here);
     }
-    if (const int result = sender.finish(); result != 0) {
-      refuse(-result, url, "cannot be brought home (" + home_->failure() + ")");
-    }
-  });
-  acquire_news();  // From here on this rank knows what has changed, and takes nothing older from another one.
+  } catch (const StoreError&) {
+    static_cast<void>(sender.finish());
+    throw;
+  }
+  if (const int result = sender.finish(); result != 0) {
+    refuse(-result, url, "cannot be brought home (" + home_->failure() + ")");
+  }
+}
+
+/// From here on this rank knows what has changed, and takes nothing older from another one.
+void SharedImplementation::take_loaded() {
+  acquire_news();
   drop({0, whole_bytes()});
 }
 

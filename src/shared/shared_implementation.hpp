@@ -70,6 +70,10 @@ class SharedImplementation {
   void write_home();
   /// By the first rank alone; the others are told if it fails, or if it was lost meanwhile.
   void copy_by_first(const std::string& doing, const std::function<void()>& copy);
+  /// What load() is to the first rank.
+  void bring_home(const std::string& url);
+  /// What load() is to all of them, after that.
+  void take_loaded();
   /// Runs it, and says what the home said where the engine only knows an errno value. What cannot go home because it
   /// was written in the read-only phase is no longer there then.
   template <typename Work>

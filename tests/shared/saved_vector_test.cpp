@@ -2,7 +2,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "cluster/flip_in_file.hpp"
 #include "shared/rank_processes.hpp"
+#include "shared/shared_numbers.hpp"
 #include "store/temporary_directory.hpp"
 #include "tiermap/shared_vector.hpp"
 
@@ -94,6 +96,37 @@ TEST(SavedVectorTest, WhatIsLoadedAndSavedToHasElementsOfItsType) {
     floats.close();
     doubles.close();
   });
+}
+
+TEST(SavedVectorTest, AfterALoadThatEndsInTheMidstAllRanksSeeTheSame) {
+  const TemporaryDirectory directory(".");
+  const std::string file = std::filesystem::absolute(directory / "kept").string();
+  constexpr std::uint64_t bytes = 16 << 20;
+  std::ofstream(file) << std::string(bytes, '\1');
+  std::ofstream(directory / "node.yaml") << "listen: 127.0.0.1:0\nmemory: 64MiB\ndata_sets:\n  - {name: kept, store: "
+                                         << file << "}\n";
+  const Servers servers(1, {"--config", directory / "node.yaml"});
+  const std::string url = "remote://" + servers.addresses + "/kept";
+  const SharedNumbers seen;
+  run_job(servers, 2, [&](Job& job) {
+    auto vector = SharedVector<std::uint64_t>::create(job, "v", bytes / sizeof(std::uint64_t));
+    vector.load(url);
+    const std::uint64_t loaded = vector[0];
+    job.barrier();
+    if (job.rank() == 0) {
+      vector[0] = 7;
+      flip_in_file(file, bytes - 1);
+    }
+    job.barrier();
+    EXPECT_EQ(vector[0], 7U);
+    job.barrier();
+    EXPECT_NE(refusal_of([&] { vector.load(url); }).find("cannot load vector 'v'"), std::string::npos);
+    job.barrier();
+    EXPECT_EQ(vector[0], loaded);  // Of what came before the damage.
+    seen[job.rank()] = vector[0];
+    vector.close();
+  });
+  EXPECT_EQ(seen[0], seen[1]);
 }
 
 TEST(SavedVectorTest, ADataSetOfTheServerStaysWithWhatWasReleased) {
