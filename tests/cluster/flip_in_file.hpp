@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,17 +25,24 @@ inline void flip_in_file(const std::string& path, std::uint64_t offset) {
   ::close(descriptor);
 }
 
-/// Of another process: what it has open without a name.
-inline std::vector<std::string> nameless_files_of(pid_t process) {
-  std::set<std::uint64_t> seen;
-  std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/fd")) {
+/// Adds the inodes of what a process has open without a name, and calls `found` with each that is new.
+inline void visit_nameless_files(const std::string& process, std::set<std::uint64_t>& seen,
+                                 const std::function<void(const std::string&)>& found) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/" + process + "/fd")) {
     struct ::stat status{};
     if (::stat(entry.path().c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 0 &&
         seen.insert(status.st_ino).second) {
-      files.push_back(entry.path());
+      found(entry.path());
     }
   }
+}
+
+/// Of another process: what it has open without a name, but for what whoever ran the tests has left open for all.
+inline std::vector<std::string> nameless_files_of(pid_t process) {
+  std::set<std::uint64_t> seen;
+  std::vector<std::string> files;
+  visit_nameless_files("self", seen, [](const std::string&) {});
+  visit_nameless_files(std::to_string(process), seen, [&](const std::string& path) { files.push_back(path); });
   return files;
 }
 
