@@ -68,10 +68,10 @@ class Ended:
         return f"exit status {self.code}\n{self.output}\n{self.errors}"
 
 
-def run_to_its_end(command, timeout, **options):
+def run_to_its_end(command, timeout, environment, folder=None):
     """Runs a command; one that does not end in time is killed with all that it started, and fails the test."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-                          **options) as process:
+                          cwd=folder, env={**os.environ, **environment}) as process:
         try:
             output, errors = process.communicate(timeout=timeout)
         except BaseException:
@@ -86,7 +86,7 @@ def run_program(text, *arguments, timeout=100, folder=None, **environment):
     # From 3.12 on Python warns of threads at each fork(), and some tests want nothing to be said.
     command = [sys.executable, "-X", "faulthandler", "-W", "ignore:This process:DeprecationWarning", "-c", source,
                *map(str, arguments)]
-    return run_to_its_end(command, timeout, cwd=folder, env={**os.environ, **environment})
+    return run_to_its_end(command, timeout, environment, folder)
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def script(tmp_path):
     def run(text, *arguments, timeout=100, **environment):
         path = tmp_path / "script.py"
         path.write_text(textwrap.dedent(text))
-        return run_to_its_end([sys.executable, str(path), *map(str, arguments)], timeout, env={**os.environ, **environment})
+        return run_to_its_end([sys.executable, str(path), *map(str, arguments)], timeout, environment)
 
     return run
 

@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -25,25 +24,24 @@ inline void flip_in_file(const std::string& path, std::uint64_t offset) {
   ::close(descriptor);
 }
 
-/// Adds the inodes of what a process has open without a name, and calls `found` with each that is new.
-inline void visit_nameless_files(const std::string& process, std::set<std::uint64_t>& seen,
-                                 const std::function<void(const std::string&)>& found) {
+/// What a process has open without a name, but for the inodes in `seen`, to which these are added.
+inline std::vector<std::string> new_nameless_files(const std::string& process, std::set<std::uint64_t>& seen) {
+  std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/" + process + "/fd")) {
     struct ::stat status{};
     if (::stat(entry.path().c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 0 &&
         seen.insert(status.st_ino).second) {
-      found(entry.path());
+      files.push_back(entry.path());
     }
   }
+  return files;
 }
 
 /// Of another process: what it has open without a name, but for what whoever ran the tests has left open for all.
 inline std::vector<std::string> nameless_files_of(pid_t process) {
   std::set<std::uint64_t> seen;
-  std::vector<std::string> files;
-  visit_nameless_files("self", seen, [](const std::string&) {});
-  visit_nameless_files(std::to_string(process), seen, [&](const std::string& path) { files.push_back(path); });
-  return files;
+  new_nameless_files("self", seen);
+  return new_nameless_files(std::to_string(process), seen);
 }
 
 }  // namespace tiermap
