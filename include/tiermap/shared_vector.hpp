@@ -118,6 +118,7 @@ class SharedSender {
   void finish();
 
  private:
+  void drop_sent();
   SharedImplementation& vector_;
   std::unique_ptr<class ChangeSender> sender_;
   std::vector<ByteRange> sent_;

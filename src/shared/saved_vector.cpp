@@ -133,23 +133,16 @@ void SharedImplementation::load(const std::string& url) {
   take_loaded();
 }
 
-/// Nothing of it is on its way when this ends, however it does.
 void SharedImplementation::bring_home(const std::string& url) {
   const std::unique_ptr<Store> store = open_store(url, OpenMode::read_only);
   require_elements("store '" + url + "'", elements_, store->element_layout(), "load it into a vector of what it holds");
   require_size(*store, url, whole_bytes());
   std::vector<std::byte> piece(std::min(piece_bytes, whole_bytes()));
   ChangeSender sender(*home_);
-  try {
-    for (std::uint64_t at = 0; at < whole_bytes(); at += piece.size()) {
-      const std::span<std::byte> here =
-          std::span(piece).first(std::min<std::uint64_t>(piece.size(), whole_bytes() - at));
-      read_all(*store, url, here, at);
-      sender.add(at, here);
-    }
-  } catch (const StoreError&) {
-    static_cast<void>(sender.finish());
-    throw;
+  for (std::uint64_t at = 0; at < whole_bytes(); at += piece.size()) {
+    const std::span<std::byte> here = std::span(piece).first(std::min<std::uint64_t>(piece.size(), whole_bytes() - at));
+    read_all(*store, url, here, at);
+    sender.add(at, here);
   }
   if (const int result = sender.finish(); result != 0) {
     refuse(-result, url, "cannot be brought home (" + home_->failure() + ")");

@@ -167,6 +167,9 @@ void SharedImplementation::require_writable() const {
 // Pages are held while their twins go, so that nobody writes to one that has none: as many at once as the region holds
 // whether they were used or not.
 void SharedImplementation::drop(ByteRange range) {
+  if (vector_ == nullptr) {
+    return;
+  }
   constexpr std::uint64_t most_pages = 4096;
   const std::uint64_t page_bytes = vector_->region().page_size_bytes();
   const std::uint64_t end = range.offset + range.bytes;

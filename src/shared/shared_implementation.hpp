@@ -47,7 +47,7 @@ class SharedImplementation {
   void close();
   void destroy();
   SharedStatistics statistics() const;
-  /// What was written is home, and the next access fetches.
+  /// What was written is home, and the next access fetches. Of a closed vector there is nothing to drop.
   void drop(ByteRange range);
 
  private:

@@ -1,5 +1,7 @@
 // Public members of SharedStorage and SharedSender, of which SharedVector<T> is made.
 #include <cerrno>
+#include <exception>
+#include <string>
 #include <utility>
 
 #include "shared/shared_implementation.hpp"
@@ -107,7 +109,14 @@ SharedStatistics SharedStorage::statistics() const {
 
 SharedSender::SharedSender(SharedStorage& storage)
     : vector_(*storage.implementation_), sender_(std::make_unique<ChangeSender>(vector_.home())) {}
-SharedSender::~SharedSender() = default;
+
+SharedSender::~SharedSender() {
+  sender_.reset();
+  try {
+    drop_sent();
+  } catch (const std::exception&) {  // Who touches a page then is told.
+  }
+}
 
 // What this rank wrote to the same pages before goes home before.
 void SharedSender::send(std::uint64_t first, std::span<const std::byte> bytes) {
@@ -128,16 +137,24 @@ void SharedSender::send(std::uint64_t first, std::span<const std::byte> bytes) {
 }
 
 void SharedSender::finish() {
+  std::string failure;
+  int result = 0;
   {
     const PlacingGate::Pass pass(vector_.home().gate());
-    if (const int result = sender_->finish(); result != 0) {
-      throw StoreError(-result, vector_.home().failure());
-    }
+    result = sender_->finish();
+    failure = vector_.home().failure();
   }
-  for (const ByteRange& range : sent_) {
+  drop_sent();
+  if (result != 0) {
+    throw StoreError(-result, failure);
+  }
+}
+
+// Of what is home now, be it all of it or a part, frames may have what was there before; to this rank it is no news.
+void SharedSender::drop_sent() {
+  for (const ByteRange& range : std::exchange(sent_, {})) {
     vector_.drop(range);
   }
-  sent_.clear();
 }
 
 }  // namespace tiermap

@@ -114,6 +114,7 @@ SharedSender::SharedSender(SharedStorage& storage) : vector_(*storage.implementa
 SharedSender::~SharedSender() = default;
 void SharedSender::send(std::uint64_t, std::span<const std::byte>) {}
 void SharedSender::finish() {}
+void SharedSender::drop_sent() {}
 
 }  // namespace tiermap
 

@@ -1,11 +1,13 @@
 // Shared vectors: what ranks see of each other, and what it costs. The first ones are the examples of
 // docs/coherence.md.
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <numeric>
 #include <random>
 
 #include "shared/rank_processes.hpp"
+#include "shared/shared_numbers.hpp"
 #include "shared/small_pages.hpp"
 #include "store/temporary_directory.hpp"
 #include "tiermap/shared_vector.hpp"
@@ -312,6 +314,38 @@ TEST(SharedVectorTest, AWriterFetchesNothing) {
       ASSERT_EQ(vector[index], index);
     }
     job.barrier();
+    vector.close();
+  });
+}
+
+TEST(SharedVectorTest, OfAWriterThatDoesNotCommitAllRanksSeeTheSame) {
+  const Servers servers;
+  const SharedNumbers seen;
+  run_job(servers, 2, [&](Job& job) {
+    auto vector = SharedVector<std::uint64_t>::create(job, "v", 500'000);
+    if (job.rank() == 0) {
+      auto writer = vector.write(vector.all());
+      for (auto piece = writer.next(); !piece.empty(); piece = writer.next()) {
+        std::ranges::fill(piece, 7);
+        EXPECT_GE(vector[0] + 7, 7U);  // A frame has what was there before it went home.
+      }
+    }
+    job.barrier();
+    seen[job.rank()] = vector[0];
+    job.barrier();
+    vector.close();
+  });
+  EXPECT_EQ(seen[0], seen[1]);
+}
+
+TEST(SharedVectorTest, AWriterMayEndAfterItsVectorIsClosed) {
+  const Servers servers;
+  run_job(servers, 1, [](Job& job) {
+    auto vector = SharedVector<std::uint64_t>::create(job, "v", 500'000);
+    auto writer = vector.write(vector.all());
+    for (auto piece = writer.next(); !piece.empty(); piece = writer.next()) {
+      std::ranges::fill(piece, 7);
+    }
     vector.close();
   });
 }

@@ -340,6 +340,14 @@ void HomeClient::leave_tree() {
   }
 }
 
+// Nothing of it comes home later, whatever has thrown: who drops frames next, or moves the homes, relies on it.
+ChangeSender::~ChangeSender() {
+  for (auto& [server, call] : calls_) {
+    call.wait();
+  }
+  note_sending(false);
+}
+
 void ChangeSender::add(std::uint64_t offset, std::span<const std::byte> bytes) {
   note_sending(true);
   if (home_.wanted_ != nullptr) {

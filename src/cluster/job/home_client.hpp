@@ -159,7 +159,8 @@ class HomeClient {
 class ChangeSender {
  public:
   explicit ChangeSender(HomeClient& home) : home_(home), lists_(home.job_.servers()) {}
-  ~ChangeSender() { note_sending(false); }
+  /// Waits for what was sent; what was not is dropped.
+  ~ChangeSender();
   ChangeSender(const ChangeSender&) = delete;
   ChangeSender& operator=(const ChangeSender&) = delete;
 
