@@ -45,6 +45,7 @@ void UcxConnection::post_control(ControlKind kind, const WireWords& words, std::
 }
 
 void UcxConnection::meet() {
+  worker_->tick_soon();
   if (side_ == Side::client) {
     post_control(ControlKind::arrival, {}, ticket_);
   } else {
