@@ -160,8 +160,8 @@ class Job {
   /// Throws StoreError only if the first server does not answer.
   bool is_first_to_tell();
 
-  /// By all ranks, when no shared vector is open any more and no lock held. Leaves the job; what was made in it is gone
-  /// when all have.
+  /// By all ranks, when no shared vector is open any more and no lock held. Leaves the job, and returns when all have:
+  /// what was made in it is gone then, what was open()ed is in its store, and another job may have its name.
   void end();
 
  private:

@@ -213,6 +213,40 @@ TEST(FailureTest, AForkedChildIsNobodysClient) {
   EXPECT_TRUE(same_bytes(got, test_body(mebi, 9)));
 }
 
+/// What other threads of the parent's had taken as it forked nobody gives back there.
+TEST(FailureTest, AForkedChildWaitsForNothingThatOtherThreadsHad) {
+  const ServerProcess server;
+  auto store = filled(server.url("set"), mebi, 9);
+  std::atomic<bool> ends{false};
+  std::vector<std::thread> readers;
+  for (int number = 0; number < 8; ++number) {
+    readers.emplace_back([&] {
+      for (char byte = 0; !ends && store->read(&byte, 1, 0) == 1;) {
+      }
+    });
+  }
+  for (int number = 0; number < 300 && !testing::Test::HasFailure(); ++number) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::close(STDERR_FILENO);
+      char byte = 0;
+      const bool failed = store->read(&byte, 1, 0) == -EIO;
+      store.reset();
+      ::_exit(failed ? 0 : 1);
+    }
+    int status = 0;
+    if (!comes_true([&] { return ::waitpid(child, &status, WNOHANG) == child; }, 20s)) {
+      ::kill(child, SIGKILL);
+      ::waitpid(child, &status, 0);
+    }
+    EXPECT_EQ(status, 0) << "child " << number;
+  }
+  ends = true;
+  for (std::thread& reader : readers) {
+    reader.join();
+  }
+}
+
 /// UCX has threads while it is open, which the child has not: it would wait for them until the timeout.
 TEST(FailureTest, AForkedChildOfWhoHasAStoreOpenIsRefusedAnother) {
   const ServerProcess server;

@@ -168,6 +168,29 @@ TEST(RelayTest, NothingIsKeptBeyondTheRoomThereIs) {
   EXPECT_EQ(chain.home.asked, 33U);
 }
 
+/// A small piece comes in a frame with others, and would keep the room of all of them.
+TEST(RelayTest, WhatIsKeptIsNotWhatItCameIn) {
+  std::weak_ptr<std::byte[]> came_in;
+  Relay relay(0, {}, 2000ms, 1 << 20);
+  relay.begin(nullptr,
+              [&](const Piece& piece, const std::function<void(WireReply)>& done) {
+                const auto frame = std::make_shared<std::byte[]>(64 << 10);
+                std::memset(frame.get(), 7, piece.bytes);
+                came_in = frame;
+                WireReply reply;
+                reply.words[0] = 1;
+                reply.body = WireBody(frame, std::span<const std::byte>(frame.get(), piece.bytes));
+                done(reply);
+              },
+              {1});
+  EXPECT_EQ(relay.start(piece_at(0), 1)->wait().status, 0);
+  EXPECT_TRUE(came_in.expired());
+  const std::shared_ptr<Pull> again = relay.start(piece_at(0), 1);
+  EXPECT_EQ(again->wait().body.bytes().size(), 4096U);
+  EXPECT_EQ(again->wait().body.bytes().back(), std::byte{7});
+  EXPECT_TRUE(came_in.expired());  // Nothing was asked for.
+}
+
 TEST(RelayTest, WhatFailsAboveFailsBelow) {
   Chain chain(3);
   chain.home.status = -EIO;

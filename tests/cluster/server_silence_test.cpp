@@ -6,6 +6,7 @@
 
 #include "cluster/remote/memory_client.hpp"
 #include "cluster/served_stores.hpp"
+#include "cluster/server_process.hpp"
 #include "cluster/wire_fixture.hpp"
 #include "tiermap/job.hpp"
 #include "tiermap/shared_vector.hpp"
@@ -76,6 +77,41 @@ TEST(ServerSilenceTest, OthersAreAnsweredWhileAVectorIsDestroyed) {
   }
   EXPECT_FALSE(destroyed.load());
   destroying.join();
+  job.end();
+}
+
+/// A tier of its data sets is another server's, which is there and says nothing.
+TEST(ServerSilenceTest, OthersAreAnsweredWhileAVectorIsMade) {
+  const ServerProcess silent;
+  ASSERT_TRUE(silent.signal(SIGSTOP));
+  ServerOptions options = test_server_options();
+  options.memory_bytes = 0;
+  options.directory = testing::TempDir();
+  options.directory_bytes = 8 * mebi;
+  options.tiers.emplace();
+  options.tiers->tiers.resize(1);
+  options.tiers->tiers[0].name = "far";
+  options.tiers->tiers[0].kind = TierKind::remote;
+  options.tiers->tiers[0].url = "remote://" + silent.address + "?timeout=6s";
+  options.tiers->tiers[0].capacity_bytes = mebi;
+  const ServedStores served(1, options);
+  Job job(one_rank_on(served));
+  WireOptions impatient;
+  impatient.timeout = std::chrono::seconds(4);
+  Wire wire(impatient);
+  MemoryClient bystander(wire, served.addresses[0], {});
+  DataSetFacts facts;
+  std::atomic<bool> made{false};
+  std::thread making([&] {
+    EXPECT_THROW(SharedVector<std::uint64_t>::create(job, "numbers", 1024), StoreError);
+    made.store(true);
+  });
+  do {
+    EXPECT_THROW(bystander.attach("none", true, facts), StoreError);
+    EXPECT_TRUE(bystander.connection().open()) << bystander.connection().failure();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  } while (!made.load());
+  making.join();
   job.end();
 }
 

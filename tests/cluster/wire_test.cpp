@@ -199,6 +199,28 @@ TEST_F(WireTest, ASlowAnswerIsWaitedForAsLongAsThePeerLives) {
   EXPECT_EQ(slow.wait().words[0], 9U);
 }
 
+/// The shorter one says how often each end is heard. Where the machine is busy even that may be too seldom, not ever.
+TEST_F(WireTest, AnIdleConnectionLivesWhicheverEndHasTheShorterTimeout) {
+  for (const auto& [of_server, of_client] : {std::pair(5000ms, 80ms), std::pair(80ms, 5000ms)}) {
+    std::string failure = "none";
+    for (int attempt = 0; attempt < 20 && !failure.empty(); ++attempt) {
+      options.timeout = of_server;
+      Wire server(options, &echo);
+      const std::uint16_t port = server.listen({"127.0.0.1", 0});
+      options.timeout = of_client;
+      Wire client(options);
+      try {
+        const auto connection = client.connect({"127.0.0.1", port}, {});
+        std::this_thread::sleep_for(500ms);
+        failure = connection->failure();
+      } catch (const StoreError& error) {  // As it could not be made in that time.
+        failure = error.what();
+      }
+    }
+    EXPECT_EQ(failure, "") << of_server.count() << " ms, " << of_client.count() << " ms";
+  }
+}
+
 TEST_F(WireTest, CallsOfAServerThatGoesAwayFail) {
   auto server = std::make_unique<Wire>(options, &echo);
   const std::uint16_t port = server->listen({"127.0.0.1", 0});

@@ -124,6 +124,22 @@ TEST(JobTest, JobsOfOneNameFollowEachOther) {
   }
 }
 
+/// However long a rank takes to let go of the one that it has ended.
+TEST(JobTest, JobsOfOneNameFollowEachOtherInOneProcess) {
+  const Servers servers(2);
+  RankProcesses processes(2, [&](std::uint32_t rank) {
+    for (std::uint32_t round = 0; round < 6; ++round) {
+      Job job(servers.job(rank, 2));
+      // Most of what the servers have.
+      auto vector = SharedVector<std::byte>::create(job, "v", 400 << 20);
+      vector.close();
+      job.end();
+      std::this_thread::sleep_for(round % 2 == rank ? 200ms : 0ms);
+    }
+  });
+  processes.expect_success();
+}
+
 TEST(JobTest, RanksThatDisagreeAboutTheirNumberAreToldSo) {
   const Servers servers;
   RankProcesses processes(2, [&](std::uint32_t rank) {

@@ -296,9 +296,15 @@ std::uint64_t JobClient::fetch_add(std::string_view name, std::uint64_t summand,
   return ask(0, JobRequest::fetch_add, {summand, most, 0, 0}, name).words[0];
 }
 
+// Each answers when it has brought down what the job leaves there: all of them at once.
 void JobClient::leave() {
+  std::vector<WireCall> calls;
+  calls.reserve(servers());
   for (std::uint32_t server = 0; server < servers(); ++server) {
-    ask(server, JobRequest::leave, {}, "");
+    calls.push_back(start(server, JobRequest::leave, {}));
+  }
+  for (std::uint32_t server = 0; server < servers(); ++server) {
+    require(server, calls[server].wait());
     left_.store(true);
   }
 }

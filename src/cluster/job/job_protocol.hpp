@@ -15,7 +15,8 @@ enum class JobRequest : std::uint16_t {
                ///< what failed meanwhile, and waited for it, was its job. Body: the job's name. Answered when all ranks
                ///< have come.
   absent,      ///< Body: a job's name. Reply's body: which ranks are missing. Needs no join.
-  leave,       ///< The connection may close now without that being a failure.
+  leave,       ///< The connection may close now without that being a failure. Answered when all who are left leave,
+               ///< and the job's data sets are where they are to last; at once if it has failed.
   collective,  ///< Body: what this rank is at. Answered when all ranks are there: refused if not all are at the same.
   lock,        ///< Body: name. Answered when the rank has it.
   unlock,      ///< Body: name.

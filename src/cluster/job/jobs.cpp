@@ -58,6 +58,12 @@ void Jobs::fail_in_words(Job& job, const std::string& words, Answers& answers) {
   };
   refuse_all(job.joining);
   refuse_all(job.gathered);
+  for (std::optional<WireRequest>& request : job.leaving) {  // Whose part has ended.
+    if (request.has_value()) {
+      answers.reply(std::move(*request));
+      request.reset();
+    }
+  }
   for (auto& [name, lock] : job.locks) {
     for (auto& [rank, request] : lock.waiting) {
       answers.refuse(std::move(request), -ECONNABORTED, job.failure);
@@ -104,12 +110,14 @@ void Jobs::on_closed(const std::shared_ptr<WireConnection>& connection) {
   } else if (!member.left) {
     fail(job, rank_text(member.rank) + " at " + connection->peer() + " ended without leaving it", answers);
   }
-  if (--job.connected == 0) {
-    const FailedStarts::Key key{connection->user(), job.name};
+  job.leaving[member.rank].reset();
+  if (--job.connected != 0) {
+    end_if_all_leave(member.job, answers);
+  } else {
     if (!job.failure.empty() && !job.began) {
-      failed_starts_.remember(key, job.start, job.failure);
+      failed_starts_.remember({job.user, job.name}, job.start, job.failure);
     }
-    jobs_.erase(key);
+    forget(job);
     // Stores may take long to let go of.
     answers.then([this, ended = member.job]() mutable {
       workers_.give(TaskSize::large, [ended = std::move(ended)]() mutable { ended.reset(); });
@@ -117,15 +125,17 @@ void Jobs::on_closed(const std::shared_ptr<WireConnection>& connection) {
   }
 }
 
-std::shared_ptr<Jobs::Job> Jobs::make_job(const std::string& name, const JobSize& size) {
+std::shared_ptr<Jobs::Job> Jobs::make_job(const FailedStarts::Key& key, const JobSize& size) {
   auto job = std::make_shared<Job>();
-  job->name = name;
+  job->user = key.first;
+  job->name = key.second;
   job->number = next_number_++;
   job->size = size;
   job->node_cache_bytes.resize(size.ranks);
   job->connections.resize(size.ranks);
   job->joining.resize(size.ranks);
   job->gathered.resize(size.ranks);
+  job->leaving.resize(size.ranks);
   return job;
 }
 
@@ -150,7 +160,7 @@ void Jobs::join(WireRequest request, Answers& answers) {
       answers.refuse(std::move(request), -ECONNABORTED, *why);
       return;
     }
-    job = make_job(name, size);
+    job = make_job(key, size);
     jobs_.emplace(key, job);
   }
   if (!job->failure.empty() && !job->began && job->start.claims(rank, reach, now)) {
@@ -251,7 +261,7 @@ void Jobs::member_request(Member& member, WireRequest request, Answers& answers)
       return answers.reply(std::move(request), 0, {before, 0, 0, 0});
     }
     case JobRequest::open:
-      return open(job, std::move(request), answers);
+      return open(member.job, std::move(request), answers);
     case JobRequest::destroy:
       return destroy(job, std::move(request), answers);
     default:
@@ -275,7 +285,46 @@ void Jobs::leave(Member& member, WireRequest request, Answers& answers) {
   if (job.failure.empty() && awaited) {
     fail(job, job.departed + " has left while others wait for it", answers);
   }
-  answers.reply(std::move(request));
+  if (!job.failure.empty()) {
+    answers.reply(std::move(request));
+    return;
+  }
+  job.leaving[member.rank] = std::move(request);
+  end_if_all_leave(member.job, answers);
+}
+
+// Who has ended a job begins another one of that name, or looks at what it wrote, and finds all of it as it is to last.
+void Jobs::end_if_all_leave(const std::shared_ptr<Job>& job, Answers& answers) {
+  auto leaving = std::make_shared<std::vector<WireRequest>>();
+  for (std::size_t rank = 0; rank < job->leaving.size(); ++rank) {
+    if (job->connections[rank] != nullptr && !job->leaving[rank].has_value()) {
+      return;
+    }
+  }
+  for (std::optional<WireRequest>& request : job->leaving) {
+    if (request.has_value()) {
+      leaving->push_back(std::move(*request));
+      request.reset();
+    }
+  }
+  forget(*job);
+  // Stores may take long to let go of.
+  answers.then([this, leaving, homes = std::exchange(job->homes, {})]() mutable {
+    workers_.give(TaskSize::large, [leaving, homes = std::move(homes)]() mutable {
+      homes.clear();
+      for (WireRequest& request : *leaving) {
+        request.reply(0);
+      }
+    });
+  });
+}
+
+/// Another one of its name may have begun.
+void Jobs::forget(const Job& job) {
+  const auto found = jobs_.find({job.user, job.name});
+  if (found != jobs_.end() && found->second.get() == &job) {
+    jobs_.erase(found);
+  }
 }
 
 void Jobs::lock(Job& job, std::uint32_t rank, WireRequest request, Answers& answers) {
@@ -312,58 +361,93 @@ void Jobs::unlock(Job& job, std::uint32_t rank, WireRequest request, Answers& an
 }
 
 /// Of what the job makes. What an earlier job of this name made may still be on its way out, and what it was before it
-/// was placed is there. What is placed, and what would have too long a name, is told apart by its handle: there the
-/// ends of the job's name and its own may be missing.
-std::string Jobs::name_here(const Job& job, const std::string& name, std::uint64_t made) {
+/// was placed is there. What is placed, what would have too long a name, and what follows another one of its name, of
+/// which something may be under way yet, is told apart by a number: there the ends of the job's name and its own may
+/// be missing.
+std::string Jobs::name_here(Job& job, const std::string& name, std::uint64_t made) {
   constexpr std::size_t most_of_job = 16;
   const std::string number = "." + std::to_string(job.number);
   std::string whole = job.name + number + "." + name;
-  if (made == 1 && whole.size() <= longest_plain_name) {
+  if (made == 1 && whole.size() <= longest_plain_name && job.made.insert(name).second) {
     return whole;
   }
-  const std::string handle = number + "-" + std::to_string(job.homes.size()) + ".";
+  const std::string handle = number + "-" + std::to_string(job.numbers_made++) + ".";
   const std::string of_job =
       job.name.size() + handle.size() < longest_plain_name ? job.name : job.name.substr(0, most_of_job);
   return (of_job + handle + name).substr(0, longest_plain_name);
 }
 
-std::shared_ptr<Home> Jobs::make_home(const Job& job, const std::string& user, const std::string& name,
-                                      std::uint64_t bytes, std::uint64_t made) {
-  if (made > 0 && !is_plain_name("_" + name)) {
-    throw CatalogRefusal{-EINVAL, "a vector cannot be called " + quote_value(name) + ": write up to " +
+std::shared_ptr<Home> Jobs::make_home(const Job& job, const Opening& what) {
+  if (what.made > 0 && !is_plain_name("_" + what.name)) {
+    throw CatalogRefusal{-EINVAL, "a vector cannot be called " + quote_value(what.name) + ": write up to " +
                                       std::to_string(longest_plain_name - 1) + " letters, digits, '_', '-' and '.'"};
   }
-  const std::string here = made > 0 ? name_here(job, name, made) : name;
-  if (made > 0) {
+  if (what.made > 0) {
     CreateForm form;
-    form.name = here;
-    form.whole_bytes = bytes;
-    catalog_.create(user, form, bytes);
+    form.name = what.here;
+    form.whole_bytes = what.bytes;
+    catalog_.create(what.user, form, what.bytes);
   }
-  std::shared_ptr<Attachment> attachment = catalog_.attach(user, "job " + job.name, here, true);
+  std::shared_ptr<Attachment> attachment = catalog_.attach(what.user, "job " + job.name, what.here, true);
   if (attachment->set().layout.kind != DataSetLayout::Kind::single) {
-    throw CatalogRefusal{-EINVAL, "data set " + quote_value(name) + " is " + attachment->set().layout.text() +
+    throw CatalogRefusal{-EINVAL, "data set " + quote_value(what.name) + " is " + attachment->set().layout.text() +
                                       ": a job opens what is on one server; make a vector, and load it from its URL"};
   }
-  return std::make_shared<Home>(catalog_, std::move(attachment), user, made > 0);
+  return std::make_shared<Home>(catalog_, std::move(attachment), what.user, what.made > 0);
 }
 
-/// The first rank that asks makes it, or attaches it for the whole job.
-void Jobs::open(Job& job, WireRequest request, Answers& answers) {
-  const std::uint64_t bytes = request.words()[0];
+void Jobs::answer_opened(Job& job, std::uint64_t handle, WireRequest request, Answers& answers) {
+  const Home& home = *job.homes[handle];
+  answers.reply(std::move(request), 0, {handle, home.sequence(), home.bytes(), home.read_nanoseconds()});
+}
+
+/// The first rank that asks makes it, or attaches it for the whole job. That may take a while, as where a tier is
+/// another server's, and the thread that is here answers everybody.
+void Jobs::open(const std::shared_ptr<Job>& job, WireRequest request, Answers& answers) {
   const std::pair<std::string, std::uint64_t> key{request.text(), request.words()[1]};
+  if (const auto found = job->handles.find(key); found != job->handles.end()) {
+    answer_opened(*job, found->second, std::move(request), answers);
+    return;
+  }
+  const auto [waiting, is_first] = job->opening.try_emplace(key);
+  if (is_first) {
+    const std::string here = key.second > 0 ? name_here(*job, key.first, key.second) : key.first;
+    const Opening what{request.from()->user(), key.first, here, request.words()[0], key.second};
+    answers.then(
+        [this, job, what] { workers_.give(TaskSize::large, [this, job, what] { open_by_worker(job, what); }); });
+  }
+  waiting->second.push_back(std::move(request));
+}
+
+void Jobs::open_by_worker(const std::shared_ptr<Job>& job, const Opening& what) {
+  std::shared_ptr<Home> home;
+  CatalogRefusal refusal{};
   try {
-    if (!job.handles.contains(key)) {
-      job.homes.push_back(make_home(job, request.from()->user(), key.first, bytes, key.second));
-      job.handles.emplace(key, job.homes.size() - 1);
-    }
-    const std::uint64_t handle = job.handles.at(key);
-    const Home& home = *job.homes[handle];
-    answers.reply(std::move(request), 0, {handle, home.sequence(), home.bytes(), home.read_nanoseconds()});
-  } catch (const CatalogRefusal& refusal) {
-    answers.refuse(std::move(request), refusal.status, refusal.text);
+    home = make_home(*job, what);
+  } catch (const CatalogRefusal& refused) {
+    refusal = refused;
   } catch (const std::exception& error) {
-    answers.refuse(std::move(request), -EIO, error.what());
+    refusal = {-EIO, error.what()};
+  }
+  Answers answers;
+  const std::lock_guard lock(mutex_);
+  const std::pair<std::string, std::uint64_t> key{what.name, what.made};
+  std::vector<WireRequest> waiting = std::move(job->opening[key]);
+  job->opening.erase(key);
+  const bool keeps = home != nullptr && job->failure.empty() && job->connected > 0;
+  if (home != nullptr && !keeps) {
+    refusal = {-ECONNABORTED, job->failure};
+  }
+  if (keeps) {
+    job->homes.push_back(std::move(home));
+    job->handles.emplace(key, job->homes.size() - 1);
+  }
+  for (WireRequest& request : waiting) {
+    if (keeps) {
+      answer_opened(*job, job->homes.size() - 1, std::move(request), answers);
+    } else {
+      answers.refuse(std::move(request), refusal.status, refusal.text);
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,8 @@ namespace tiermap {
 
 /// A rank whose connection ends before it has left fails its job: all who wait in it, and all who ask anything later,
 /// are told so. A job is forgotten when its last connection has ended; what it made is dropped then. Only that it
-/// failed before all had come is kept, for those who come late.
+/// failed before all had come is kept, for those who come late. One that all who are left leave has ended before they
+/// are told so: what they opened is where it is to last, what they made is gone, and its name is another job's to take.
 ///
 /// A job that goes on without ranks that it loses fails so only until it has begun. From then on a rank whose
 /// connection ends is no longer waited for, what it waits for is forgotten, and its locks are the next one's.
@@ -42,6 +44,7 @@ class Jobs {
   };
   struct Job {
     std::string name;
+    std::string user;
     std::uint64_t number = 0;                                  ///< No other job of this server has it.
     JobSize size;                                              ///< As the first rank said that came.
     std::vector<std::shared_ptr<WireConnection>> connections;  ///< By rank; null: not come yet, or gone.
@@ -54,12 +57,17 @@ class Jobs {
     std::vector<std::optional<WireRequest>> joining;   ///< By rank.
     std::vector<std::uint64_t> node_cache_bytes;       ///< As each rank says, who are to agree.
     std::vector<std::optional<WireRequest>> gathered;  ///< The collective that is under way, by rank.
+    std::vector<std::optional<WireRequest>> leaving;   ///< By rank: who waits until all leave.
     std::map<std::string, Lock> locks;
     std::map<std::string, std::uint64_t> counters;
     std::uint64_t told = 0;  ///< How many ranks have asked whether they are the first to tell.
     /// Of data sets, by name and 0 or, of those that the job made, 1 + how often they were placed.
     std::map<std::pair<std::string, std::uint64_t>, std::uint64_t> handles;
     std::vector<std::shared_ptr<Home>> homes;  ///< By handle; null: destroyed.
+    /// Who waits for what is being made or attached.
+    std::map<std::pair<std::string, std::uint64_t>, std::vector<WireRequest>> opening;
+    std::set<std::string> made;      ///< Names of data sets that it has made.
+    std::uint64_t numbers_made = 0;  ///< Of data sets that have a number in their names.
   };
   struct Member {
     std::shared_ptr<Job> job;
@@ -69,12 +77,15 @@ class Jobs {
   /// Requests that are answered when the lock is no longer held.
   class Answers;
 
-  std::shared_ptr<Job> make_job(const std::string& name, const JobSize& size);
+  std::shared_ptr<Job> make_job(const FailedStarts::Key& key, const JobSize& size);
   void join(WireRequest request, Answers& answers);
   static void begin(Job& job, Answers& answers);
   void absent(WireRequest request, Answers& answers);
   void member_request(Member& member, WireRequest request, Answers& answers);
   void leave(Member& member, WireRequest request, Answers& answers);
+  /// If all leave that are still there.
+  void end_if_all_leave(const std::shared_ptr<Job>& job, Answers& answers);
+  void forget(const Job& job);
   void meet(Job& job, std::uint32_t rank, WireRequest request, Answers& answers);
   /// If all are there that can still come.
   static void conclude_if_complete(Job& job, Answers& answers);
@@ -86,10 +97,19 @@ class Jobs {
   static void lose(Job& job, std::uint32_t rank, Answers& answers);
   static void tell_lost(const Job& job, WireRequest request, Answers& answers);
   void fence(Job& job, std::uint32_t rank, WireRequest request, Answers& answers);
-  static std::string name_here(const Job& job, const std::string& name, std::uint64_t made);
-  std::shared_ptr<Home> make_home(const Job& job, const std::string& user, const std::string& name, std::uint64_t bytes,
-                                  std::uint64_t made);
-  void open(Job& job, WireRequest request, Answers& answers);
+  static std::string name_here(Job& job, const std::string& name, std::uint64_t made);
+  /// What is to be opened, and the first who asked.
+  struct Opening {
+    std::string user;
+    std::string name;
+    std::string here;
+    std::uint64_t bytes = 0;
+    std::uint64_t made = 0;
+  };
+  std::shared_ptr<Home> make_home(const Job& job, const Opening& what);
+  void open(const std::shared_ptr<Job>& job, WireRequest request, Answers& answers);
+  void open_by_worker(const std::shared_ptr<Job>& job, const Opening& what);
+  static void answer_opened(Job& job, std::uint64_t handle, WireRequest request, Answers& answers);
   void destroy(Job& job, WireRequest request, Answers& answers);
   static void fail(Job& job, const std::string& why, Answers& answers);
   static void fail_in_words(Job& job, const std::string& words, Answers& answers);

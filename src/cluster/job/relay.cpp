@@ -227,8 +227,21 @@ void Relay::arrive(const Piece& piece, const WireReply& reply) {
     ask(piece, kept, later);
     settle(place);
     make_room();
+    keep_alone(piece);
   }
   do_all(later);
+}
+
+/// What came may lie in a frame with others, or in one with room for more: what is kept is counted without these.
+void Relay::keep_alone(const Piece& piece) {
+  const auto place = pieces_.find(piece);
+  if (place == pieces_.end() || !place->second.reply.has_value()) {
+    return;
+  }
+  WireBody& body = place->second.reply->body;
+  const auto bytes = std::make_shared_for_overwrite<std::byte[]>(piece.bytes);
+  std::ranges::copy(body.bytes(), bytes.get());
+  body = WireBody(bytes, {bytes.get(), piece.bytes});
 }
 
 /// What everybody has is not kept.

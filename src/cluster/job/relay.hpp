@@ -104,6 +104,7 @@ class Relay final : public WireService {
   static void refuse(Kept& kept, const WireReply& failed, Later& later);
   void settle(Pieces::iterator place);
   void make_room();
+  void keep_alone(const Piece& piece);
   void drop_reply(const Piece& piece, Kept& kept);
   std::shared_ptr<HomeCounters> counters_of(const Piece& piece) const;
 

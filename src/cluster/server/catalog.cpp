@@ -80,6 +80,10 @@ int DataSet::take_scores(std::span<const std::byte> body, const void* from) {
 
 Attachment::~Attachment() {
   catalog_.release(*set_, writing_);
+  set_.reset();
+  if (then_) {
+    then_();
+  }
 }
 
 Catalog::Catalog(const ServerOptions& options) : options_(options) {
@@ -173,7 +177,7 @@ std::uint64_t Catalog::room(const std::string& place) const {
   return options_.directory_bytes - std::min(directory_used_, options_.directory_bytes);
 }
 
-std::shared_ptr<Store> Catalog::make_store(const CreateForm& form, std::uint64_t bytes, std::string& place) const {
+void Catalog::choose_place(const CreateForm& form, std::uint64_t bytes, std::string& place) const {
   if (place.empty()) {
     place = options_.memory_bytes != 0 || options_.directory.empty() ? "memory" : "directory";
   }
@@ -188,6 +192,10 @@ std::shared_ptr<Store> Catalog::make_store(const CreateForm& form, std::uint64_t
            "of " + with_unit(bytes) + " does not fit: " + with_unit(room(place)) + " are left in " + place +
                ": drop others, or give the server more");
   }
+}
+
+std::shared_ptr<Store> Catalog::make_store(const CreateForm& form, std::uint64_t bytes,
+                                           const std::string& place) const {
   try {
     if (place == "memory") {
       return std::make_shared<MemoryStore>(bytes);
@@ -262,17 +270,30 @@ void Catalog::add(std::shared_ptr<DataSet> set, const std::string& user, const C
   set->made = true;
   set->counted_bytes = bytes;
   std::vector<std::shared_ptr<DataSet>> abandoned;  // Destroyed without the lock, as what is dropped.
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   abandoned = take_abandoned();
-  if (sets_.contains(form.name)) {
+  if (sets_.contains(form.name) || being_made_.contains(form.name)) {
     refuse(EEXIST, form.name, "is there already: choose another name, or drop it");
   }
-  set->store = make_store(form, bytes, set->place);
-  set->in_memory = set->place == "memory";
-  if (!set->in_memory) {  // To verify what is plain DRAM takes a quarter of the speed of large reads.
-    set->check(CheckedStore::Before::zeros);
-  }
+  choose_place(form, bytes, set->place);
   used(set->place) += bytes;
+  being_made_.insert(form.name);
+  lock.unlock();
+  // Which may take a while, as where a tier is another server's: others attach theirs meanwhile.
+  try {
+    set->store = make_store(form, bytes, set->place);
+    set->in_memory = set->place == "memory";
+    if (!set->in_memory) {  // To verify what is plain DRAM takes a quarter of the speed of large reads.
+      set->check(CheckedStore::Before::zeros);
+    }
+  } catch (...) {
+    lock.lock();
+    used(set->place) -= bytes;
+    being_made_.erase(form.name);
+    throw;
+  }
+  lock.lock();
+  being_made_.erase(form.name);
   sets_.emplace(form.name, std::move(set));
 }
 

@@ -3,11 +3,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cluster/memory_protocol.hpp"
@@ -66,11 +69,14 @@ class Attachment {
 
   DataSet& set() const noexcept { return *set_; }
   bool writing() const noexcept { return writing_; }
+  /// What is done once it has ended, and what it held alone is gone.
+  void at_end(std::function<void()> then) { then_ = std::move(then); }
 
  private:
   Catalog& catalog_;
-  const std::shared_ptr<DataSet> set_;
+  std::shared_ptr<DataSet> set_;
   const bool writing_;
+  std::function<void()> then_;
 };
 
 /// Thread-safe. Members throw CatalogRefusal.
@@ -111,13 +117,15 @@ class Catalog {
   void count(DataSet& set, std::uint64_t bytes) noexcept;
   std::shared_ptr<DataSet> take_out(const std::string& name) noexcept;
   std::vector<std::shared_ptr<DataSet>> take_abandoned();
-  std::shared_ptr<Store> make_store(const CreateForm& form, std::uint64_t bytes, std::string& place) const;
+  void choose_place(const CreateForm& form, std::uint64_t bytes, std::string& place) const;
+  std::shared_ptr<Store> make_store(const CreateForm& form, std::uint64_t bytes, const std::string& place) const;
   std::uint64_t room(const std::string& place) const;
   std::uint64_t& used(const std::string& place) { return place == "memory" ? memory_used_ : directory_used_; }
 
   const ServerOptions& options_;
   mutable std::mutex mutex_;  ///< Guards what follows.
   std::map<std::string, std::shared_ptr<DataSet>> sets_;
+  std::set<std::string> being_made_;  ///< Their room is taken already.
   std::uint64_t memory_used_ = 0;
   std::uint64_t directory_used_ = 0;
 };

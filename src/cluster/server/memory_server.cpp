@@ -138,16 +138,7 @@ void MemoryServer::on_request(WireRequest request) {
   if (kind == MemoryRequest::attach) {
     attach(request);
   } else if (kind == MemoryRequest::detach) {
-    client.attachments.erase(request.words()[0]);
-    if (!catalog_.is_temporary(attachment->set())) {
-      request.reply(0);
-      return;
-    }
-    workers_->give(TaskSize::large, [shared = std::make_shared<WireRequest>(std::move(request)),
-                                     held = std::move(attachment)]() mutable {
-      held.reset();  // Which drops it: the reply says that there is room again.
-      shared->reply(0);
-    });
+    detach(std::move(request), std::move(attachment));
   } else if (quick) {
     answer(request, attachment, {});
   } else {
@@ -172,6 +163,16 @@ void MemoryServer::attach(WireRequest& request) {
     request.reply(std::move(answer));
   } catch (const CatalogRefusal& refusal) {
     request.refuse(refusal.status, refusal.text);
+  }
+}
+
+/// The reply says that others may have it, or that there is room again: what is still under way holds it until then.
+void MemoryServer::detach(WireRequest request, std::shared_ptr<Attachment> attachment) {
+  client_of(*request.from()).attachments.erase(request.words()[0]);
+  const bool temporary = catalog_.is_temporary(attachment->set());
+  attachment->at_end([shared = std::make_shared<WireRequest>(std::move(request))] { shared->reply(0); });
+  if (temporary) {  // Dropped with it, which may take long.
+    workers_->give(TaskSize::large, [held = std::move(attachment)]() mutable { held.reset(); });
   }
 }
 

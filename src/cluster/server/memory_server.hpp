@@ -38,6 +38,7 @@ class MemoryServer final : private WireService {
   void answer(WireRequest& request, const std::shared_ptr<Attachment>& attachment,
               const std::weak_ptr<const void>& client);
   void attach(WireRequest& request);
+  void detach(WireRequest request, std::shared_ptr<Attachment> attachment);
   void create(WireRequest& request, const std::weak_ptr<const void>& client);
   void list(WireRequest& request);
   void read(WireRequest& request, Attachment& attachment);

@@ -45,6 +45,7 @@ void UcxConnection::post_control(ControlKind kind, const WireWords& words, std::
 }
 
 void UcxConnection::meet() {
+  worker_->tick_soon();
   if (side_ == Side::client) {
     post_control(ControlKind::arrival, {}, ticket_);
   } else {
@@ -70,7 +71,11 @@ void UcxConnection::take_control(const Driving& driving, const ArrivedMessage& m
   }
 }
 
+// In the child of a fork() another thread of the parent's may have the lock for ever.
 std::string UcxConnection::failure() const {
+  if (!worker_->is_here()) {
+    return "is not reached from a child of fork()";
+  }
   const std::lock_guard lock(lock_);
   return failure_;
 }
@@ -114,6 +119,10 @@ bool UcxConnection::wait_for_room() const {
 
 void UcxConnection::send_request(const std::shared_ptr<PendingCall>& call, WireMessage request,
                                  std::optional<std::chrono::milliseconds> patience) {
+  if (!worker_->is_here()) {  // Nor is the lock touched, which nobody may give up there.
+    call->fail(ECONNRESET);
+    return;
+  }
   if (request.body().size() > largest_body_) {
     call->fail(EMSGSIZE);
     return;

@@ -51,6 +51,8 @@ class UcxConnection final : public WireConnection, public std::enable_shared_fro
   /// Everything in flight fails with `error_number`. Once; later ones do nothing.
   void fail(const Driving& driving, int error_number, const std::string& reason);
   bool heard() const noexcept { return heard_; }
+  /// The peer is to hear something so often, by its timeout or by this side's.
+  std::uint64_t ping_every() const noexcept { return ping_every_; }
 
   ucp_ep_h endpoint = nullptr;  ///< Null once it is given up.
 

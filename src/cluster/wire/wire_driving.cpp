@@ -289,7 +289,7 @@ void WireWorker::poll_until_quiet() {
     if (wanted_.load() && sleepers_.load() == 0) {
       return;
     }
-    if (now >= next_tick_) {
+    if (now >= next_tick_.load()) {
       tick();
     }
     pause_processor();
@@ -307,21 +307,28 @@ void WireWorker::sleep_until_something_comes() {
   // What was posted before `asleep_` was seen has been sent, or is somebody's who drives.
   if (armed && !outbox_filled_.load() && wakes_.load() == wakes && !stopping_.load()) {
     const std::uint64_t now = now_nanoseconds();
-    const std::uint64_t left = next_tick_ > now ? (next_tick_ - now) / 1'000'000U + 1 : 0;
+    const std::uint64_t tick_at = next_tick_.load();
+    const std::uint64_t left = tick_at > now ? (tick_at - now) / 1'000'000U + 1 : 0;
     pollfd descriptor{event_descriptor_, POLLIN, 0};
     ::poll(&descriptor, 1, static_cast<int>(left));
   }
   asleep_.store(false);
 }
 
+void WireWorker::tick_soon() noexcept {
+  next_tick_.store(0);
+  wake_thread();
+}
+
 void WireWorker::tick() {
+  constexpr std::uint64_t least = 1'000'000;
+  constexpr std::uint64_t most = 100'000'000;
   const std::uint64_t now = now_nanoseconds();
-  if (now < next_tick_) {
+  if (now < next_tick_.load()) {
     return;
   }
-  const std::uint64_t every = std::clamp<std::uint64_t>(timeout_nanoseconds() / 32, 1'000'000, 100'000'000);
-  next_tick_ = now + every;
   as_driver([&](const Driving& driving) {
+    std::uint64_t every = std::min(timeout_nanoseconds() / 32, most);
     std::vector<std::shared_ptr<UcxConnection>> all;
     drive(driving);  // What this process had no time for is not the peers' silence.
     forget_who_does_not_come(now);
@@ -330,7 +337,9 @@ void WireWorker::tick() {
     }
     for (const auto& connection : all) {
       connection->tick(driving, now);
+      every = std::min(every, connection->ping_every() / 2);
     }
+    next_tick_.store(now + std::max(every, least));
     drive(driving);
   });
 }

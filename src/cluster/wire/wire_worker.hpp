@@ -76,6 +76,8 @@ class WireWorker : public std::enable_shared_from_this<WireWorker> {
     return static_cast<std::uint64_t>(options_.timeout.count()) * 1'000'000U;
   }
 
+  /// For a connection that is new: it may have to hear more often from this side than all others.
+  void tick_soon() noexcept;
   /// For a connection that failed: its endpoint goes, and so does it.
   void drop(const Driving& driving, UcxConnection& connection);
 
@@ -168,7 +170,7 @@ class WireWorker : public std::enable_shared_from_this<WireWorker> {
   std::atomic<std::uint32_t> wakes_{0};         ///< Changes when the thread is to look again.
   std::atomic<bool> asleep_{false};             ///< The thread waits for UCX's descriptor.
   std::atomic<bool> stopping_{false};
-  std::uint64_t next_tick_ = 0;  ///< The thread's.
+  std::atomic<std::uint64_t> next_tick_{0};  ///< Changed by the driver.
   std::thread thread_;
 };
 
