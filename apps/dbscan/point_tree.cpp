@@ -115,7 +115,8 @@ bool PointTree::split(std::uint32_t index) {
   return true;
 }
 
-// As µDBSCAN does: the median of a sample. There are points on both sides, since some is lower than the highest one.
+// As µDBSCAN does: the median of a sample. Where that is the lowest of all coordinates, which nothing is below, half
+// way to the highest: a piece at a time of what is above would never end. There are points on both sides in any case.
 float PointTree::pivot_of(const TreeNode& node, std::uint32_t axis) const {
   std::array<float, most_sampled> sample{};
   const std::uint32_t count = std::min(node.count, most_sampled);
@@ -125,7 +126,10 @@ float PointTree::pivot_of(const TreeNode& node, std::uint32_t axis) const {
   }
   const auto middle = sample.begin() + count / 2;
   std::nth_element(sample.begin(), middle, sample.begin() + count);
-  return *middle > lowest(node)[axis] ? *middle : highest(node)[axis];
+  const float low = lowest(node)[axis];
+  const float high = highest(node)[axis];
+  const float half_way = low / 2 + high / 2;
+  return *middle > low ? *middle : half_way > low && half_way < high ? half_way : high;
 }
 
 std::uint32_t PointTree::partition(const TreeNode& node, std::uint32_t axis, float pivot, TreeNode& left,

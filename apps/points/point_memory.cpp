@@ -55,9 +55,11 @@ void refuse_format(Store& store, const PointTerms& terms) {
     std::string_view name;
     std::string_view url;
   };
-  constexpr std::array<Format, 2> formats = {{
+  constexpr std::array<Format, 4> formats = {{
       {"\x93NUMPY", "a .npy file", "npy:PATH"},
       {"\x89HDF\r\n\x1a\n", "an HDF5 file", "hdf5:PATH:/DATASET"},
+      {"SIMPLE  ", "a FITS file", "fits:PATH"},
+      {"PAR1", "a Parquet file", "parquet:PATH?columns=A,B"},
   }};
   std::array<char, 8> begin{};
   read_fully(store, begin.data(), std::min<std::uint64_t>(begin.size(), store.size_bytes()), 0);

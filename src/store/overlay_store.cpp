@@ -72,6 +72,9 @@ std::uint64_t OverlayStore::run_end(std::uint64_t offset, std::uint64_t end) con
 
 /// Blocks [first, end).
 void OverlayStore::set_written(std::uint64_t first, std::uint64_t end, bool written) noexcept {
+  std::uint64_t before = written_end_.load(std::memory_order_relaxed);
+  while (written && before < end && !written_end_.compare_exchange_weak(before, end, std::memory_order_relaxed)) {
+  }
   for (std::uint64_t block = first; block < end; ++block) {
     std::atomic<std::uint64_t>& word = written_[static_cast<std::size_t>(block / 64)];
     const std::uint64_t bit = 1ULL << (block % 64);
@@ -221,7 +224,7 @@ int OverlayStore::resize(std::uint64_t bytes) {
   if (bytes > written_.size() * 64 * block_bytes) {
     return -EFBIG;
   }
-  if (bytes < before) {
+  if (bytes <= before) {
     base_limit_.store(std::min(base_limit_.load(), bytes), std::memory_order_release);
     const std::uint64_t blocks = (bytes + block_bytes - 1) / block_bytes;
     // Cutting the file gives its room back and makes the rest of the last block read as zeros.
@@ -231,7 +234,7 @@ int OverlayStore::resize(std::uint64_t bytes) {
       return -errno;
     }
     size_.store(bytes, std::memory_order_release);
-    set_written(blocks, (before + block_bytes - 1) / block_bytes, false);
+    set_written(blocks, written_end_.load(std::memory_order_acquire), false);
     return 0;
   }
   size_.store(bytes, std::memory_order_release);

@@ -35,7 +35,8 @@ class OverlayStore final : public Store {
   std::int64_t read(void* buffer, std::size_t bytes, std::uint64_t offset) override;
   /// -ENOSPC at the end of the store, or when the scratch file's disk is full.
   std::int64_t write(const void* buffer, std::size_t bytes, std::uint64_t offset) override;
-  /// Up to twice the first size, at least 1 TiB; more gives -EFBIG.
+  /// Up to twice the first size, at least 1 TiB; more gives -EFBIG. Asked for the size that it has, it cuts off what
+  /// writes that were on their way when it became shorter have put behind its end.
   int resize(std::uint64_t bytes) override;
   void show_tiers(PublishedTiers& tiers, bool shown) noexcept override { base_->show_tiers(tiers, shown); }
   bool locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& extent) const noexcept override;
@@ -62,6 +63,7 @@ class OverlayStore final : public Store {
   DirectFile scratch_;
   std::uint32_t alignment_ = 1;
   LazyArray<std::atomic<std::uint64_t>> written_;
+  std::atomic<std::uint64_t> written_end_{0};  ///< Behind the last block that was ever written.
   std::atomic<std::uint64_t> size_;
   std::atomic<std::uint64_t> base_limit_;  ///< Base bytes from here on were cut off by a resize; they read as zeros.
   std::array<std::mutex, 64> block_locks_;

@@ -22,6 +22,17 @@ std::string named(const TierOptions& tier) {
          (tier.url.empty() ? "" : " at " + quote_value(tier.url));
 }
 
+/// Of the store behind, which may be the program's own: what leaves it as an exception is -EIO, as where there are no
+/// tiers.
+template <typename Call>
+auto asked(Call&& call) noexcept -> decltype(call()) {
+  try {
+    return call();
+  } catch (...) {
+    return -EIO;
+  }
+}
+
 /// What was written before is there, and can be written over.
 bool has_no_room(int error) noexcept {
   return error == -ENOSPC || error == -EDQUOT || error == -EFBIG;
@@ -169,12 +180,13 @@ int BlockMover::read_backing(std::uint64_t offset, char* buffer, std::uint64_t b
   const std::uint64_t begun = now_nanoseconds();
   std::uint64_t done = 0;
   while (done < bytes) {
-    const std::int64_t got = backing_->read(buffer + done, static_cast<std::size_t>(bytes - done), offset + done);
+    const auto rest = static_cast<std::size_t>(bytes - done);
+    const std::int64_t got = asked([&] { return backing_->read(buffer + done, rest, offset + done); });
     if (got == -EINTR) {
       continue;
     }
-    if (got < 0) {
-      return static_cast<int>(got);
+    if (got < 0 || static_cast<std::uint64_t>(got) > rest) {
+      return got < 0 ? static_cast<int>(got) : -EIO;
     }
     if (got == 0) {
       break;
@@ -193,7 +205,8 @@ int BlockMover::read_backing(std::uint64_t offset, char* buffer, std::uint64_t b
 int BlockMover::write_backing(std::uint64_t offset, const char* buffer, std::uint64_t bytes) noexcept {
   std::uint64_t done = 0;
   while (done < bytes) {
-    const std::int64_t put = backing_->write(buffer + done, static_cast<std::size_t>(bytes - done), offset + done);
+    const auto rest = static_cast<std::size_t>(bytes - done);
+    const std::int64_t put = asked([&] { return backing_->write(buffer + done, rest, offset + done); });
     if (put == -EINTR) {
       continue;
     }
@@ -207,12 +220,12 @@ int BlockMover::write_backing(std::uint64_t offset, const char* buffer, std::uin
 
 int BlockMover::lengthen(std::uint64_t bytes) noexcept {
   const std::unique_lock held(length_mutex_);
-  return backing_->size_bytes() < bytes ? backing_->resize(bytes) : 0;
+  return asked([&] { return backing_->size_bytes() < bytes ? backing_->resize(bytes) : 0; });
 }
 
 int BlockMover::resize(std::uint64_t bytes) noexcept {
   const std::unique_lock held(length_mutex_);
-  return backing_->resize(bytes);
+  return asked([&] { return backing_->resize(bytes); });
 }
 
 double BlockMover::backing_microseconds(std::uint64_t bytes) const noexcept {

@@ -45,6 +45,8 @@ class TieredStore final : public Store {
   /// As often as the organizer looks.
   void show_tiers(PublishedTiers& tiers, bool shown) noexcept override;
   double read_microseconds(std::uint64_t offset, std::uint64_t bytes) const noexcept override;
+  /// Which are the blocks', if these are as large.
+  bool writes_whole_pages() const override { return backing_->writes_whole_pages(); }
   std::optional<ElementLayout> element_layout() const override { return backing_->element_layout(); }
   std::string name() const override;
 

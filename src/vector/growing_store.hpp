@@ -51,6 +51,7 @@ class GrowingStore final : public Store {
   bool locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& extent) const noexcept override;
   bool locate_write(std::uint64_t offset, std::uint64_t bytes, Extent& extent) noexcept override;
   std::uint32_t direct_alignment() const override { return base_->direct_alignment(); }
+  bool writes_whole_pages() const override { return base_->writes_whole_pages(); }
   std::uint32_t max_reads_in_flight() const override { return base_->max_reads_in_flight(); }
   std::uint32_t max_writes_in_flight() const override { return base_->max_writes_in_flight(); }
   std::string name() const override { return name_; }

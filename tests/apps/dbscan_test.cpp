@@ -1,12 +1,16 @@
 // tiermap-dbscan from outside: the same labels as by a plain search of all neighbours, on every system, with any number
 // of threads, in a tenth of the memory; whatever the points are like; what are no points is refused.
+#include <array>
+#include <atomic>
 #include <fstream>
 #include <limits>
 #include <random>
 #include <span>
 
 #include "apps/program_fixture.hpp"
+#include "command_line/plain_bytes.hpp"
 #include "dbscan/density_check.hpp"
+#include "dbscan/point_tree.hpp"
 
 namespace tiermap::test {
 namespace {
@@ -104,6 +108,29 @@ TEST_F(DbscanTest, PilesOfEqualPointsTakeNoLonger) {
       verified_report(program, {write_points("points", points), "--reach", "1", "--neighbours", "1000", "--json"});
   EXPECT_EQ(report.at("clusters"), 3);
   EXPECT_EQ(report.at("core_points"), 200'000);
+}
+
+TEST(PointTreeTest, PointsOfWhichMostShareTheLowestCoordinateAreSplitAsOthersAre) {
+  // As in tables with many zeros: the median of a sample is the lowest, and nothing is below it.
+  const TreePlan plan{20'000, 2, 1, 32};
+  PlainBytes rows(PointTree::rows_bytes(plan));
+  PlainBytes nodes(PointTree::nodes_bytes(plan));
+  PointTree tree(plan, rows, nodes, false);
+  std::mt19937 random(7);
+  std::uniform_real_distribution<float> anywhere(0, 1000);
+  for (std::uint32_t row = 0; row < plan.points; ++row) {
+    const std::array<float, 2> point = {row % 5 < 3 ? 0 : anywhere(random), anywhere(random) / 10};
+    tree.set_row(row, point.data(), row);
+  }
+  ThreadTeam team(2);
+  ProgressDisplay progress("splitting", plan.points);
+  tree.build(team, progress);
+  std::atomic<std::uint64_t> points{0};
+  tree.for_each_leaf(team, [&](const TreeNode& leaf) {
+    EXPECT_TRUE(tree.compact(leaf) || leaf.count < plan.least_to_split) << leaf.count << " points";
+    points += leaf.count;
+  });
+  EXPECT_EQ(points, plan.points);
 }
 
 TEST_F(DbscanTest, FewPointsAreNoise) {

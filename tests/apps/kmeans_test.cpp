@@ -230,6 +230,10 @@ TEST_F(KMeansTest, RefusesFilesOfOtherFormatsThatAreNamedWithoutThem) {
   const std::string bytes(96, '\0');
   expect_refused(program, {write_npy("<f4", "8, 3", bytes)}, "name it as npy:PATH");
   expect_refused(program, {write_file("points", "\x89HDF\r\n\x1a\n" + bytes)}, "name it as hdf5:PATH:/DATASET");
+  std::string header = "SIMPLE  =                    T";
+  header.resize(2880, ' ');
+  expect_refused(program, {write_file("points", header)}, "name it as fits:PATH");
+  expect_refused(program, {write_file("points", "PAR1" + bytes + "1234PAR1")}, "name it as parquet:PATH?columns=A,B");
 }
 
 TEST_F(KMeansTest, TheHelpOfGeneratingListsWhatItTakes) {

@@ -199,6 +199,23 @@ TEST_F(Hdf5PlaceTest, DatasetsOfOneFileAreOpenAtOnceInWhateverOrder) {
   expect_equal(*open_store(url("labels"), OpenMode::read_only), written);
 }
 
+TEST_F(Hdf5PlaceTest, ADatasetOfATypeWithANameIsReadWhileAnotherIsWritten) {
+  const std::vector<char> expected = random_bytes(80'000);
+  {
+    const WrittenFile file(path_);
+    const hid_t type = H5Tcopy(H5T_IEEE_F32LE);
+    ASSERT_GE(H5Tcommit2(file.id(), "mass", type, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), 0);
+    for (const char* name : {"masses", "more"}) {
+      file.add(name, {{20'000}, type, {1000}, true}, expected.data());
+    }
+    H5Tclose(type);
+  }
+  const auto masses = open_store(url("masses"), OpenMode::read_only);
+  const auto more = open_store(url("more"), OpenMode::read_write);
+  ASSERT_EQ(more->write("here", 4, 0), 4);
+  expect_equal(*masses, expected);
+}
+
 TEST_F(Hdf5PlaceTest, NamesMayHaveAnyCharacter) {
   const std::string path = directory_ / "odd: name?.h5";
   const Form form{{10}};

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <atomic>
 #include <csignal>
 #include <random>
 #include <thread>
@@ -185,6 +186,48 @@ TEST_F(ParquetWritingTest, ThreadsWriteBesideEachOtherWhileFilesAreReplaced) {
     }
   }
   expect_equal(*open_store(where, OpenMode::read_only), expected);
+}
+
+/// Many calls of `use` at once until settle() has returned, or so many were made. Whether it returned before that.
+template <typename Use>
+bool settles_among(Store& store, int most_calls, const Use& use) {
+  std::atomic<int> calls{0};
+  std::atomic<bool> settled{false};
+  std::vector<std::thread> others;
+  for (std::uint64_t other = 0; other < 6; ++other) {
+    others.emplace_back([&, other] {
+      std::mt19937_64 random(other);
+      while (!settled && calls++ < most_calls) {
+        use(other, random());
+      }
+    });
+  }
+  while (calls < 100) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(store.settle(), 0);
+  const bool before = calls < most_calls;
+  settled = true;
+  for (std::thread& other : others) {
+    other.join();
+  }
+  return before;
+}
+
+TEST_F(ParquetWritingTest, WhoSettlesWaitsForNobodyWhoComesLater) {
+  const std::string where = copied_url("points.parquet", "columns=x,y,z&decoded=250KiB");
+  const auto store = open_store(where, OpenMode::read_write);
+  ASSERT_EQ(store->write("more", 4, 0), 4);
+  // Each of them has to have a row group decoded, for which it waits beside the others.
+  EXPECT_TRUE(settles_among(*store, 10'000, [&](std::uint64_t, std::uint64_t random) {
+    char byte = 0;
+    EXPECT_EQ(store->read(&byte, 1, 12 * (random % point_rows)), 1);
+  })) << "among readers";
+  ASSERT_EQ(store->write("less", 4, 0), 4);
+  const std::vector<char> much(100'000, 'w');
+  EXPECT_TRUE(settles_among(*store, 10'000, [&](std::uint64_t other, std::uint64_t random) {
+    EXPECT_EQ(store->write(much.data(), much.size(), 200'000 * other + random % 100'000), 100'000);
+  })) << "among writers";
 }
 
 TEST_F(ParquetWritingTest, OfManyFilesThoseThatChangedAreReplaced) {

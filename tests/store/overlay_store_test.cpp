@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <thread>
 
 #include "store/faulty_store.hpp"
 #include "store/file_store.hpp"
@@ -73,6 +74,26 @@ TEST(OverlayStore, what_was_cut_off_does_not_come_back_from_the_base) {
   expect_equal(overlay, expected);
   random_work(overlay, expected, 0, expected.size(), 100, 6);
   expect_equal(overlay, expected);
+}
+
+TEST(OverlayStore, a_write_that_was_on_its_way_is_cut_off_too) {
+  const TemporaryDirectory directory;
+  constexpr std::uint64_t block = OverlayStore::block_bytes;
+  auto base = std::make_shared<FaultyStore>(std::make_shared<MemoryStore>(8 * block));
+  OverlayStore overlay(base, 8 * block, directory.path());
+  base->on_read([](const FaultyStore::Call&) { return FaultyStore::stall(); });
+  std::thread writer([&] { EXPECT_EQ(overlay.write("late", 4, 5 * block + 10), 4); });
+  while (base->stalled() == 0) {
+    std::this_thread::yield();
+  }
+  ASSERT_EQ(overlay.resize(2 * block), 0);
+  base->on_read([](const FaultyStore::Call&) { return FaultyStore::pass(); });
+  base->release();
+  writer.join();
+  // As a vector does once nothing is on its way any more.
+  ASSERT_EQ(overlay.resize(2 * block), 0);
+  ASSERT_EQ(overlay.resize(8 * block), 0);
+  expect_equal(overlay, std::vector<char>(8 * block, 0));
 }
 
 TEST(OverlayStore, a_directory_that_takes_no_file_is_named) {

@@ -15,6 +15,12 @@ namespace {
 /// Of one call's buffer.
 constexpr std::uint64_t most_transfer_bytes = 256 << 10;
 
+/// Its own: a type that has a name in the file would keep that open, which could not be opened again for writing then.
+hid_t type_of(const Hdf5Call& hdf5, hid_t dataset) {
+  const Hdf5Id type(hdf5, hdf5->H5Dget_type(dataset));
+  return hdf5->H5Tcopy(type.get());
+}
+
 }  // namespace
 
 Hdf5DatasetStore::Hdf5DatasetStore(const Hdf5Call& hdf5, std::shared_ptr<Hdf5File> file, DirectFile synchronised,
@@ -28,7 +34,7 @@ Hdf5DatasetStore::Hdf5DatasetStore(const Hdf5Call& hdf5, std::shared_ptr<Hdf5Fil
       options_(options),
       open_(&file_->open_dataset(hdf5, dataset_.name, decoded_bytes)),
       space_(hdf5->H5Dget_space(open_->id)),
-      type_(hdf5->H5Dget_type(open_->id)) {}
+      type_(type_of(hdf5, open_->id)) {}
 
 Hdf5DatasetStore::~Hdf5DatasetStore() {
   const Hdf5Call hdf5;

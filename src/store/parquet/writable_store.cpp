@@ -59,11 +59,12 @@ ParquetTarget lock_parquet_file(const std::string& path) {
 ParquetWritableStore::ParquetWritableStore(std::vector<ParquetTarget> targets, OpenRows open_rows)
     : targets_(std::move(targets)), open_rows_(std::move(open_rows)), owner_(::getpid()) {
   take_rows();
-  bytes_ = rows_->size_bytes();
-  max_reads_ = rows_->max_reads_in_flight();
-  max_writes_ = rows_->max_writes_in_flight();
-  layout_ = rows_->element_layout();
-  name_ = rows_->name();
+  const ParquetRowsStore& rows = *content_->rows;
+  bytes_ = rows.size_bytes();
+  max_reads_ = rows.max_reads_in_flight();
+  max_writes_ = rows.max_writes_in_flight();
+  layout_ = rows.element_layout();
+  name_ = rows.name();
 }
 
 ParquetWritableStore::~ParquetWritableStore() {
@@ -72,13 +73,22 @@ ParquetWritableStore::~ParquetWritableStore() {
   }
 }
 
+std::shared_ptr<const ParquetWritableStore::Content> ParquetWritableStore::content() const {
+  const std::lock_guard lock(content_mutex_);
+  return content_;
+}
+
 /// The rows as the files have them now, and nothing over them.
 void ParquetWritableStore::take_rows() {
-  std::shared_ptr<ParquetRowsStore> rows = open_rows_();
-  auto changes = std::make_unique<OverlayStore>(rows, rows->size_bytes(), directory_of_target(targets_.front()));
-  const std::lock_guard lock(rows_mutex_);
-  rows_ = std::move(rows);
-  changes_ = std::move(changes);
+  auto taken = std::make_shared<Content>();
+  taken->rows = open_rows_();
+  taken->changes =
+      std::make_unique<OverlayStore>(taken->rows, taken->rows->size_bytes(), directory_of_target(targets_.front()));
+  std::shared_ptr<const Content> before = std::move(taken);  // It may be the last to have it: not with the lock.
+  {
+    const std::lock_guard lock(content_mutex_);
+    content_.swap(before);
+  }
   for (ParquetTarget& target : targets_) {
     if (target.replaced.valid()) {
       target.file = std::exchange(target.replaced, FileDescriptor());
@@ -90,23 +100,27 @@ std::int64_t ParquetWritableStore::read(void* buffer, std::size_t bytes, std::ui
   if (::getpid() != owner_) {
     return -EBUSY;
   }
-  const std::shared_lock lock(rows_mutex_);
-  return changes_->read(buffer, bytes, offset);
+  return content()->changes->read(buffer, bytes, offset);
 }
 
 std::int64_t ParquetWritableStore::write(const void* buffer, std::size_t bytes, std::uint64_t offset) {
   if (::getpid() != owner_) {
     return -EBUSY;
   }
-  const std::shared_lock lock(writing_);
+  std::shared_lock lock(writing_, std::defer_lock);
+  {
+    const std::lock_guard turn(turn_);
+    lock.lock();
+  }
   changed_.store(true);
-  return changes_->write(buffer, bytes, offset);
+  return content()->changes->write(buffer, bytes, offset);
 }
 
 int ParquetWritableStore::settle() {
   if (::getpid() != owner_) {
     return -EBUSY;  // It is the parent's.
   }
+  const std::lock_guard turn(turn_);
   const std::lock_guard lock(writing_);
   if (!changed_.load()) {
     return 0;
@@ -128,11 +142,12 @@ int ParquetWritableStore::settle() {
 
 /// Until all of them are replaced, and opened again, the rows stay what they are: those of the files before.
 void ParquetWritableStore::replace_files() {
+  const std::shared_ptr<const Content> before = content();
   for (std::size_t number = 0; number < targets_.size(); ++number) {
     ParquetTarget& target = targets_[number];
     // What an attempt that failed at another file has put there may have been taken back since.
-    std::optional<NewParquetFile> made =
-        rewrite_parquet_file(*rows_, *changes_, number, target.file.get(), target.path, target.replaced.valid());
+    std::optional<NewParquetFile> made = rewrite_parquet_file(*before->rows, *before->changes, number,
+                                                              target.file.get(), target.path, target.replaced.valid());
     if (!made) {
       continue;
     }

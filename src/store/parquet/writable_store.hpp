@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <shared_mutex>
 #include <string>
@@ -32,8 +33,8 @@ ParquetTarget lock_parquet_file(const std::string& path);
 /// or flush() make a new file of it and of the old one, which takes the old one's place in one step: before there was
 /// the old one, as it was, and whoever has that open keeps it. Of many files each is replaced by itself.
 ///
-/// Thread-safe. Reads go on while a new file is made, writes wait. As long as one cannot be made what was written
-/// stays, is read, and is tried again.
+/// Thread-safe. Reads go on while a new file is made, writes wait; who makes one waits for writes that are under way,
+/// and for none that come later. As long as one cannot be made what was written stays, is read, and is tried again.
 class ParquetWritableStore final : public Store {
  public:
   using OpenRows = std::function<std::unique_ptr<ParquetRowsStore>()>;
@@ -56,6 +57,13 @@ class ParquetWritableStore final : public Store {
   std::string name() const override { return name_; }
 
  private:
+  /// What the files had when they were opened, and what was written since.
+  struct Content {
+    std::shared_ptr<ParquetRowsStore> rows;
+    std::unique_ptr<OverlayStore> changes;  ///< Over the rows.
+  };
+
+  std::shared_ptr<const Content> content() const;
   void replace_files();
   void take_rows();
 
@@ -67,10 +75,10 @@ class ParquetWritableStore final : public Store {
   std::uint32_t max_writes_ = 0;
   std::optional<ElementLayout> layout_;
   std::string name_;
-  std::shared_mutex writing_;  ///< Shared by writes, alone for replacing files. Taken before rows_mutex_.
-  std::shared_mutex rows_mutex_;
-  std::shared_ptr<ParquetRowsStore> rows_;
-  std::unique_ptr<OverlayStore> changes_;  ///< Over the rows.
+  std::mutex turn_;            ///< Who makes a file keeps others from beginning to write. Taken before writing_.
+  std::shared_mutex writing_;  ///< Shared by writes, alone for replacing files.
+  mutable std::mutex content_mutex_;
+  std::shared_ptr<const Content> content_;  ///< Guarded by it. Whoever reads keeps what was there when he began.
   std::atomic<bool> changed_{false};
   std::string told_;  ///< Why no new file could be made, as it was said last. Guarded by writing_.
 };
