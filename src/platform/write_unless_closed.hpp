@@ -12,6 +12,26 @@
 
 namespace tiermap {
 
+/// Runs `write`, which returns as write() does. Where it writes to a pipe that nobody reads any more, no SIGPIPE comes
+/// of it. Safe in signal handlers; changes `errno`.
+template <typename Write>
+ssize_t without_broken_pipe(Write write) noexcept {
+  sigset_t pipe;
+  sigset_t before;
+  sigset_t pending;
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipe, &before);
+  sigpending(&pending);
+  const ssize_t written = write();
+  if (written < 0 && errno == EPIPE && sigismember(&pending, SIGPIPE) == 0) {
+    constexpr timespec at_once{};
+    sigtimedwait(&pipe, nullptr, &at_once);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return written;
+}
+
 /// Writes the pieces in one go; what cannot be written at once is left out. Where `descriptor` is a pipe that nobody
 /// reads any more, no SIGPIPE comes of it. At most 1024 pieces, and 4096 bytes in all. Safe in signal handlers; changes
 /// `errno`.
@@ -20,19 +40,7 @@ inline void write_unless_closed(int descriptor, std::span<const iovec> pieces) n
   if (::poll(&room, 1, 0) != 1) {  // A pipe that is full would keep us. If it has room, then for 4096 bytes.
     return;
   }
-  sigset_t pipe;
-  sigset_t before;
-  sigset_t pending;
-  sigemptyset(&pipe);
-  sigaddset(&pipe, SIGPIPE);
-  pthread_sigmask(SIG_BLOCK, &pipe, &before);
-  sigpending(&pending);
-  if (::writev(descriptor, pieces.data(), static_cast<int>(pieces.size())) < 0 && errno == EPIPE &&
-      sigismember(&pending, SIGPIPE) == 0) {
-    constexpr timespec at_once{};
-    sigtimedwait(&pipe, nullptr, &at_once);
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  without_broken_pipe([&] { return ::writev(descriptor, pieces.data(), static_cast<int>(pieces.size())); });
 }
 
 /// The same of one text, to standard error.

@@ -36,8 +36,12 @@ std::unique_ptr<FileStore> duplicate(int descriptor, const std::string& path, bo
   if (!own.valid() || ::fstat(own.get(), &status) != 0) {
     throw_file_error(errno, path, "cannot be duplicated");
   }
-  if (!S_ISREG(status.st_mode) || (::fcntl(own.get(), F_GETFL) & O_DIRECT) != 0) {
+  const int flags = ::fcntl(own.get(), F_GETFL);
+  if (!S_ISREG(status.st_mode) || (flags & O_DIRECT) != 0) {
     throw_file_error(EACCES, path, "cannot be opened a second time");
+  }
+  if (writable && (flags & O_APPEND) != 0) {  // All that is written there goes to the file's end.
+    throw_file_error(EACCES, path, "is open for appending, and cannot be opened a second time");
   }
   OpenedFile opened;
   opened.bytes = static_cast<std::uint64_t>(status.st_size);

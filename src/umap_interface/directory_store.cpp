@@ -287,7 +287,13 @@ std::int64_t DirectoryStore::read(void* buffer, std::size_t bytes, std::uint64_t
     if (got < 0) {
       return done > 0 ? static_cast<std::int64_t>(done) : got;
     }
-    std::memset(at + got, 0, take - static_cast<std::size_t>(got));
+    if (got > 0 && static_cast<std::size_t>(got) < take) {
+      done += static_cast<std::size_t>(got);  // An error follows, which the next turn brings out, or the file ends.
+      continue;
+    }
+    if (got == 0) {
+      std::memset(at, 0, take);
+    }
     done += take;
   }
   return static_cast<std::int64_t>(done);

@@ -234,6 +234,7 @@ static void bad_arguments(void) {
   int only_read = open(file_path(), O_RDONLY);
   printf("length 0: %s\n", outcome((long)mmap(NULL, 0, PROT_READ, MAP_SHARED, descriptor, 0)));
   printf("offset: %s\n", outcome((long)mmap(NULL, file_bytes, PROT_READ, MAP_SHARED, descriptor, 17)));
+  printf("neither shared nor private: %s\n", outcome((long)mmap(NULL, file_bytes, PROT_READ, 0, descriptor, 0)));
   printf("descriptor: %s\n", outcome((long)mmap(NULL, file_bytes, PROT_READ, MAP_SHARED, 999, 0)));
   printf("write: %s\n", outcome((long)mmap(NULL, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, only_read, 0)));
   printf("address: %s\n",

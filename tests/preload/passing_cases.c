@@ -1,10 +1,12 @@
 /* Bytes that go other ways than stores and plain writes, and calls that may wait or be given up. */
 #include "cases.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/time.h>
 #include <sys/uio.h>
@@ -262,6 +264,18 @@ static void ended_in_fork(void) {
   }
 }
 
+/* By this process, as another one sees it. */
+static int is_locked(int descriptor) {
+  fflush(stdout);
+  if (fork() == 0) {
+    struct flock asked = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    _exit(fcntl(descriptor, F_GETLK, &asked) == 0 && asked.l_type == F_WRLCK ? 0 : 1);
+  }
+  int status = 1;
+  wait(&status);
+  return status == 0;
+}
+
 /* Record locks stay where a mapping cannot be made, or a wish is not granted. */
 static void lock_beside_mappings(void) {
   int descriptor = make_file();
@@ -270,14 +284,49 @@ static void lock_beside_mappings(void) {
   unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ, MAP_SHARED, 0);
   mmap(memory, file_bytes, PROT_READ, MAP_SHARED, descriptor, 0);
   mmap(memory, file_bytes, PROT_READ, MAP_SHARED | MAP_FIXED_NOREPLACE, descriptor, 0);
-  fflush(stdout);
-  if (fork() == 0) {
-    struct flock asked = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    _exit(fcntl(descriptor, F_GETLK, &asked) == 0 && asked.l_type == F_WRLCK ? 0 : 1);
+  check("held", is_locked(descriptor));
+}
+
+/* They stay where what serves a mapping cannot be opened: the scratch file, or the file itself. */
+static void lock_without_descriptors(void) {
+  enum { most = 64 };
+  map_file(make_file(), file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0)[70000] = 's';
+  unlink(file_path());
+  int descriptor = make_file();
+  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+  check("lock", fcntl(descriptor, F_SETLK, &lock) == 0);
+  setenv("TMPDIR", "/nowhere/at/all", 1);
+  map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, 0)[70000] = 'p';
+  check("no scratch file", is_locked(descriptor));
+  check("limit", setrlimit(RLIMIT_NOFILE, &(struct rlimit){most, most}) == 0);
+  int others[most];
+  int count = 0;
+  while (count < most && (others[count] = open("/dev/null", O_RDONLY)) >= 0) {
+    ++count;
   }
-  int status = 1;
-  wait(&status);
-  check("held", status == 0);
+  close(others[--count]);
+  unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ, MAP_SHARED, 0);
+  check("one descriptor", is_locked(descriptor) && memory[70000] == known_byte(70000));
+  while (count > 0) {
+    close(others[--count]);
+  }
+}
+
+/* Of files that a program has done with nothing is kept. */
+static void many_files(void) {
+  enum { rounds = 8000, most_kept = 320 << 10 };
+  unsigned char* memory = map_file(make_file(), file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  memory[70000] = 'm';
+  size_t before = mallinfo2().uordblks;
+  for (int round = 0; round < rounds; ++round) {
+    int descriptor = memfd_create("one-of-many", MFD_CLOEXEC);
+    if (ftruncate(descriptor, page_bytes) != 0) {
+      exit(3);
+    }
+    munmap(map_file(descriptor, page_bytes, PROT_READ, MAP_SHARED, 0), page_bytes);
+    close(descriptor);
+  }
+  check("kept", mallinfo2().uordblks < before + most_kept);
 }
 
 /* What fails changes nothing. */
@@ -403,6 +452,8 @@ const struct test_case passing_cases[] = {
     {"jumped_out", jumped_out},
     {"ended_in_fork", ended_in_fork},
     {"lock_beside_mappings", lock_beside_mappings},
+    {"lock_without_descriptors", lock_without_descriptors},
+    {"many_files", many_files},
     {"remap_that_fails", remap_that_fails},
     {"splice_from_pipe", splice_from_pipe},
     {"pages_sent", pages_sent},

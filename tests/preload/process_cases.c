@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <spawn.h>
 #include <stdatomic.h>
+#include <sys/file.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -104,6 +105,78 @@ static void children_see(void) {
   check("written by a child", wait_for(child) == 0 && memcmp(memory + 70000, "vw", 2) == 0);
   memory[70001] = 'o';
   check("written by a command", system(write) == 0 && memory[70001] == 'w');
+}
+
+/* Another process, which has written at byte 70001 of the file and goes on for a moment. */
+static FILE* start_writer(void) {
+  char command[8192];
+  snprintf(command, sizeof command,
+           "printf w | dd of='%s' bs=1 seek=70001 conv=notrunc 2>/dev/null; echo done; sleep 0.2", file_path());
+  usleep(50000); /* The file's last change is not to look like this one. */
+  FILE* output = popen(command, "r");
+  char line[16] = "";
+  check("writer", fgets(line, sizeof line, output) != NULL && strcmp(line, "done\n") == 0);
+  return output;
+}
+
+/* What a child has written is seen once it has ended, also where the program or another child came in between. */
+static void children_among_others(void) {
+  for (int how = 0; how < 3; ++how) {
+    int descriptor = make_file();
+    unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ, MAP_SHARED, 0);
+    check("before", memory[70001] == known_byte(70001) && memory[file_bytes - 1] == known_byte(file_bytes - 1));
+    FILE* output = start_writer();
+    if (how == 0) {
+      check("own", pwrite(descriptor, "o", 1, file_bytes - 1) == 1 && memory[file_bytes - 1] == 'o');
+    } else {
+      usleep(50000);
+      check("another child", system("true") == 0);
+    }
+    if (how == 2) {
+      check("lock", flock(descriptor, LOCK_SH) == 0);
+    } else {
+      pclose(output);
+    }
+    check("after", memory[70001] == 'w');
+    if (how == 2) {
+      pclose(output);
+    }
+    munmap(memory, file_bytes);
+    close(descriptor);
+  }
+}
+
+/* Also where it has set the file's time back, as programs do that copy into a file. */
+static void child_sets_time_back(void) {
+  int descriptor = make_file();
+  unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ, MAP_SHARED, 0);
+  check("before", memory[70001] == known_byte(70001));
+  char command[16384];
+  snprintf(command, sizeof command,
+           "touch -r '%s' '%s.time'; printf w | dd of='%s' bs=1 seek=70001 conv=notrunc 2>/dev/null; "
+           "touch -r '%s.time' '%s'; rm '%s.time'",
+           file_path(), file_path(), file_path(), file_path(), file_path(), file_path());
+  usleep(50000);
+  check("after", system(command) == 0 && memory[70001] == 'w');
+}
+
+/* A database whose log other processes move is theirs also once a stream was open on it. */
+static void stream_on_logged_database(void) {
+  char name[8192];
+  snprintf(name, sizeof name, "%s-shm", file_path());
+  int descriptor = make_file();
+  int index = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  check("index", ftruncate(index, 32768) == 0);
+  map_file(index, 32768, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  check("stream", fclose(fopen(file_path(), "r")) == 0);
+  unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ, MAP_SHARED, 0);
+  check("before", memory[70001] == known_byte(70001));
+  FILE* output = start_writer();
+  check("seen", memory[70001] == 'w');
+  pclose(output);
+  unlink(name);
+  unlink(file_path());
+  check("another file", map_file(make_file(), file_bytes, PROT_READ, MAP_SHARED, 0)[9] == known_byte(9));
 }
 
 static void exec_keeps(void) {
@@ -221,6 +294,23 @@ static void replace_any_descriptor(void) {
   check("stored", pread(descriptor, &stored, 1, 70000) == 1 && stored == 'r');
   unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ, MAP_SHARED, 0);
   check("mapped again", memory[70000] == 'r');
+}
+
+/* Each time the program takes a number of the engine's, that ends, and another one starts. */
+static void engine_ends_again(void) {
+  enum { rounds = 20 };
+  int descriptor = make_file();
+  int right = 1;
+  for (int round = 0; round < rounds; ++round) {
+    unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+    memory[70000] = (unsigned char)round;
+    usleep(8000 + 300 * (useconds_t)round);
+    for (int number = descriptor + 1; number < descriptor + 12; ++number) {
+      right = right && dup2(STDIN_FILENO, number) == number && close(number) == 0;
+    }
+    right = right && memory[70000] == round && munmap(memory, file_bytes) == 0;
+  }
+  check("all rounds", right);
 }
 
 /* The kernel lets no process with several threads do that. */
@@ -460,6 +550,7 @@ const struct test_case process_cases[] = {
     {"close_everything_private", close_everything_private},
     {"close_by_number", close_by_number},
     {"replace_any_descriptor", replace_any_descriptor},
+    {"engine_ends_again", engine_ends_again},
     {"own_namespace", own_namespace},
     {"threads", threads},
     {"fork_then_map", fork_then_map},
@@ -467,6 +558,9 @@ const struct test_case process_cases[] = {
     {"exec_fails", exec_fails},
     {"own_tables", own_tables},
     {"children_see", children_see},
+    {"children_among_others", children_among_others},
+    {"child_sets_time_back", child_sets_time_back},
+    {"stream_on_logged_database", stream_on_logged_database},
     {"vfork_redirects", vfork_redirects},
     {"open_numbers", open_numbers},
     {"without_proc", without_proc},

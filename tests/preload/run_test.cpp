@@ -1,4 +1,5 @@
 // `tiermap run` itself: it becomes the program, chooses what is served, and says what it cannot do.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -54,6 +55,18 @@ TEST_F(RunTest, ExitCodesAndStreamsAreTheProgramsOwn) {
   }
 }
 
+// What is said costs the program nothing.
+TEST_F(RunTest, WhatIsSaidToNobodyEndsNoProgram) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  ::close(ends[0]);
+  const std::string nobody = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(ends[1]);
+  const ProgramResult result = run("--report --verbose --serve-all -- " + mapping_case() + " 2>" + nobody);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.output, runs_.plain(mapping_case()).output);
+  ::close(ends[1]);
+}
+
 // What it lacks would be missed by whatever program calls it first: it does not link then.
 TEST_F(RunTest, TheLibraryLacksNothing) {
   const std::string library = std::string(TIERMAP_BINARY_FOLDER) + "/../lib/libtiermap-preload.so";
@@ -68,6 +81,24 @@ TEST_F(ServedRunTest, AVariableThatIsMisspeltIsNamedOnce) {
                                            mapping_case() + "; " + mapping_case() + "'");
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.errors, "tiermap: TIERMAP_PAGESIZE is set, and nothing reads it: did you mean TIERMAP_PAGE_SIZE?\n");
+}
+
+// Pages as small as what is written show what of it was not seen.
+TEST_F(ServedRunTest, RecordsOfThreadsAreSeenInSmallPages) {
+  const std::string command = program + " records_at_one_position " + runs_.path("file");
+  const ProgramResult result = run("--serve-all --buffer 32MiB --page-size 4KiB --minimum-size 64KiB -- " + command);
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(result.output, "seen: ok\n");
+}
+
+// The thread that adapts the budget reads files of the system's while a program's thread waits for its end.
+TEST_F(ServedRunTest, ABudgetThatAdaptsIsNoneThatWaits) {
+  for (int round = 0; round < 5; ++round) {
+    const ProgramResult result = runs_.plain("env TIERMAP_ADAPT=true TIERMAP_ADAPT_PERIOD=10 " + runs_.tiermap() +
+                                             " -- " + program + " engine_ends_again " + runs_.path("file"));
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    EXPECT_EQ(result.output, "all rounds: ok\n");
+  }
 }
 
 TEST_F(RunTest, SaysWhatCannotBeRun) {

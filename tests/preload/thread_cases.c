@@ -190,6 +190,50 @@ static void replaced_while_read(void) {
   }
 }
 
+enum { record_writers = 4, records = 80, long_record_bytes = 30000, short_record_bytes = 5000, record_rounds = 10 };
+static atomic_int records_left;
+
+/* Where the descriptor stands, which others move. */
+static void* write_records(void* argument) {
+  struct writer* writer = argument;
+  unsigned char bytes[long_record_bytes];
+  memset(bytes, writer->last, sizeof bytes);
+  size_t count = writer->index == 0 ? long_record_bytes : short_record_bytes;
+  for (int record = 0; record < records; ++record) {
+    writer->failures += write(writer->descriptor, bytes, count) != (ssize_t)count;
+  }
+  atomic_fetch_sub(&records_left, 1);
+  return NULL;
+}
+
+/* The mapping shows what threads write by one descriptor, each behind the others. */
+static void records_at_one_position(void) {
+  int descriptor = make_file();
+  unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ, MAP_SHARED, 0);
+  int right = 1;
+  for (int round = 0; round < record_rounds; ++round) {
+    struct writer all[record_writers];
+    atomic_store(&records_left, record_writers);
+    lseek(descriptor, 0, SEEK_SET);
+    for (int index = 0; index < record_writers; ++index) {
+      unsigned char what = (unsigned char)(1 + round * record_writers + index);
+      all[index] = (struct writer){.descriptor = descriptor, .index = index, .last = what};
+      if (pthread_create(&all[index].thread, NULL, write_records, &all[index]) != 0) {
+        exit(3);
+      }
+    }
+    do {
+      checksum(memory, file_bytes);
+    } while (atomic_load(&records_left) > 0);
+    for (int index = 0; index < record_writers; ++index) {
+      pthread_join(all[index].thread, NULL);
+      right = right && all[index].failures == 0;
+    }
+    right = right && checksum(memory, file_bytes) == file_checksum(descriptor);
+  }
+  check("seen", right);
+}
+
 static void* use_file(void* argument) {
   int descriptor = *(int*)argument;
   unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
@@ -227,6 +271,7 @@ const struct test_case thread_cases[] = {
     {"thread_of_small_stack", thread_of_small_stack},
     {"replaced_while_read", replaced_while_read},
     {"writes_beside_unmapping", writes_beside_unmapping},
+    {"records_at_one_position", records_at_one_position},
     {"first_mapping_beside_writes", first_mapping_beside_writes},
     {"cancelled_before_mapping", cancelled_before_mapping},
     {"splice_before_mapping", splice_before_mapping},

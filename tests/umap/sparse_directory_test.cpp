@@ -62,6 +62,26 @@ TEST_F(SparseDirectoryTest, OneOfTheOriginalsIsOpened) {
   EXPECT_EQ(store.close_files(), 0);
 }
 
+// A file of which a part can be read: this process's memory, in which a mapping goes on behind its file's end.
+TEST_F(SparseDirectoryTest, AReadErrorBehindGoodBytesIsNotTakenForZeros) {
+  constexpr std::size_t all_addresses = std::size_t{1} << 47U;
+  std::filesystem::create_directory(path_);
+  write_file(path_ + "/_metadata", std::to_string(all_addresses) + "\n" + std::to_string(all_addresses));
+  std::filesystem::create_symlink("/proc/self/mem", path_ + "/0");
+  const OpenFile file(folder_ / "file", page);
+  void* const memory = ::mmap(nullptr, 2 * page, PROT_READ, MAP_SHARED, file.descriptor(), 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  const auto offset = static_cast<off_t>(reinterpret_cast<std::uintptr_t>(memory));
+  Umap::SparseStore store(path_, true);
+  ASSERT_EQ(store.get_directory_creation_status(), 0);
+  std::vector<char> bytes(2 * page);
+  EXPECT_EQ(store.read_from_store(bytes.data(), 2 * page, offset), static_cast<ssize_t>(page));
+  EXPECT_EQ(std::memcmp(bytes.data(), memory, page), 0);
+  EXPECT_EQ(store.read_from_store(bytes.data(), page, offset + static_cast<off_t>(page)), -1);
+  EXPECT_EQ(errno, EIO);
+  ::munmap(memory, 2 * page);
+}
+
 TEST_F(SparseDirectoryTest, ANewOneIsWhatTheOriginalMakes) {
   {
     Umap::SparseStore store(10 * page, page, path_, 4 * page - 100);

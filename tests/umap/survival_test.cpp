@@ -67,6 +67,24 @@ TEST_F(SurvivalOfUmapTest, TheDescriptorMayBeClosed) {
   EXPECT_EQ(file.word(6), 66U);
 }
 
+// Of others the program's own descriptor is used, and all that is written there goes to the file's end.
+TEST_F(SurvivalOfUmapTest, WhatIsOpenForAppendingIsNotAppendedTo) {
+  const OpenFile file(folder_ / "file", 4 * page, true, O_RDWR | O_APPEND);
+  ASSERT_EQ(::chmod((folder_ / "file").c_str(), 0), 0);
+  const int status = status_of_child([&] {
+    constexpr uid_t nobody = 65534;
+    ASSERT_EQ(::seteuid(::geteuid() == 0 ? nobody : ::geteuid()), 0);
+    void* const region = ::umap(nullptr, 4 * page, for_both, UMAP_PRIVATE, file.descriptor(), 0);
+    EXPECT_EQ(region == UMAP_FAILED ? errno : 0, EACCES);
+    if (region != UMAP_FAILED) {
+      poke(static_cast<std::uint64_t*>(region) + 5, 55);
+      EXPECT_EQ(::uunmap(region, 4 * page), 0);
+    }
+  });
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(file.size(), 4 * page);
+}
+
 TEST_F(SurvivalOfUmapTest, MemoryFilesAndDeletedFiles) {
   const int memory = ::memfd_create("umap", MFD_CLOEXEC);
   ASSERT_EQ(::ftruncate(memory, 4 * page), 0);

@@ -8,18 +8,24 @@
 
 namespace tiermap::preload {
 
-bool mapped_by_kernel(FileIdentity file) {
+std::optional<std::set<std::uint64_t>> numbers_mapped_by_kernel() {
   std::ifstream maps("/proc/self/maps");
   if (!maps) {
-    return true;
+    return std::nullopt;
   }
+  std::set<std::uint64_t> numbers;
   for (std::string line; std::getline(maps, line);) {
     std::uint64_t inode = 0;
-    if (std::sscanf(line.c_str(), "%*x-%*x %*s %*x %*x:%*x %" SCNu64, &inode) == 1 && inode == file.inode) {
-      return true;
+    if (std::sscanf(line.c_str(), "%*x-%*x %*s %*x %*x:%*x %" SCNu64, &inode) == 1) {
+      numbers.insert(inode);
     }
   }
-  return false;
+  return numbers;
+}
+
+bool mapped_by_kernel(FileIdentity file) {
+  const auto numbers = numbers_mapped_by_kernel();
+  return !numbers.has_value() || numbers->contains(file.inode);
 }
 
 bool can_be_touched(const void* address, std::size_t bytes) {

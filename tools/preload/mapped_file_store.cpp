@@ -11,13 +11,16 @@
 
 namespace tiermap::preload {
 
-MappedFileStore::MappedFileStore(int program_descriptor, const std::string& path, bool writable, std::uint64_t first)
+MappedFileStore::MappedFileStore(int program_descriptor, const std::string& path, std::uint64_t first)
     : program_descriptor_(::fcntl(program_descriptor, F_DUPFD_CLOEXEC, 0)), first_(first) {
   if (!program_descriptor_.valid()) {
     throw StoreError(errno, "cannot keep " + path + " open: close files, or raise the limit of open files");
   }
+}
+
+void MappedFileStore::open(const std::string& path, bool writable) {
   // By this name also where the file has been renamed or deleted, or the program is in a changed root.
-  OpenedFile opened = open_file("/proc/self/fd/" + std::to_string(program_descriptor), writable, true);
+  OpenedFile opened = open_file("/proc/self/fd/" + std::to_string(program_descriptor_.get()), writable, true);
   descriptor_ = opened.file.buffered();
   direct_descriptor_ = opened.file.descriptor();
   inner_ = std::make_unique<FileStore>(path, std::move(opened), writable, FileOptions{});

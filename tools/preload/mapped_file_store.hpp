@@ -14,9 +14,12 @@ namespace tiermap::preload {
 
 class MappedFileStore final : public Store {
  public:
-  /// Opens the file of an open descriptor again, for itself, and keeps a copy of the descriptor. `first` is the offset
-  /// where the mapping begins. Throws StoreError.
-  MappedFileStore(int program_descriptor, const std::string& path, bool writable, std::uint64_t first);
+  /// Keeps a copy of an open descriptor. `first` is the offset where the mapping begins. Throws StoreError.
+  MappedFileStore(int program_descriptor, const std::string& path, std::uint64_t first);
+
+  /// Opens the file again, for itself: before anything else. Throws StoreError. What is open by then goes with this
+  /// object and not before, as it may take locks with it.
+  void open(const std::string& path, bool writable);
 
   /// A page of the region: set before it is mapped.
   void set_page_bytes(std::uint64_t bytes) noexcept { page_bytes_ = bytes; }

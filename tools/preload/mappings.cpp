@@ -208,10 +208,24 @@ void Mappings::pass_over_small(const MapRequest& request, FileIdentity file) noe
 // both must be the kernel's. A mapping that is only read is made writable behind our back where its descriptor allows
 // that; a private one shows what others write as long as it has not been written to itself.
 void Mappings::note_kernel_mapping(FileIdentity file, bool may_write) {
+  if (histories_.size() >= most_histories_) {
+    forget_unmapped_files();
+  }
   histories_[file].note_kernel_mapping(may_write);
   if (served_.hold(file, !may_write)) {
     convert_file(file, mapped_twice, !may_write);
   }
+}
+
+// Programs map any number of files, one after the other.
+void Mappings::forget_unmapped_files() {
+  const auto mapped = numbers_mapped_by_kernel();
+  std::erase_if(histories_, [&](const auto& entry) {
+    const auto& [file, history] = entry;
+    const bool only_mapped = history.streams == 0 && !history.parts_locked && !history.logged;
+    return only_mapped && mapped.has_value() && !mapped->contains(file.inode);
+  });
+  most_histories_ = std::max(most_histories_, 2 * histories_.size());
 }
 
 // Who moves what is in the log to the database says so in the index alone: no lock on the database ends, and no call of
@@ -262,6 +276,9 @@ const char* Mappings::why_not(const MapRequest& request) const {
   }
   const bool writes = (request.protection & PROT_WRITE) != 0;
   const bool is_private = (request.flags & type_mask) == MAP_PRIVATE;
+  if ((request.flags & type_mask) == 0) {
+    return "it is neither shared nor private";
+  }
   if ((request.protection & PROT_EXEC) != 0) {
     return "it is to be executed";
   }
@@ -433,15 +450,16 @@ std::unique_ptr<Mapping> Mappings::make_mapping(const MapRequest& request, const
   }
   options.page_size_bytes = page_bytes;
   options.offset = static_cast<std::uint64_t>(request.offset);
-  mapping->store = std::make_shared<MappedFileStore>(request.descriptor, path, store_writes, options.offset);
+  mapping->store = std::make_shared<MappedFileStore>(request.descriptor, path, options.offset);
   mapping->store->set_page_bytes(page_bytes);
   page_bytes_ = page_bytes;
-  std::shared_ptr<Store> store = mapping->store;
-  if (is_private && writes) {
-    mapping->overlay = std::make_shared<OverlayStore>(mapping->store, options.offset + options.length);
-    store = mapping->overlay;
-  }
   try {
+    mapping->store->open(path, store_writes);
+    std::shared_ptr<Store> store = mapping->store;
+    if (is_private && writes) {
+      mapping->overlay = std::make_shared<OverlayStore>(mapping->store, options.offset + options.length);
+      store = mapping->overlay;
+    }
     if (std::ranges::max(mapping->descriptors()) > most_descriptors()) {
       throw Error(EMFILE, "half of the descriptors that the program may have are in use");
     }
@@ -455,7 +473,7 @@ std::unique_ptr<Mapping> Mappings::make_mapping(const MapRequest& request, const
   mapping->bytes = options.length;
   mapping->file = FileIdentity::of(status);
   mapping->path = path;
-  mapping->changed = status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec;
+  mapping->changed = changed_at(status);
   mapping->slot = served_.add(mapping->start, mapping->bytes, mapping->file, mapping->shared_and_writable());
   own_descriptors_.add_all(mapping->descriptors());
   if (!changes_under_way_.wait_until_ended(mapping->file)) {

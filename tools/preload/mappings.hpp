@@ -5,6 +5,7 @@
 // has its flag up, so that whatever it calls goes to the kernel. Threads of the engine never come here.
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <array>
@@ -12,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,6 +40,11 @@ struct MapRequest {
   int descriptor = -1;
   off_t offset = 0;
 };
+
+/// In nanoseconds. Of the two time stamps the one that nobody can set.
+inline std::int64_t changed_at(const struct stat& status) noexcept {
+  return status.st_ctim.tv_sec * 1'000'000'000 + status.st_ctim.tv_nsec;
+}
 
 struct Mapping {
   MapRequest request;
@@ -137,6 +144,8 @@ class Mappings {
   /// The program has closed a descriptor of the file, and lost its locks: what was kept open for them goes.
   void release_retired(FileIdentity file);
   OwnDescriptors& own_descriptors() noexcept { return own_descriptors_; }
+  /// For calls that write where a descriptor of the file stands, or at the file's end: one at a time.
+  std::mutex& position_lock(FileIdentity file) noexcept { return position_locks_[file.inode % position_locks_.size()]; }
   /// Of files of which nothing is served.
   ChangesUnderWay& changes_under_way() noexcept { return changes_under_way_; }
 
@@ -172,6 +181,7 @@ class Mappings {
 
   FittingFiles& fitting();
   void note_kernel_mapping(FileIdentity file, bool may_write);
+  void forget_unmapped_files();
   /// The program maps a file that may be the index of a database's write-ahead log.
   void leave_logged_database(int descriptor, FileIdentity index) noexcept;
   void pass_over_small(const MapRequest& request, FileIdentity file) noexcept;
@@ -204,6 +214,7 @@ class Mappings {
   int advise_one(Mapping& mapping, ByteRange range, int advice);
   void change_next(const std::vector<std::pair<Mapping*, ByteRange>>& pieces, std::size_t index,
                    const std::function<void()>& change);
+  void change_noting_times(FileIdentity file, const std::function<void()>& change);
   static ByteRange range_in(const Mapping& mapping, const std::byte* address, std::size_t length) noexcept;
 
   const Settings settings_;
@@ -212,11 +223,13 @@ class Mappings {
   MappingsLock lock_;
   std::vector<std::unique_ptr<Mapping>> mappings_;  ///< By start.
   std::map<FileIdentity, FileHistory> histories_;
+  std::size_t most_histories_ = 1024;  ///< From so many on, those are forgotten that are of no use any more.
   std::vector<std::pair<FileIdentity, std::shared_ptr<MappedFileStore>>> retired_;
   std::atomic<std::size_t> retired_count_{0};
   std::atomic<bool> locks_{false};
   std::atomic<bool> record_locks_{false};
   OwnDescriptors own_descriptors_;
+  std::array<std::mutex, 64> position_locks_;
   ChangesUnderWay changes_under_way_;
   std::optional<FittingFiles> fitting_;  ///< Made when first asked.
   std::atomic<const char*> refuse_all_{nullptr};

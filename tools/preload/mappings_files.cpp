@@ -16,7 +16,7 @@ namespace {
 std::int64_t change_time(const Mapping& mapping) noexcept {
   struct stat status = {};
   kernel::status(mapping.store->program_descriptor(), &status);
-  return status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec;
+  return changed_at(status);
 }
 
 /// A time stamp that is not the next change's too: kernels count them in ticks. Else 0.
@@ -91,7 +91,7 @@ int Mappings::around_change(FileIdentity file, std::uint64_t offset, std::uint64
   const auto change_once = [&] {
     if (!changed) {
       changed = true;
-      change();
+      change_noting_times(file, change);
     }
   };
   try {
@@ -103,12 +103,22 @@ int Mappings::around_change(FileIdentity file, std::uint64_t offset, std::uint64
     }
     change_once();
   }
+  return 0;
+}
+
+// The time stamp is ours then, but where another process had changed the file before: that is still to be read anew.
+void Mappings::change_noting_times(FileIdentity file, const std::function<void()>& change) {
   for (const auto& mapping : mappings_) {
-    if (mapping->file == file) {
+    if (mapping->file == file && mapping->changed != change_time(*mapping)) {
+      mapping->changed = 0;
+    }
+  }
+  change();
+  for (const auto& mapping : mappings_) {
+    if (mapping->file == file && mapping->changed != 0) {
       mapping->changed = change_time(*mapping);
     }
   }
-  return 0;
 }
 
 void Mappings::note_stream(FileIdentity file, bool writes, int change) {
@@ -116,7 +126,7 @@ void Mappings::note_stream(FileIdentity file, bool writes, int change) {
   FileHistory& history = histories_[file];
   history.streams = std::max(history.streams + change, 0);
   history.writing_streams = std::max(history.writing_streams + (writes ? change : 0), 0);
-  if (history.streams == 0 && !history.kernel_maps && !history.parts_locked) {
+  if (history.streams == 0 && !history.kernel_maps && !history.parts_locked && !history.logged) {
     histories_.erase(file);
   } else if (change > 0 && served_.hold(file, !writes)) {
     convert_file(file, "a stream of stdio is open on the file", !writes);
@@ -149,7 +159,9 @@ void Mappings::before_child() noexcept {
   static_cast<void>(write_back_all());
   const Looking looking(lock_);
   for (const auto& mapping : mappings_) {
-    mapping->changed = settled(change_time(*mapping));
+    const std::int64_t now = change_time(*mapping);
+    // What was changed before is not read anew, and must not be forgotten.
+    mapping->changed = mapping->changed == now ? settled(now) : 0;
   }
 }
 

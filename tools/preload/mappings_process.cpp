@@ -85,6 +85,9 @@ void Mappings::after_fork_in_child() noexcept {
   owner_ = ::getpid();
   ended_ = false;
   new (&lock_) MappingsLock;
+  for (std::mutex& lock : position_locks_) {
+    new (&lock) std::mutex;
+  }
   fork_inside.reset();
   fork_quiet.reset();
 }

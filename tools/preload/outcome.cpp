@@ -10,6 +10,7 @@
 
 #include "config/resolve.hpp"
 #include "config/size.hpp"
+#include "platform/write_unless_closed.hpp"
 #include "preload/advice.hpp"
 #include "preload/reasons.hpp"
 #include "store/file_open.hpp"
@@ -22,7 +23,7 @@ constexpr std::uint64_t comfortable_pages = 64;
 
 void write_text(int descriptor, const std::string& text) noexcept {
   const int saved = errno;
-  static_cast<void>(::syscall(SYS_write, descriptor, text.data(), text.size()));
+  without_broken_pipe([&] { return ::syscall(SYS_write, descriptor, text.data(), text.size()); });
   errno = saved;
 }
 

@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <mutex>
+#include <optional>
 
+#include "platform/signals_blocked.hpp"
 #include "preload/kernel_calls.hpp"
 #include "preload/library.hpp"
 
@@ -58,6 +61,27 @@ inline bool others_may_map() noexcept {
   return mappings_for_caller() != nullptr && !__libc_single_threaded;
 }
 
+/// Where a call will write that is not told where, and the file's size. While this lives no other thread's call of that
+/// kind comes in between.
+class NextPlace {
+ public:
+  NextPlace(const ServedFile& file, int descriptor) : held_(file.mappings->position_lock(file.file)) {
+    struct stat status = {};
+    kernel::status(descriptor, &status);
+    size_ = static_cast<std::uint64_t>(status.st_size);
+    const bool appends = (static_cast<int>(::syscall(SYS_fcntl, descriptor, F_GETFL)) & O_APPEND) != 0;
+    start_ = appends ? size_ : position_of(descriptor);
+  }
+  std::uint64_t start() const noexcept { return start_; }
+  std::uint64_t size() const noexcept { return size_; }
+
+ private:
+  const SignalsBlocked quiet_;  // No handler meets the lock that its own thread holds.
+  const std::unique_lock<std::mutex> held_;
+  std::uint64_t start_ = 0;
+  std::uint64_t size_ = 0;
+};
+
 /// Runs a call that changes [offset, offset + bytes) of the file, or so many bytes where it will write next if `offset`
 /// is negative. Making the file longer changes what lies between its old end and the new. -1, with errno, if what is
 /// dirty there cannot be written.
@@ -72,12 +96,12 @@ auto around_change(int descriptor, off_t offset, std::uint64_t bytes, Call call,
     return result;
   }
   change.end();
-  std::uint64_t at = static_cast<std::uint64_t>(offset);
+  std::optional<NextPlace> next;
   if (offset < 0) {
-    const bool appends = (static_cast<int>(::syscall(SYS_fcntl, descriptor, F_GETFL)) & O_APPEND) != 0;
-    at = appends ? file.bytes : position_of(descriptor);
+    next.emplace(file, descriptor);
   }
-  const std::uint64_t from = std::min(at, file.bytes);
+  const std::uint64_t at = next.has_value() ? next->start() : static_cast<std::uint64_t>(offset);
+  const std::uint64_t from = std::min(at, next.has_value() ? next->size() : file.bytes);
   decltype(call()) result = -1;
   int error = 0;
   const int problem = file.mappings->around_change(file.file, from, at - from + bytes, if_unwritten, [&] {
