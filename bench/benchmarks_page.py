@@ -313,10 +313,11 @@ def introduction(page):
         yield wrap("The report of a quick run: it shows that everything runs. Its data is small, and what takes too "
                    "long is cut: `make bench` measures what the figures mean.") + "\n"
     yield wrap("Every number is a measurement of this project's own programs on the machine named here. Systems take "
-               "turns, the page cache is dropped before each run, and each run has the same memory limit (a control "
-               "group), in which page cache counts: Tiermap's budget is the limit less what the program keeps beside "
-               "its pages, such as the state of a search, 14 MiB and 1/128 of the data (24 MiB in runs before "
-               "2026-11-23). "
+               "turns, the page cache is dropped before each run, and where data is larger than memory Tiermap and "
+               "mmap have the same memory limit (a control group), in which page cache counts: Tiermap's budget is the "
+               "limit less what the program keeps beside its pages, such as the state of a search, 14 MiB and 1/128 of "
+               "the data (24 MiB in runs before 2026-11-23). Plain memory and `fio`, which show what is possible, have "
+               "no limit, and Spark has four times Tiermap's. "
                f"Everything that was measured is in [the tables]({page.tables.name}).") + "\n"
 
 

@@ -11,11 +11,13 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <set>
 #include <system_error>
 #include <thread>
 
+#include "command_line/orderly_end.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -40,6 +42,14 @@ struct Interrupted {
   std::atomic_flag told;
 };
 Interrupted interrupted;
+
+/// What an OrderlyEnd holds back.
+struct HeldEnd {
+  std::mutex mutex;
+  bool held = false;
+  std::atomic<int> signal{0};  ///< That was asked with meanwhile.
+};
+HeldEnd held_end;
 
 /// How a thread that cannot go on, such as one that hit failing memory, wakes the one that removes; nobody else sends
 /// it.
@@ -83,6 +93,15 @@ void catch_bus_errors() {
   sigemptyset(&action.sa_mask);
   action.sa_flags = SA_SIGINFO;
   ::sigaction(SIGBUS, &action, nullptr);
+}
+
+/// Whether the work ends by itself.
+bool is_left_to_work(int signal) {
+  const std::lock_guard lock(held_end.mutex);
+  if (held_end.held) {
+    held_end.signal = signal;
+  }
+  return held_end.held;
 }
 
 /// Other threads go on until the process has ended: what they put into a folder between its being emptied and being
@@ -160,6 +179,36 @@ void MadePath::keep() noexcept {
   path_.clear();
 }
 
+OrderlyEnd::OrderlyEnd() {
+  const std::lock_guard lock(held_end.mutex);
+  held_end.held = true;
+  held_end.signal = 0;
+}
+
+OrderlyEnd::~OrderlyEnd() {
+  {
+    const std::lock_guard lock(held_end.mutex);
+    held_end.held = false;
+  }
+  // What went wrong meanwhile has a line to be written first.
+  if (held_end.signal != 0 && std::uncaught_exceptions() == 0) {
+    end_as_asked();
+  }
+}
+
+void OrderlyEnd::check() const {
+  if (held_end.signal.load(std::memory_order_relaxed) != 0) {
+    throw WorkInterrupted();
+  }
+}
+
+void end_as_asked() noexcept {
+  ::kill(interrupted.process, held_end.signal);
+  while (true) {
+    ::pause();
+  }
+}
+
 void remove_scratch_on_interruption(const char* program) {
   interrupted.program = program;
   interrupted.process = ::getpid();
@@ -172,11 +221,15 @@ void remove_scratch_on_interruption(const char* program) {
   catch_bus_errors();
   // Who writes past what a file may have (ulimit -f) is told by the call, as of a full disk, not ended.
   ::signal(SIGXFSZ, SIG_IGN);
+  // Whoever started this may ignore it, which is inherited: nobody could wait for processes then.
+  ::signal(SIGCHLD, SIG_DFL);
   std::thread([signals] {
     int received = 0;
-    if (sigwait(&signals, &received) != 0) {
-      return;
-    }
+    do {
+      if (sigwait(&signals, &received) != 0) {
+        return;
+      }
+    } while (received != failed_signal() && is_left_to_work(received));
     MadePaths& made = made_paths();
     made.mutex.lock();  // Never unlocked: nothing may be made from here on.
     for (const std::string& path : made.paths) {

@@ -125,8 +125,9 @@ WorkloadOptions SharedOptions::checked() const {
   }
   if (!budget_.empty()) {
     options.budget_bytes = parse_budget(budget_, "budget");
-    if (*options.budget_bytes == 0) {
-      throw OptionError(fmt::format("budget {} is no memory at all: choose 16MiB or more", budget_));
+    if (*options.budget_bytes < least_default_page) {
+      throw OptionError(fmt::format("budget {} is under a page of {}: choose 16MiB or more", budget_,
+                                    format_size(least_default_page)));
     }
   }
   options.threads = threads_.empty() ? std::max(1U, std::thread::hardware_concurrency())

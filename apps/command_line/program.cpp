@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "command_line/backing.hpp"
+#include "command_line/orderly_end.hpp"
 #include "command_line/rank_failures.hpp"
 #include "tiermap/error.hpp"
 #include "tiermap/version.hpp"
@@ -48,6 +49,8 @@ std::optional<Failure> failure_of(const std::function<void()>& body) {
   try {
     body();
     return std::nullopt;
+  } catch (const WorkInterrupted&) {
+    end_as_asked();
   } catch (const OptionError& error) {
     return Failure{bad_input, error.what()};
   } catch (const PlatformError& error) {

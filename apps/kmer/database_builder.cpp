@@ -136,6 +136,10 @@ class DatabaseBuild {
     write_with(store, index);
     header_.slots = index.finish();
     header_.lay_out();
+    if (const int result = store.resize(header_.file_bytes); result < 0 && result != -ENOTSUP) {
+      throw StoreError(-result, fmt::format("{} cannot be cut to {} bytes: {}", store.name(), header_.file_bytes,
+                                            std::generic_category().message(-result)));
+    }
   }
 
   const DatabaseBuildOptions& options_;

@@ -7,13 +7,15 @@ namespace {
 
 /// Ten homes for seven k-mers: then finding one takes 2.2 slots on average, and finding that there is none 6.
 constexpr std::uint64_t homes_for_seven = 10;
+/// Slots after all homes: of chains that begin at the last ones no more than some fifty are ever there.
+constexpr std::uint64_t most_at_end = 4096;
 
 }  // namespace
 
 void HashWriter::plan(DatabaseHeader& header) noexcept {
   header.high_bits = 0;
   header.homes = header.kmers / 7 * homes_for_seven + homes_for_seven;
-  header.slots = header.homes;
+  header.slots = header.homes + std::min(header.kmers, most_at_end);
 }
 
 HashWriter::HashWriter(Store& store, const DatabaseHeader& header)

@@ -41,7 +41,7 @@ std::uint64_t find_by_hash(const DatabaseHeader& header, Words& words, Kmer kmer
 /// Writes the index of k-mers that come in ascending order of their hashes.
 class HashWriter {
  public:
-  /// Sets what the index decides of a header in which `kmers` is right; `slots` only finish() knows.
+  /// Sets what the index decides of a header in which `kmers` is right; finish() may find fewer `slots`.
   static void plan(DatabaseHeader& header) noexcept;
 
   HashWriter(Store& store, const DatabaseHeader& header);

@@ -1,24 +1,40 @@
 #include "parallel/thread_team.hpp"
 
+#include <string>
+#include <system_error>
 #include <utility>
 
 namespace tiermap {
 
+namespace {
+
+void end_all(std::vector<std::thread>& threads, std::mutex& mutex, std::condition_variable& changed, bool& ending) {
+  {
+    const std::lock_guard lock(mutex);
+    ending = true;
+  }
+  changed.notify_all();
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+}
+
+}  // namespace
+
 ThreadTeam::ThreadTeam(std::uint32_t threads) {
-  for (std::uint32_t member = 1; member < threads; ++member) {
-    threads_.emplace_back([this, member] { work(member); });
+  try {
+    for (std::uint32_t member = 1; member < threads; ++member) {
+      threads_.emplace_back([this, member] { work(member); });
+    }
+  } catch (const std::system_error& error) {
+    end_all(threads_, mutex_, changed_, ending_);
+    throw std::system_error(error.code(), "only " + std::to_string(size()) + " of " + std::to_string(threads) +
+                                              " threads can be started, choose fewer --threads");
   }
 }
 
 ThreadTeam::~ThreadTeam() {
-  {
-    const std::lock_guard lock(mutex_);
-    ending_ = true;
-  }
-  changed_.notify_all();
-  for (std::thread& thread : threads_) {
-    thread.join();
-  }
+  end_all(threads_, mutex_, changed_, ending_);
 }
 
 void ThreadTeam::run(const std::function<void(std::uint32_t)>& job) {

@@ -15,7 +15,7 @@ namespace tiermap {
 /// Threads that wait for work. One job at a time; run() is for the thread that made the team.
 class ThreadTeam {
  public:
-  explicit ThreadTeam(std::uint32_t threads);
+  explicit ThreadTeam(std::uint32_t threads);  ///< Throws std::system_error if not so many can be started.
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;

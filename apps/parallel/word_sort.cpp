@@ -21,6 +21,8 @@ constexpr std::uint64_t block_bytes = std::uint64_t{256} << 10U;
 /// How far ahead of each end of a split the program says what is coming, and in what pieces.
 constexpr std::uint64_t lookahead_bytes = std::uint64_t{16} << 20U;
 constexpr std::uint64_t announcement_bytes = std::uint64_t{4} << 20U;
+/// Splitting that many takes a few milliseconds: between two such steps somebody may want to end the sort.
+constexpr std::uint64_t least_step_words = std::uint64_t{1} << 20U;
 /// Splits worse than one in 16, so many of them in a row, and values are halved instead of counts.
 constexpr std::uint32_t bad_splits_borne = 4;
 
@@ -83,8 +85,11 @@ void sort_few(std::span<std::uint64_t> words) {
   }
 }
 
-void sort_alone(std::span<std::uint64_t> words, Range range) {
+void sort_alone(std::span<std::uint64_t> words, Range range, const std::function<void()>& between) {
   while (!range.sorted()) {
+    if (range.count >= least_step_words && between) {
+      between();
+    }
     if (range.count <= most_few_words) {
       sort_few(words.subspan(range.first, range.count));
       return;
@@ -95,7 +100,7 @@ void sort_alone(std::span<std::uint64_t> words, Range range) {
     if (smaller.count > larger.count) {
       std::swap(smaller, larger);
     }
-    sort_alone(words, smaller);
+    sort_alone(words, smaller, between);
     range = larger;
   }
 }
@@ -134,6 +139,9 @@ class TeamSort {
         options_.ahead(range.first + first, count);
       };
     }
+    if (options_.between) {
+      partition.done = [this](std::uint64_t) { options_.between(); };
+    }
     const auto words = words_.subspan(range.first, range.count);
     const std::uint64_t under = partition_words_together(words, value, team_, partition);
     return halves(range, value, under);
@@ -156,7 +164,10 @@ class TeamSort {
       waiting.push_back(left);
     }
     team_.for_each(tasks.size(), [&](std::uint64_t task) {
-      sort_alone(words_, tasks[task]);
+      if (options_.between) {
+        options_.between();
+      }
+      sort_alone(words_, tasks[task], options_.between);
       tell_finished(tasks[task]);
     });
   }
@@ -179,7 +190,7 @@ void sort_words(std::span<std::uint64_t> words, ThreadTeam& team, const WordSort
 }
 
 void sort_words_alone(std::span<std::uint64_t> words, std::uint64_t low, std::uint64_t high) {
-  sort_alone(words, {0, words.size(), low, high});
+  sort_alone(words, {0, words.size(), low, high}, {});
 }
 
 }  // namespace tiermap

@@ -21,6 +21,9 @@ struct WordSortOptions {
   std::uint64_t seed = 1;                          ///< For the samples that splits are chosen from.
   WordsAhead ahead;     ///< Told what is about to be touched, far enough ahead to fetch it. May be empty.
   WordsAhead finished;  ///< Told what is in its final order and will not be touched again. May be empty.
+  /// Called now and then by all threads, between two steps: what it throws ends the sort, and every word is still in
+  /// the array. May be empty.
+  std::function<void()> between;
 };
 
 /// Sorts in ascending order. At most 64 passes over any word beyond what a perfectly split quicksort needs, whatever

@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "command_line/backing.hpp"
 #include "command_line/memory_system.hpp"
+#include "command_line/orderly_end.hpp"
 #include "command_line/program.hpp"
 #include "config/size.hpp"
 #include "observe/progress.hpp"
@@ -104,6 +106,34 @@ WordSortOptions sort_options(const WorkloadOptions& options, const MemorySystem&
   return sort;
 }
 
+/// Until the words are durable. What is sorted in place is its user's own: whoever asks the program to end finds all of
+/// its words.
+void sort_mapped(const SortOptions& sort, WordSortOptions how, MappedBytes& mapped, ThreadTeam& team) {
+  std::optional<OrderlyEnd> end;
+  if (sort.in_place) {
+    end.emplace();
+    how.between = [&end] { end->check(); };
+  }
+  try {
+    sort_words(mapped.as_span<std::uint64_t>(), team, how);
+  } catch (const WorkInterrupted&) {
+    mapped.sync();
+    throw;
+  }
+  mapped.sync();
+}
+
+void keep_sorted(const SortOptions& sort, Input& input, std::unique_ptr<MappedBytes>& mapped) {
+  std::optional<OrderlyEnd> end;
+  if (sort.in_place) {
+    end.emplace();
+  }
+  mapped->save();
+  mapped.reset();
+  input.backing.finish();
+  input.backing.keep();
+}
+
 /// Of the store itself where the result has to be there, of memory where it is only there.
 WordCheck check_result(const WorkloadOptions& options, Input& input, const MappedBytes& mapped, ThreadTeam& team) {
   if (options.system == System::memory) {
@@ -132,8 +162,7 @@ Report sort_file(const WorkloadOptions& options, const SortOptions& sort) {
 
   progress.restart("sorting", mapped->size());
   Measurement measured(*system);
-  sort_words(mapped->as_span<std::uint64_t>(), team, sort_options(options, *system, *mapped, progress));
-  mapped->sync();
+  sort_mapped(sort, sort_options(options, *system, *mapped, progress), *mapped, team);
   measured.pause();
 
   Report report;
@@ -152,11 +181,8 @@ Report sort_file(const WorkloadOptions& options, const SortOptions& sort) {
   report.fields["verify_seconds"] = verifying.seconds();
   report.describe(options, *system, measured);
   if (options.keep || sort.in_place) {
-    mapped->save();
-    mapped.reset();
-    input.backing.finish();
+    keep_sorted(sort, input, mapped);
     report.fields["file"] = input.backing.url();
-    input.backing.keep();
   }
   return report;
 }

@@ -68,6 +68,15 @@ TEST_F(RandomIoTest, SeveralProcessesShareTheBlocksAndTheBudget) {
   }
 }
 
+TEST_F(RandomIoTest, ProcessesAreWaitedForWhereTheirEndIsIgnored) {
+  longest_run_seconds = 60;
+  std::vector<std::string> words = arguments({"--processes", "2"});
+  words.insert(words.begin(), {"--ignore-signal=CHLD", std::string(TIERMAP_BINARY_FOLDER) + "/" + program});
+  const Outcome outcome = run("/usr/bin/env", words);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_EQ(outcome.errors, "");
+}
+
 TEST_F(RandomIoTest, ATraceIsReplayed) {
   const std::string trace = write_file("trace", "# two reads, three writes\r\nr 0\nw 7\r\nw 7\rr 2047\n\nw 9\n");
   for (const std::string system : {"tiermap", "mmap"}) {

@@ -1,12 +1,15 @@
 // tiermap-sort from outside: every system, order and thread count gives a verified result; bad input is refused with
 // one line and leaves nothing behind.
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <ostream>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -153,6 +156,9 @@ TEST_F(SortTest, RefusesBadInput) {
   expect_refused(program, {"--fault-mode", "psychic"}, "self-serving");
   expect_refused(program, {"--order", "alphabetical"}, "few-distinct");
   expect_refused(program, {"--budget", "0"}, "budget");
+  for (const char* system : {"tiermap", "mmap", "memory"}) {
+    expect_refused(program, {"--system", system, "--budget", "8", "--bytes", "1MiB"}, "budget 8 is under a page");
+  }
   expect_refused(program, {"--prefetch", "maybe"}, "on, off");
   expect_refused(program, {"--no-such-option"}, "--help");
   expect_refused(program, {"--in-place"}, "--file");
@@ -251,6 +257,51 @@ TEST_F(SortTest, WhatIsKilledLeavesNoUnsortedFileUnderItsName) {
   EXPECT_EQ(outcome_of(child).exit_code, 128 + SIGKILL);
   EXPECT_EQ(left_behind(), (std::vector<std::string>{"words.partial"}));
   expect_refused(program, arguments, "words.partial is there: a run that was killed has left it", 1);
+}
+
+// What is sorted in place was there before: whoever ends the program finds every word, in some order.
+TEST_F(SortTest, AnInterruptedSortInPlaceLeavesAllWords) {
+  const auto seed = static_cast<std::uint64_t>(::getpid());
+  std::mt19937_64 random(seed);
+  std::vector<std::uint64_t> words(2U << 20U);
+  std::generate(words.begin(), words.end(), [&] { return random(); });
+  std::vector<std::uint64_t> in_order = words;
+  std::sort(in_order.begin(), in_order.end());
+  const std::string file = path("work/words");
+  for (const std::string system : {"tiermap", "mmap", "memory"}) {
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+      write_words(file, words);
+      const auto made = std::filesystem::last_write_time(file);
+      const pid_t child = start(program, {"--system", system, "--file", file, "--in-place", "--budget", "4MiB",
+                                          "--page-size", "64KiB", "--threads", "2", "--no-verify"});
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+      while (std::filesystem::last_write_time(file) == made && std::chrono::steady_clock::now() < deadline) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(random() % 50));
+      EXPECT_EQ(::kill(child, signal), 0);
+      const Outcome outcome = outcome_of(child);
+      // It may have been done before the signal came.
+      EXPECT_TRUE(outcome.exit_code == 128 + signal || outcome.exit_code == 0) << outcome.exit_code << outcome.errors;
+      EXPECT_EQ(outcome.errors, "");
+      std::vector<std::uint64_t> left = read_words(file);
+      std::sort(left.begin(), left.end());
+      EXPECT_TRUE(left == in_order) << system << " signal " << signal << " seed " << seed;
+    }
+  }
+}
+
+TEST_F(SortTest, SaysThatNotSoManyThreadsCanBeStarted) {
+  const std::string refusal = ::geteuid() == 0 ? start_without_privileges() : "only root can run it as another user";
+  if (!refusal.empty()) {
+    GTEST_SKIP() << refusal;
+  }
+  const Outcome outcome = run("/usr/bin/prlimit", {"--nproc=40", std::string(TIERMAP_BINARY_FOLDER) + "/" + program,
+                                                   "--system", "mmap", "--bytes", "1MiB", "--threads", "200"});
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.errors;
+  EXPECT_EQ(outcome.error_lines(), 1U) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("of 200 threads can be started"), std::string::npos) << outcome.errors;
+  EXPECT_TRUE(left_behind().empty());
 }
 
 TEST_F(SortTest, RemovesItsFileWhenInterrupted) {

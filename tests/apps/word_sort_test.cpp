@@ -176,6 +176,31 @@ TEST_P(WordSortTest, SortsPatterns) {
 
 INSTANTIATE_TEST_SUITE_P(Threads, WordSortTest, testing::Values(1U, 2U, 3U, 8U, 16U));
 
+TEST(WordSort, WhoeverEndsItBetweenTwoStepsFindsEveryWord) {
+  const Words before = random_words(1U << 20U, 11);
+  const Words in_order = sorted(before);
+  for (const std::uint32_t threads : {1U, 4U}) {
+    ThreadTeam team(threads);
+    for (const std::uint32_t last : {0U, 3U, 10U, 40U}) {
+      Words words = before;
+      std::atomic<std::uint32_t> steps{0};
+      WordSortOptions options;
+      options.memory_bytes = 1U << 20U;
+      options.between = [&] {
+        if (steps++ >= last) {
+          throw std::runtime_error("the end");
+        }
+      };
+      try {
+        sort_words(words, team, options);
+      } catch (const std::runtime_error&) {
+      }
+      EXPECT_GT(steps, last) << threads;
+      EXPECT_TRUE(sorted(std::move(words)) == in_order) << threads << " threads, after step " << last;
+    }
+  }
+}
+
 TEST(WordSort, AThrowingCallbackReachesTheCaller) {
   ThreadTeam team(4);
   Words words = random_words(100000, 3);

@@ -102,6 +102,13 @@ TEST_F(Tune, ACommandThatDoesNotUseTiermapIsToldSo) {
                  "fault mode kernel, which has nothing to tune");
 }
 
+// Nobody is told then that a process has ended.
+TEST_F(Tune, ACommandIsWaitedForWhereTheEndOfProcessesIsIgnored) {
+  const CommandResult result = run_tiermap({"tune", "--seconds", "1", "--", "true"}, {{"TMPDIR", directory_.path()}},
+                                           [] { return ::signal(SIGCHLD, SIG_IGN) != SIG_ERR; });
+  expect_failure(result, 1, "showed no cache");
+}
+
 TEST_F(Tune, BadCommandLinesAreRefused) {
   expect_failure(tune({}), 2, "COMMAND is required");
   expect_failure(tune({"--runs", "1", "--", "true"}), 2, "--runs");

@@ -75,6 +75,8 @@ class Child {
     if (errors_ < 0 || ::pipe2(failure.data(), O_CLOEXEC) != 0) {
       throw PlatformError(errno, "no file descriptor is left for the command: close some");
     }
+    // Whoever started this may ignore it, which is inherited: the command could not be waited for then.
+    ::signal(SIGCHLD, SIG_DFL);
     process_ = ::fork();
     if (process_ == 0) {
       become(command, settings, errors_, failure[1]);
