@@ -47,6 +47,7 @@ struct test_case {
 extern const struct test_case address_cases[];
 extern const struct test_case file_cases[];
 extern const struct test_case process_cases[];
+extern const struct test_case descriptor_cases[];
 extern const struct test_case passing_cases[];
 extern const struct test_case lock_cases[];
 extern const struct test_case memory_lock_cases[];

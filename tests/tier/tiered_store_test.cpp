@@ -5,13 +5,11 @@
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <functional>
 #include <mutex>
-#include <stdexcept>
 #include <thread>
 
 #include "config/environment.hpp"
@@ -78,34 +76,6 @@ void await(Condition&& condition) {
   }
   EXPECT_TRUE(condition());
 }
-
-/// Of a program that reports failure by exceptions.
-class ThrowingStore final : public ForwardingStore {
- public:
-  explicit ThrowingStore(std::shared_ptr<Store> base) : ForwardingStore(std::move(base)) {}
-  bool growable() const override { return true; }
-  std::int64_t read(void* buffer, std::size_t bytes, std::uint64_t offset) override {
-    require_health();
-    return base_->read(buffer, bytes, offset);
-  }
-  std::int64_t write(const void* buffer, std::size_t bytes, std::uint64_t offset) override {
-    require_health();
-    return base_->write(buffer, bytes, offset);
-  }
-  int resize(std::uint64_t bytes) override {
-    require_health();
-    return base_->resize(bytes);
-  }
-
-  std::atomic<bool> healthy{true};
-
- private:
-  void require_health() const {
-    if (!healthy) {
-      throw std::runtime_error("not now");
-    }
-  }
-};
 
 class TieredStoreTest : public testing::Test {
  protected:
@@ -479,23 +449,6 @@ TEST_F(TieredStoreTest, a_directory_that_is_missing_is_refused) {
 TEST_F(TieredStoreTest, other_stores_have_no_tiers) {
   EXPECT_EQ(refusal([&] { tier_reports(*backing_); }),
             "memory has no tiers: open it as tiered:///tiers.yaml?store=URL");
-}
-
-TEST_F(TieredStoreTest, an_exception_of_the_store_behind_is_an_error) {
-  const auto behind = std::make_shared<ThrowingStore>(std::make_shared<MemoryStore>(store_bytes));
-  TieredStore store(behind, restless({in_memory(4)}));
-  const std::vector<char> block(block_bytes, 'x');
-  ASSERT_EQ(store.write(block.data(), block_bytes, 0), static_cast<std::int64_t>(block_bytes));  // Into the tier.
-  behind->healthy = false;
-  char byte = 0;
-  EXPECT_EQ(store.read(&byte, 1, 50 * block_bytes), -EIO);
-  EXPECT_EQ(store.write(&byte, 1, 60 * block_bytes), -EIO);
-  EXPECT_EQ(store.write(&byte, 1, store_bytes), -EIO);
-  EXPECT_EQ(store.resize(1), -EIO);
-  behind->healthy = true;
-  EXPECT_EQ(store.flush(), 0);
-  EXPECT_EQ(store.read(&byte, 1, 17), 1);
-  EXPECT_EQ(byte, 'x');
 }
 
 }  // namespace

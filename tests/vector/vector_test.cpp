@@ -204,56 +204,6 @@ TEST_F(VectorTest, what_was_on_its_way_when_it_was_cut_is_cut_off_too) {
   }
 }
 
-/// Keeps pages, and counts what is handed to it that is none.
-class PagesStore final : public Store {
- public:
-  static constexpr std::uint64_t page_bytes = 16 << 10;
-  explicit PagesStore(std::shared_ptr<Store> base) : base_(std::move(base)) {}
-  std::uint64_t size_bytes() const override { return base_->size_bytes(); }
-  bool writable() const override { return true; }
-  bool growable() const override { return true; }
-  bool writes_whole_pages() const override { return true; }
-  int resize(std::uint64_t bytes) override { return base_->resize(bytes); }
-  std::int64_t read(void* buffer, std::size_t bytes, std::uint64_t offset) override {
-    return base_->read(buffer, bytes, offset);
-  }
-  std::int64_t write(const void* buffer, std::size_t bytes, std::uint64_t offset) override {
-    const bool whole = offset % page_bytes == 0 && (bytes == page_bytes || offset + bytes == size_bytes());
-    parts += whole ? 0 : 1;
-    ++writes;
-    return base_->write(buffer, bytes, offset);
-  }
-
-  std::atomic<int> writes{0};
-  std::atomic<int> parts{0};
-
- private:
-  const std::shared_ptr<Store> base_;
-};
-
-TEST_F(VectorTest, a_store_that_keeps_pages_is_handed_these) {
-  constexpr std::uint64_t page_elements = PagesStore::page_bytes / sizeof(std::uint64_t);
-  constexpr std::uint64_t elements = 100 * page_elements + 7;
-  TieringOptions tiering;
-  tiering.block_bytes = PagesStore::page_bytes;
-  tiering.tiers.resize(1);
-  tiering.tiers[0].capacity_bytes = PagesStore::page_bytes;  // Most pages are in the store behind it alone.
-  for (const bool tiered : {false, true}) {
-    SCOPED_TRACE(tiered ? "behind a tier" : "by itself");
-    std::filesystem::remove(path_);
-    const auto pages = std::make_shared<PagesStore>(open_store(path_, OpenMode::create));
-    auto numbers = Vector<std::uint64_t>::on(tiered ? make_tiered_store(pages, tiering) : pages, small());
-    numbers.append(std::vector<std::uint64_t>(elements, 3));
-    numbers.sync();
-    for (std::uint64_t at = 5; at < elements; at += page_elements) {
-      numbers[at] = at;
-    }
-    numbers.close();
-    EXPECT_GE(pages->writes, 150);
-    EXPECT_EQ(pages->parts, 0) << "of " << pages->writes;
-  }
-}
-
 TEST_F(VectorTest, any_number_of_threads_append) {
   constexpr std::uint64_t each = 50'000;
   auto numbers = Vector<std::uint64_t>::create(path_, 0, small());
