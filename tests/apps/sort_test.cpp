@@ -12,6 +12,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "apps/program_fixture.hpp"
@@ -268,26 +269,25 @@ TEST_F(SortTest, AnInterruptedSortInPlaceLeavesAllWords) {
   std::vector<std::uint64_t> in_order = words;
   std::sort(in_order.begin(), in_order.end());
   const std::string file = path("work/words");
-  for (const std::string system : {"tiermap", "mmap", "memory"}) {
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-      write_words(file, words);
-      const auto made = std::filesystem::last_write_time(file);
-      const pid_t child = start(program, {"--system", system, "--file", file, "--in-place", "--budget", "4MiB",
-                                          "--page-size", "64KiB", "--threads", "2", "--no-verify"});
-      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-      while (std::filesystem::last_write_time(file) == made && std::chrono::steady_clock::now() < deadline) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(random() % 50));
-      EXPECT_EQ(::kill(child, signal), 0);
-      const Outcome outcome = outcome_of(child);
-      // It may have been done before the signal came.
-      EXPECT_TRUE(outcome.exit_code == 128 + signal || outcome.exit_code == 0) << outcome.exit_code << outcome.errors;
-      EXPECT_EQ(outcome.errors, "");
-      std::vector<std::uint64_t> left = read_words(file);
-      std::sort(left.begin(), left.end());
-      EXPECT_TRUE(left == in_order) << system << " signal " << signal << " seed " << seed;
+  for (const auto& [system, signal] :
+       {std::pair("tiermap", SIGINT), std::pair("mmap", SIGTERM), std::pair("memory", SIGHUP)}) {
+    write_words(file, words);
+    const auto made = std::filesystem::last_write_time(file);
+    const pid_t child = start(program, {"--system", system, "--file", file, "--in-place", "--budget", "4MiB",
+                                        "--page-size", "64KiB", "--threads", "2", "--no-verify"});
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (std::filesystem::last_write_time(file) == made && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 50));
+    EXPECT_EQ(::kill(child, signal), 0);
+    const Outcome outcome = outcome_of(child);
+    // It may have been done before the signal came.
+    EXPECT_TRUE(outcome.exit_code == 128 + signal || outcome.exit_code == 0) << outcome.exit_code << outcome.errors;
+    EXPECT_EQ(outcome.errors, "");
+    std::vector<std::uint64_t> left = read_words(file);
+    std::sort(left.begin(), left.end());
+    EXPECT_TRUE(left == in_order) << system << " signal " << signal << " seed " << seed;
   }
 }
 

@@ -177,7 +177,7 @@ TEST_P(WordSortTest, SortsPatterns) {
 INSTANTIATE_TEST_SUITE_P(Threads, WordSortTest, testing::Values(1U, 2U, 3U, 8U, 16U));
 
 TEST(WordSort, WhoeverEndsItBetweenTwoStepsFindsEveryWord) {
-  const Words before = random_words(1U << 20U, 11);
+  const Words before = random_words(1U << 18U, 11);
   const Words in_order = sorted(before);
   for (const std::uint32_t threads : {1U, 4U}) {
     ThreadTeam team(threads);
@@ -185,7 +185,7 @@ TEST(WordSort, WhoeverEndsItBetweenTwoStepsFindsEveryWord) {
       Words words = before;
       std::atomic<std::uint32_t> steps{0};
       WordSortOptions options;
-      options.memory_bytes = 1U << 20U;
+      options.memory_bytes = 1U << 18U;
       options.between = [&] {
         if (steps++ >= last) {
           throw std::runtime_error("the end");
