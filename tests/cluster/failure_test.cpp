@@ -344,6 +344,19 @@ TEST(FailureTest, MoreClientsThanThereAreDescriptorsForAreRefusedAndTheServerGoe
   EXPECT_EQ(server.wait(), 0) << server.errors();
 }
 
+/// UCX says something else, or nothing until the timeout.
+TEST(FailureTest, AClientWithoutDescriptorsIsToldSo) {
+  const ServerProcess server;
+  filled(server.url("set"), mebi, 9).reset();
+  for (int files = 8; files <= 40; ++files) {
+    ChildProcess client({"/bin/sh", "-c",
+                         "ulimit -n " + std::to_string(files) + "; exec " + TIERMAP_BINARY_FOLDER +
+                             "/tiermap serve stat " + server.url("set")});
+    const std::string errors = client.errors();
+    EXPECT_TRUE(client.wait() == 0 || errors.find("ulimit -n") != std::string::npos) << files << ": " << errors;
+  }
+}
+
 /// Of the sockets of a process that listen, those that another machine could reach, as the kernel writes them.
 std::vector<std::string> open_listeners(pid_t process) {
   std::set<std::string> own;
