@@ -147,6 +147,38 @@ TEST(FailureTest, ACopyThatMissedWritesIsNotRead) {
   }
 }
 
+/// As what it was told lies there when it stands still, and is done when it goes on.
+TEST(FailureTest, ACopyThatIsGivenUpAsItIsToldOfAnothersEndIsNotRead) {
+  ServerProcess one;
+  ServerProcess other;
+  ServerProcess last;
+  const std::string url = "remote://" + one.address + "," + other.address + "," + last.address +
+                          "/set?layout=replicated&copies=1&timeout=2s";
+  {
+    const auto store = filled(url, mebi, 4);
+    one.signal(SIGSTOP);
+    std::thread writing([&] {
+      const auto content = test_body(mebi, 5);
+      EXPECT_EQ(store->write(content.data(), mebi, 0), static_cast<std::int64_t>(mebi));
+    });
+    std::this_thread::sleep_for(1s);  // The other one has written, and is still taken for alive when the first is not.
+    other.signal(SIGSTOP);
+    writing.join();
+    const auto content = test_body(mebi, 6);
+    EXPECT_EQ(store->write(content.data(), mebi, 0), static_cast<std::int64_t>(mebi));
+    EXPECT_EQ(store->flush(), 0);
+  }
+  one.signal(SIGCONT);
+  other.signal(SIGCONT);
+  std::vector<std::byte> got(mebi);
+  const auto store = opened_in_the_end(url, OpenMode::read_only);
+  ASSERT_NE(store, nullptr);
+  for (int round = 0; round < 6; ++round) {
+    EXPECT_EQ(store->read(got.data(), got.size(), 0), static_cast<std::int64_t>(got.size()));
+    EXPECT_TRUE(same_bytes(got, test_body(mebi, 6)));
+  }
+}
+
 TEST(FailureTest, AKilledClientLeavesNothingLocked) {
   std::mt19937_64 random(test_seed());
   const TemporaryDirectory directory(".");
@@ -247,6 +279,38 @@ TEST(FailureTest, AForkedChildWaitsForNothingThatOtherThreadsHad) {
   }
 }
 
+/// A server that stands still is asked something by who gives up another one.
+TEST(FailureTest, AForkedChildWaitsForNobodyWhoGivesUpAServer) {
+  ServerProcess one;
+  ServerProcess other;
+  auto store =
+      filled("remote://" + one.address + "," + other.address + "/set?layout=replicated&copies=1&timeout=4s", mebi, 9);
+  other.signal(SIGSTOP);
+  one.signal(SIGKILL);
+  one.wait();
+  std::thread writing([&] {
+    char byte = 1;
+    store->write(&byte, 1, 0);
+  });
+  std::this_thread::sleep_for(1s);  // It is at that now.
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(STDERR_FILENO);
+    char byte = 0;
+    const bool failed = store->read(&byte, 1, 0) == -EIO && store->write(&byte, 1, 0) == -EIO &&
+                        store->flush() == -EIO && store->resize(1) == -EIO;
+    store.reset();
+    ::_exit(failed ? 0 : 1);
+  }
+  int status = 0;
+  if (!comes_true([&] { return ::waitpid(child, &status, WNOHANG) == child; }, 20s)) {
+    ::kill(child, SIGKILL);
+    ::waitpid(child, &status, 0);
+  }
+  EXPECT_EQ(status, 0);
+  writing.join();
+}
+
 /// UCX has threads while it is open, which the child has not: it would wait for them until the timeout.
 TEST(FailureTest, AForkedChildOfWhoHasAStoreOpenIsRefusedAnother) {
   const ServerProcess server;
@@ -342,6 +406,19 @@ TEST(FailureTest, MoreClientsThanThereAreDescriptorsForAreRefusedAndTheServerGoe
   }
   server.signal(SIGTERM);
   EXPECT_EQ(server.wait(), 0) << server.errors();
+}
+
+/// UCX says something else, or nothing until the timeout.
+TEST(FailureTest, AClientWithoutDescriptorsIsToldSo) {
+  const ServerProcess server;
+  filled(server.url("set"), mebi, 9).reset();
+  for (int files = 8; files <= 40; ++files) {
+    ChildProcess client({"/bin/sh", "-c",
+                         "ulimit -n " + std::to_string(files) + "; exec " + TIERMAP_BINARY_FOLDER +
+                             "/tiermap serve stat " + server.url("set")});
+    const std::string errors = client.errors();
+    EXPECT_TRUE(client.wait() == 0 || errors.find("ulimit -n") != std::string::npos) << files << ": " << errors;
+  }
 }
 
 /// Of the sockets of a process that listen, those that another machine could reach, as the kernel writes them.

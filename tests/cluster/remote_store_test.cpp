@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "cluster/remote/remote_data_set.hpp"
 #include "cluster/served_stores.hpp"
 #include "cluster/wire_fixture.hpp"
 #include "tiermap/error.hpp"
@@ -264,6 +265,25 @@ TEST(RemoteStoreTest, ADirectoryWithTiersHoldsDataSetsToo) {
   EXPECT_EQ(store->flush(), 0);
   EXPECT_TRUE(holds(*store, 9));
   EXPECT_SAYS(open_refusal(served.url("more", "?place=directory"), OpenMode::create, 5 * mebi), "4MiB are left");
+}
+
+/// Of a client that is not this library's: what it wrote there would be in nobody's share.
+TEST(RemoteStoreTest, WhatIsWrittenBehindTheEndIsRefused) {
+  ServerOptions options = test_server_options();
+  options.memory_bytes = 0;
+  options.directory = testing::TempDir();
+  options.directory_bytes = mebi;
+  const ServedStores served(1, options);
+  open_store(served.url("short"), OpenMode::create, 64 << 10).reset();
+  Wire wire{WireOptions{}};
+  const auto client = std::make_shared<MemoryClient>(wire, served.addresses[0], WireLogin{});
+  RemoteDataSet set(client, "short", true);
+  const auto content = test_body(8192, 1);
+  for (const std::uint64_t offset : {std::uint64_t{60} << 10U, std::uint64_t{64} << 10U, mebi, UINT64_MAX - 100}) {
+    EXPECT_EQ(set.start_write(offset, content).wait().status, -ENOSPC) << offset;
+  }
+  EXPECT_EQ(set.start_write(56 << 10, content).wait().status, 0);
+  EXPECT_EQ(client->list("short").at(0).bytes, 64U << 10);
 }
 
 TEST(RemoteStoreTest, ADirectoryThatIsNoneIsRefusedBeforeAnythingIsMadeThere) {

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <thread>
 
+#include "cluster/job/job_client.hpp"
 #include "cluster/remote/memory_client.hpp"
 #include "cluster/served_stores.hpp"
 #include "cluster/server_process.hpp"
@@ -40,6 +41,22 @@ class SlowlyFlushed final : public Store {
     return 0;
   }
   std::once_flag once;
+  std::promise<void> begun;
+  std::promise<void> may_end;
+};
+
+/// Is written when the test lets it be.
+class SlowlyWritten final : public Store {
+ public:
+  std::uint64_t size_bytes() const override { return 4096; }
+  std::int64_t read(void*, std::size_t, std::uint64_t) override { return 0; }
+  bool writable() const override { return true; }
+  std::string name() const override { return "slow"; }
+  std::int64_t write(const void*, std::size_t bytes, std::uint64_t) override {
+    begun.set_value();
+    may_end.get_future().wait();
+    return static_cast<std::int64_t>(bytes);
+  }
   std::promise<void> begun;
   std::promise<void> may_end;
 };
@@ -140,6 +157,42 @@ TEST(ServerSilenceTest, AVectorsNameIsFreeWhileWhoLetsGoOfItIsBusy) {
   destroying.join();
   EXPECT_EQ(flush.wait().status, 0);
   job.end();
+}
+
+/// Ranks open a vector one by one, and who has it writes to it.
+TEST(ServerSilenceTest, OthersAreAnsweredWhileARankOpensWhatAnotherWrites) {
+  const auto slow = std::make_shared<SlowlyWritten>();
+  ServerOptions options = test_server_options();
+  ServedDataSet set;
+  set.name = "home";
+  set.opened = slow;
+  options.data_sets.push_back(set);
+  const ServedStores served(1, options);
+  JobPlace place;
+  place.name = "job";
+  place.ranks = 2;
+  place.servers = served.addresses;
+  std::unique_ptr<JobClient> first;
+  std::thread joining([&, place] { first = std::make_unique<JobClient>(place); });
+  place.rank = 1;
+  JobClient second(place);
+  joining.join();
+  const std::uint64_t handle = first->ask(0, JobRequest::open, {0, 0, 0, 0}, "home").words[0];
+  ChangeList list;
+  list.add(0, test_body(512, 1));
+  WireCall change = first->start(0, JobRequest::change, {handle, 0, 0, 0}, list.encoded());
+  slow->begun.get_future().wait();
+  WireCall open = second.start(0, JobRequest::open, {0, 0, 0, 0}, std::as_bytes(std::span("home", 4)));
+  std::atomic<bool> answered{false};
+  second.server(0).start_then(WireMessage(static_cast<std::uint16_t>(MemoryRequest::list)), std::nullopt,
+                              [&](const WireReply& reply) { answered = reply.status == 0; });
+  EXPECT_TRUE(comes_true([&] { return answered.load(); }, std::chrono::seconds(10)));
+  slow->may_end.set_value();
+  EXPECT_EQ(change.wait().status, 0);
+  EXPECT_EQ(open.wait().status, 0);
+  std::thread leaving([&] { EXPECT_NO_THROW(first->leave()); });
+  EXPECT_NO_THROW(second.leave());
+  leaving.join();
 }
 
 }  // namespace

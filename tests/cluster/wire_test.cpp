@@ -182,6 +182,60 @@ TEST_F(WireTest, PatienceEndsAndTheConnectionGoesOn) {
   EXPECT_EQ(connection->call(WireMessage(echo_kind)).status, 0);
 }
 
+/// One after the other, as slow disks do: all together take longer than anybody's patience.
+TEST_F(WireTest, PatienceBeginsWhenWhatWasAskedBeforeIsAnswered) {
+  Wire server(options, &echo);
+  const std::uint16_t port = server.listen({"127.0.0.1", 0});
+  Wire client(options);
+  const auto connection = client.connect({"127.0.0.1", port}, {});
+  constexpr unsigned requests = 12;
+  WireCall never = connection->start(WireMessage(keep_kind), 1s);
+  std::vector<WireCall> calls;
+  for (unsigned number = 0; number < requests; ++number) {
+    calls.push_back(connection->start(WireMessage(keep_kind), 1s));
+  }
+  EXPECT_TRUE(comes_true([this] {
+    const std::lock_guard lock(echo.mutex);
+    return echo.kept.size() == 1 + requests;
+  }));
+  std::thread answering([this] {
+    for (unsigned number = 1; number <= requests; ++number) {
+      std::this_thread::sleep_for(200ms);
+      const std::lock_guard lock(echo.mutex);
+      echo.kept[number].reply(0);
+    }
+  });
+  for (WireCall& call : calls) {
+    EXPECT_EQ(call.wait().status, 0);
+  }
+  EXPECT_EQ(never.wait().status, -ETIMEDOUT);  // Others were asked later.
+  answering.join();
+  const std::lock_guard lock(echo.mutex);
+  echo.kept.clear();
+}
+
+/// As the server's does that was sent a request of which the number was damaged on its way.
+TEST_F(WireTest, AnAnswerToWhatNobodyAskedEndsTheConnection) {
+  class Mistaken : public WireService {
+   public:
+    void on_request(WireRequest request) override {
+      MessageHeader header;
+      header.id = 1ULL << 40U;
+      WireRequest(request.from(), header, {}).reply(-EBADMSG);
+      kept = std::make_shared<WireRequest>(std::move(request));
+    }
+    std::shared_ptr<WireRequest> kept;
+  } mistaken;
+  Wire server(options, &mistaken);
+  const std::uint16_t port = server.listen({"127.0.0.1", 0});
+  std::atomic<int> status{1};
+  Wire client(options);
+  const auto connection = client.connect({"127.0.0.1", port}, {});
+  connection->start_then(WireMessage(echo_kind), std::nullopt, [&](const WireReply& reply) { status = reply.status; });
+  EXPECT_TRUE(comes_true([&] { return status != 1; }, 10s));
+  EXPECT_EQ(status, -EBADMSG);
+}
+
 TEST_F(WireTest, ASlowAnswerIsWaitedForAsLongAsThePeerLives) {
   options.timeout = 200ms;
   Wire server(options, &echo);

@@ -54,11 +54,6 @@ Home::~Home() {
   }
 }
 
-std::uint64_t Home::sequence() const {
-  const std::shared_lock lock(mutex_);
-  return sequence_;
-}
-
 int Home::fetch_locked(std::uint64_t offset, std::span<std::byte> buffer) const {
   if (offset > bytes_ || buffer.size() > bytes_ - offset) {
     return -ERANGE;
@@ -121,7 +116,7 @@ int Home::exchange(std::uint32_t rank, std::uint64_t offset, std::span<std::byte
     return -ERANGE;
   }
   const std::unique_lock lock(mutex_);
-  const std::uint64_t seen = std::exchange(sequence, sequence_);
+  const std::uint64_t seen = std::exchange(sequence, sequence_.load());
   for (std::uint64_t block = offset / home_block_bytes; block <= (offset + buffer.size() - 1) / home_block_bytes;
        ++block) {
     if (history_.last(block) > seen) {

@@ -1,6 +1,7 @@
 // The home of a shared data set, or of one server's part of it: its bytes, and who changed which of them last.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -60,7 +61,8 @@ class Home {
 
   std::uint64_t bytes() const noexcept { return bytes_; }
   bool in_memory() const noexcept { return attachment_->set().in_memory; }
-  std::uint64_t sequence() const;
+  /// Waits for nobody: for the thread that answers everybody.
+  std::uint64_t sequence() const noexcept { return sequence_.load(std::memory_order_acquire); }
   std::string damage() const { return attachment_->set().damage(); }
   /// As those of the data set.
   std::uint64_t read_nanoseconds() const noexcept { return attachment_->set().read_nanoseconds(); }
@@ -93,7 +95,7 @@ class Home {
   const std::uint64_t bytes_;
   mutable std::shared_mutex mutex_;  ///< Shared by who reads, alone for who changes.
   BlockHistory history_;
-  std::uint64_t sequence_ = 0;
+  std::atomic<std::uint64_t> sequence_{0};  ///< Changed with mutex_.
 };
 
 }  // namespace tiermap

@@ -35,14 +35,6 @@ struct RemoteStore::WrittenPiece {
   std::vector<Copy> copies;
 };
 
-/// A piece that some copies could not take, because the rest of a block is damaged there.
-struct RemoteStore::Behind {
-  std::uint64_t offset;
-  std::uint64_t bytes;
-  std::uint32_t written;
-  std::vector<std::uint32_t> damaged;  ///< Servers.
-};
-
 RemoteStore::RemoteStore(std::unique_ptr<Wire> wire, std::vector<std::unique_ptr<RemoteDataSet>> parts,
                          const DataSetLayout& layout, std::uint64_t bytes, bool writable, std::string name)
     : wire_(std::move(wire)),
@@ -52,6 +44,7 @@ RemoteStore::RemoteStore(std::unique_ptr<Wire> wire, std::vector<std::unique_ptr
       scores_(placement_),
       writable_(writable),
       name_(std::move(name)),
+      owner_(::getpid()),
       size_(bytes) {
   for (const auto& part : parts_) {
     scores_.add_server(part == nullptr ? nullptr : part->score_sender(),
@@ -67,17 +60,21 @@ void RemoteStore::lose(std::uint32_t server, int error_number) {
     return;
   }
   // Before anything is said to be written without it: it must not be taken for up to date when it is back.
-  std::vector<std::pair<std::uint32_t, WireCall>> calls;
-  for (std::uint32_t other = 0; other < parts_.size(); ++other) {
-    if (parts_[other] != nullptr && parts_[other]->usable()) {
-      calls.emplace_back(other, parts_[other]->start_change(MemoryRequest::renew));
+  while (!renew_others()) {
+  }
+}
+
+/// Whether all that are left have taken a new version. One that is given up here may have done so, too, and is behind
+/// only once the others have a newer one.
+bool RemoteStore::renew_others() {
+  bool all_did = true;
+  for (const auto& [server, status] : ask_all(MemoryRequest::renew, 0, 0)) {
+    if (status != 0) {
+      parts_[server]->give_up("it does not take a new version");
+      all_did = false;
     }
   }
-  for (auto& [other, call] : calls) {
-    if (call.wait().status != 0) {
-      parts_[other]->give_up("it does not take a new version");
-    }
-  }
+  return all_did;
 }
 
 /// For what a server was left out of that is given up at this moment: it is done once the others know of that.
@@ -118,36 +115,6 @@ int RemoteStore::finish_read(const Piece& piece, WireCall& call, std::uint32_t c
     lose(placement_.server(piece.offset, copy), -reply.status);
   }
   return read_elsewhere(piece);
-}
-
-/// Gives each copy the blocks that are damaged there and not elsewhere. What a server takes is what it remembers the
-/// checksum of, so that this is right whatever is written meanwhile, and whoever does it.
-void RemoteStore::mend(const Piece& piece) {
-  const std::uint64_t end = piece.offset + piece.bytes.size();
-  for (std::uint64_t at = piece.offset / checked_block_bytes * checked_block_bytes; at < end && placement_.copies() > 1;
-       at += checked_block_bytes) {
-    std::vector<std::uint32_t> damaged;
-    WireBody content;
-    for (std::uint32_t copy = 0; copy < placement_.copies(); ++copy) {
-      RemoteDataSet* const part = parts_[placement_.server(at, copy)].get();
-      if (part == nullptr || !part->usable()) {
-        continue;
-      }
-      WireCall call = part->start_read(placement_.local_offset(at, copy), checked_block_bytes);
-      const WireReply& reply = call.wait();
-      if (reply.status == -damaged_error) {
-        damaged.push_back(copy);
-      } else if (reply.status == 0) {
-        content = reply.body;
-      }
-    }
-    for (const std::uint32_t copy : damaged) {
-      RemoteDataSet& part = *parts_[placement_.server(at, copy)];
-      if (!content.bytes().empty() && part.usable()) {
-        part.start_mend(placement_.local_offset(at, copy), content.bytes()).wait();  // Else it stays as it is.
-      }
-    }
-  }
 }
 
 /// Once: of the first server that should have had it.
@@ -193,6 +160,9 @@ int RemoteStore::read_elsewhere(const Piece& piece) {
 }
 
 std::int64_t RemoteStore::read(void* buffer, std::size_t bytes, std::uint64_t offset) {
+  if (in_child()) {
+    return -EIO;
+  }
   const std::uint64_t size = size_bytes();
   if (offset >= size) {
     return 0;
@@ -254,6 +224,10 @@ int RemoteStore::finish_write(WrittenPiece& piece, std::vector<Behind>& behind) 
     if (reply.status == -ENOSPC || reply.status == -EROFS) {
       failure = reply.status;
     }
+    if (reply.status == -EBADMSG) {  // What it missed is to be written again, or comes from another copy.
+      damaged.push_back(copy.server);
+      continue;
+    }
     if (server_failed(reply.status) || placement_.copies() > 1) {  // A copy that missed a write is behind.
       lose(copy.server, reply.status == 0 ? EIO : -reply.status);
     }
@@ -266,47 +240,19 @@ int RemoteStore::finish_write(WrittenPiece& piece, std::vector<Behind>& behind) 
     return 0;
   }
   for (const std::uint32_t server : damaged) {
-    lose(server, EIO);
-  }
-  return written >= copies_asked() ? 0 : failure;
-}
-
-/// Whole blocks from a copy that has the piece to those that have not. Nothing else is written meanwhile.
-int RemoteStore::catch_up(const Behind& piece) {
-  const std::uint64_t begin = piece.offset / checked_block_bytes * checked_block_bytes;
-  const std::uint64_t bytes =
-      (piece.offset + piece.bytes + checked_block_bytes - 1) / checked_block_bytes * checked_block_bytes - begin;
-  WireBody content;
-  for (std::uint32_t copy = 0; copy < placement_.copies() && content.bytes().empty(); ++copy) {
-    const std::uint32_t server = placement_.server(begin, copy);
-    if (parts_[server] == nullptr || !parts_[server]->usable() || std::ranges::count(piece.damaged, server) != 0) {
-      continue;
-    }
-    WireCall call = parts_[server]->start_read(placement_.local_offset(begin, copy), bytes);
-    if (const WireReply& reply = call.wait(); reply.status == 0) {
-      content = reply.body;
-    }
-  }
-  std::uint32_t written = piece.written;
-  for (std::uint32_t copy = 0; copy < placement_.copies(); ++copy) {
-    const std::uint32_t server = placement_.server(begin, copy);
-    if (std::ranges::count(piece.damaged, server) == 0 || !parts_[server]->usable()) {
-      continue;
-    }
-    const bool done =
-        !content.bytes().empty() &&
-        parts_[server]->start_write(placement_.local_offset(begin, copy), content.bytes()).wait().status == 0;
-    written += done ? 1 : 0;
-    if (!done) {
+    if (placement_.copies() > 1) {
       lose(server, EIO);
     }
   }
-  return written >= copies_asked() ? 0 : -EIO;
+  return written >= copies_asked() ? 0 : failure;
 }
 
 std::int64_t RemoteStore::write(const void* buffer, std::size_t bytes, std::uint64_t offset) {
   if (!writable_) {
     return -EROFS;
+  }
+  if (in_child()) {
+    return -EIO;
   }
   const std::uint64_t size = size_bytes();
   if (offset >= size) {
@@ -320,6 +266,7 @@ std::int64_t RemoteStore::write(const void* buffer, std::size_t bytes, std::uint
   // Only read, whatever its type says.
   int result = write_all({static_cast<std::byte*>(const_cast<void*>(buffer)), take}, offset, behind);
   if (!behind.empty()) {
+    const std::lock_guard turn(turn_to_write_);
     const std::unique_lock alone(writing_);
     for (const Behind& piece : behind) {
       const int one = catch_up(piece);
@@ -330,7 +277,11 @@ std::int64_t RemoteStore::write(const void* buffer, std::size_t bytes, std::uint
 }
 
 int RemoteStore::write_all(std::span<std::byte> left, std::uint64_t offset, std::vector<Behind>& behind) {
-  const std::shared_lock beside_others(writing_);
+  std::shared_lock beside_others(writing_, std::defer_lock);
+  {
+    const std::lock_guard turn(turn_to_write_);
+    beside_others.lock();
+  }
   std::deque<WrittenPiece> sent;
   int result = 0;
   const auto finish_first = [&] {
@@ -385,7 +336,7 @@ int RemoteStore::conclude(const std::vector<Answer>& answers) {
     done += status == 0 ? 1U : 0U;
     if (status != 0) {
       failure = server_failed(status) ? failure : status;
-      if (server_failed(status) || placement_.copies() > 1) {
+      if ((server_failed(status) && status != -EBADMSG) || placement_.copies() > 1) {
         lose(server, -status);
       }
     }
@@ -410,12 +361,15 @@ int RemoteStore::begin_changes() {
 }
 
 int RemoteStore::flush() {
-  return writable_ ? change_all(MemoryRequest::flush, 0, 0) : 0;
+  if (!writable_) {
+    return 0;
+  }
+  return in_child() ? -EIO : change_all(MemoryRequest::flush, 0, 0);
 }
 
 void RemoteStore::score(std::uint64_t offset, std::uint64_t bytes, double score, std::uint64_t sharer) noexcept {
   const std::uint64_t size = size_bytes();
-  if (offset < size) {
+  if (offset < size && !in_child()) {
     scores_.score(offset, std::min(bytes, size - offset), score, sharer);
   }
 }
@@ -457,6 +411,9 @@ int RemoteStore::resize_all(std::uint64_t bytes) {
 int RemoteStore::resize(std::uint64_t bytes) {
   if (!writable_) {
     return -EROFS;
+  }
+  if (in_child()) {
+    return -EIO;
   }
   int result = begin_changes();
   // Who made it smaller before may have died before all servers had heard of it.

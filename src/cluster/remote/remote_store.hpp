@@ -1,6 +1,8 @@
 // A data set of one or several memory servers, as a store.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -54,6 +56,13 @@ class RemoteStore final : public Store {
     std::span<std::byte> bytes;
   };
   struct WrittenPiece;
+  /// A piece that some copies could not take, because the rest of a block is damaged there, or the message was.
+  struct Behind {
+    std::uint64_t offset;
+    std::uint64_t bytes;
+    std::uint32_t written;
+    std::vector<std::uint32_t> damaged;  ///< Servers.
+  };
 
   Piece next_piece(std::uint64_t offset, std::span<std::byte> left) const noexcept;
   RemoteDataSet* readable_part(const Piece& piece, std::uint32_t& copy) const noexcept;
@@ -62,7 +71,6 @@ class RemoteStore final : public Store {
   void mend(const Piece& piece);
   void tell_lost(const Piece& piece);
   void tell_damage(std::uint32_t server, const WireReply& reply);
-  struct Behind;
   int finish_write(WrittenPiece& piece, std::vector<Behind>& behind);
   int write_all(std::span<std::byte> left, std::uint64_t offset, std::vector<Behind>& behind);
   int catch_up(const Behind& piece);
@@ -79,8 +87,11 @@ class RemoteStore final : public Store {
   }
   int resize_all(std::uint64_t bytes);
   void lose(std::uint32_t server, int error_number);
+  bool renew_others();
   void await_losing();
   std::uint32_t copies_asked() const noexcept { return layout_.copies; }
+  /// Of a fork(), where other threads of the parent's may have had the locks.
+  bool in_child() const noexcept { return ::getpid() != owner_; }
 
   const std::unique_ptr<Wire> wire_;  ///< Ends after the parts.
   std::vector<std::unique_ptr<RemoteDataSet>> parts_;
@@ -89,8 +100,10 @@ class RemoteStore final : public Store {
   DataSetScores scores_;
   const bool writable_;
   const std::string name_;
+  const pid_t owner_;
   std::atomic<std::uint64_t> size_;
   std::mutex losing_;
+  std::mutex turn_to_write_;   ///< Who is to be alone keeps others from beginning. Taken before writing_.
   std::shared_mutex writing_;  ///< Alone for who copies what others could be writing.
   std::atomic<bool> told_lost_{false};
   std::atomic<std::uint32_t> told_{0};  ///< Lines about damage.

@@ -222,7 +222,13 @@ void MemoryServer::read(WireRequest& request, Attachment& attachment) {
 
 void MemoryServer::write(WireRequest& request, Attachment& attachment) {
   const std::span<const std::byte> body = request.body();
-  const std::int64_t put = attachment.set().store->write(body.data(), body.size(), request.words()[1]);
+  const std::uint64_t offset = request.words()[1];
+  const std::uint64_t size = attachment.set().store->size_bytes();
+  if (offset > size || body.size() > size - offset) {  // A store that grows would, and nobody has counted that.
+    request.refuse(-ENOSPC, "more than the data set has room for: make it longer first");
+    return;
+  }
+  const std::int64_t put = attachment.set().store->write(body.data(), body.size(), offset);
   if (put == -damaged_error) {
     request.refuse(-damaged_error, attachment.set().damage());
     return;

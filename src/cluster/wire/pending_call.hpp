@@ -28,6 +28,7 @@ struct PendingCall {
 
   std::shared_ptr<WireWorker> worker;
   std::function<void(WireReply)> then;  ///< Instead of somebody who waits.
+  std::uint64_t patience = 0;           ///< In nanoseconds; 0: without an end.
   std::uint64_t deadline = 0;           ///< In nanoseconds; 0: none.
   std::atomic<std::uint32_t> done{0};
   WireReply reply;

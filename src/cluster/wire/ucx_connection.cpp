@@ -16,9 +16,15 @@ std::uint64_t nanoseconds(std::chrono::milliseconds time) noexcept {
 }
 
 /// 0: none.
-std::uint64_t deadline_after(std::optional<std::chrono::milliseconds> patience) noexcept {
-  return patience.has_value() ? now_nanoseconds() + nanoseconds(*patience) : 0;
+std::uint64_t deadline_after(std::uint64_t patience) noexcept {
+  return patience == 0 ? 0 : now_nanoseconds() + patience;
 }
+
+/// What a request's number is on the wire: a few bits that are changed there make it one that was never asked, and not
+/// that of another request.
+constexpr std::uint64_t number_factor = 0x9E37'79B9'7F4A'7C15U;
+constexpr std::uint64_t number_factor_inverse = 0xF1DE'83E1'9937'733DU;
+static_assert(number_factor * number_factor_inverse == 1);
 
 /// What goes by the shorter of both ends' timeouts.
 std::uint64_t pings_of(std::uint64_t own_nanoseconds, std::uint64_t peer_milliseconds) noexcept {
@@ -85,25 +91,30 @@ std::uint64_t UcxConnection::add_pending(const std::shared_ptr<PendingCall>& cal
   if (closed_ || pending_.size() >= most_requests_in_flight) {
     return 0;
   }
-  pending_.emplace(next_id_, call);
-  return next_id_++;
+  pending_.emplace(next_number_, call);
+  return next_number_++;
 }
 
-std::shared_ptr<PendingCall> UcxConnection::take_pending(std::uint64_t id) {
+std::pair<bool, std::shared_ptr<PendingCall>> UcxConnection::take_pending(std::uint64_t number) {
   const std::lock_guard lock(lock_);
-  const auto found = pending_.find(id);
+  if (number == 0 || number >= next_number_) {
+    return {false, nullptr};
+  }
+  oldest_answered_ = std::min(oldest_answered_, number);
+  const auto found = pending_.find(number);
   if (found == pending_.end()) {
-    return nullptr;
+    return {true, nullptr};
   }
   std::shared_ptr<PendingCall> call = std::move(found->second);
   pending_.erase(found);
-  return call;
+  return {true, std::move(call)};
 }
 
 std::shared_ptr<PendingCall> UcxConnection::make_call(std::optional<std::chrono::milliseconds> patience) const {
   auto call = std::make_shared<PendingCall>();
   call->worker = worker_;
-  call->deadline = deadline_after(patience);
+  call->patience = patience.has_value() ? std::max<std::uint64_t>(nanoseconds(*patience), 1) : 0;
+  call->deadline = deadline_after(call->patience);
   return call;
 }
 
@@ -117,8 +128,7 @@ bool UcxConnection::wait_for_room() const {
   return true;
 }
 
-void UcxConnection::send_request(const std::shared_ptr<PendingCall>& call, WireMessage request,
-                                 std::optional<std::chrono::milliseconds> patience) {
+void UcxConnection::send_request(const std::shared_ptr<PendingCall>& call, WireMessage request) {
   if (!worker_->is_here()) {  // Nor is the lock touched, which nobody may give up there.
     call->fail(ECONNRESET);
     return;
@@ -127,21 +137,21 @@ void UcxConnection::send_request(const std::shared_ptr<PendingCall>& call, WireM
     call->fail(EMSGSIZE);
     return;
   }
-  std::uint64_t id = add_pending(call);
-  while (id == 0 && call->then == nullptr && wait_for_room()) {
-    call->deadline = deadline_after(patience);  // Until then nothing was asked.
-    id = add_pending(call);
+  std::uint64_t number = add_pending(call);
+  while (number == 0 && call->then == nullptr && wait_for_room()) {
+    call->deadline = deadline_after(call->patience);  // Until then nothing was asked.
+    number = add_pending(call);
   }
-  if (id == 0) {
+  if (number == 0) {
     call->fail(open() ? EAGAIN : ECONNRESET);
     return;
   }
-  worker_->post(shared_from_this(), std::move(request).seal(id));
+  worker_->post(shared_from_this(), std::move(request).seal(number * number_factor));
 }
 
 WireCall UcxConnection::start(WireMessage request, std::optional<std::chrono::milliseconds> patience) {
   auto call = make_call(patience);
-  send_request(call, std::move(request), patience);
+  send_request(call, std::move(request));
   return WireCall(std::move(call));
 }
 
@@ -153,7 +163,7 @@ void UcxConnection::start_then(WireMessage request, std::optional<std::chrono::m
                                std::function<void(WireReply)> done) {
   const auto call = make_call(patience);
   call->then = std::move(done);
-  send_request(call, std::move(request), patience);
+  send_request(call, std::move(request));
 }
 
 void UcxConnection::answer(std::uint64_t id, WireMessage message) {
@@ -214,7 +224,7 @@ void UcxConnection::arrive(const Driving& driving, const std::shared_ptr<const s
     } else if (message->header.role == MessageHeader::Role::request) {
       take_request(driving, *message, WireBody(frame, message->body));
     } else {
-      take_reply(*message, WireBody(frame, message->body));
+      take_reply(driving, *message, WireBody(frame, message->body));
     }
   }
 }
@@ -237,16 +247,39 @@ void UcxConnection::take_request(const Driving& driving, const ArrivedMessage& m
   }
 }
 
-void UcxConnection::take_reply(const ArrivedMessage& message, WireBody body) {
-  const std::shared_ptr<PendingCall> call = take_pending(message.header.id);
+void UcxConnection::take_reply(const Driving& driving, const ArrivedMessage& message, WireBody body) {
+  const auto [asked, call] = take_pending(message.header.id * number_factor_inverse);
+  if (!asked) {  // The number was damaged, here or on the way there: nobody knows who waits for it.
+    fail(driving, EBADMSG, "sent a message that was damaged on its way");
+    return;
+  }
   if (call == nullptr) {
-    return;  // Nobody had the patience, or a checksum that does not hold is of the number itself.
+    return;  // Nobody had the patience.
   }
   if (!message.intact) {
     call->fail(EBADMSG);
     return;
   }
   call->complete({message.header.status, message.header.words, std::move(body)});
+}
+
+/// Of which the patience is over. Who is still at what was asked before has not come to a request yet.
+std::vector<std::shared_ptr<PendingCall>> UcxConnection::take_late(std::uint64_t now) {
+  std::vector<std::shared_ptr<PendingCall>> late;
+  const std::lock_guard lock(lock_);
+  const std::uint64_t answered = std::exchange(oldest_answered_, UINT64_MAX);
+  for (auto at = pending_.begin(); at != pending_.end();) {
+    PendingCall& call = *at->second;
+    if (call.deadline != 0 && at->first > answered) {
+      call.deadline = now + call.patience;
+    }
+    const bool is_late = call.deadline != 0 && now > call.deadline;
+    if (is_late) {
+      late.push_back(std::move(at->second));
+    }
+    at = is_late ? pending_.erase(at) : std::next(at);
+  }
+  return late;
 }
 
 void UcxConnection::tick(const Driving& driving, std::uint64_t now) {
@@ -270,18 +303,7 @@ void UcxConnection::tick(const Driving& driving, std::uint64_t now) {
       return;
     }
   }
-  std::vector<std::shared_ptr<PendingCall>> late;
-  {
-    const std::lock_guard lock(lock_);
-    for (auto at = pending_.begin(); at != pending_.end();) {
-      const bool is_late = at->second->deadline != 0 && now > at->second->deadline;
-      if (is_late) {
-        late.push_back(std::move(at->second));
-      }
-      at = is_late ? pending_.erase(at) : std::next(at);
-    }
-  }
-  for (const auto& call : late) {
+  for (const auto& call : take_late(now)) {
     call->fail(ETIMEDOUT);
   }
   if (stage_ == Stage::open && now > last_sent_ + ping_every_) {

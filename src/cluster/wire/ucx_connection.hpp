@@ -60,15 +60,16 @@ class UcxConnection final : public WireConnection, public std::enable_shared_fro
   enum class Stage { meeting, open, closed };
 
   std::uint64_t add_pending(const std::shared_ptr<PendingCall>& call);
-  std::shared_ptr<PendingCall> take_pending(std::uint64_t id);
+  /// Whether it was ever asked; null if nobody waits for it any more.
+  std::pair<bool, std::shared_ptr<PendingCall>> take_pending(std::uint64_t number);
+  std::vector<std::shared_ptr<PendingCall>> take_late(std::uint64_t now);
   std::shared_ptr<PendingCall> make_call(std::optional<std::chrono::milliseconds> patience) const;
   bool wait_for_room() const;
-  void send_request(const std::shared_ptr<PendingCall>& call, WireMessage request,
-                    std::optional<std::chrono::milliseconds> patience);
+  void send_request(const std::shared_ptr<PendingCall>& call, WireMessage request);
   void post_control(ControlKind kind, const WireWords& words, std::span<const std::byte> body);
 
   void take_request(const Driving& driving, const ArrivedMessage& message, WireBody body);
-  void take_reply(const ArrivedMessage& message, WireBody body);
+  void take_reply(const Driving& driving, const ArrivedMessage& message, WireBody body);
   void take_control(const Driving& driving, const ArrivedMessage& message);
   void become_open();
   bool get_rkey(const RemoteMemory& memory, ucp_rkey_h& rkey);
@@ -96,8 +97,9 @@ class UcxConnection final : public WireConnection, public std::enable_shared_fro
   mutable FutexLock lock_;  ///< Guards what follows.
   bool closed_ = false;
   std::string failure_;
-  std::uint64_t next_id_ = 1;
-  std::unordered_map<std::uint64_t, std::shared_ptr<PendingCall>> pending_;
+  std::uint64_t next_number_ = 1;
+  std::uint64_t oldest_answered_ = UINT64_MAX;  ///< Of those that were answered since the last tick.
+  std::unordered_map<std::uint64_t, std::shared_ptr<PendingCall>> pending_;  ///< By number.
 };
 
 }  // namespace tiermap

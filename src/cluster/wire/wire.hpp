@@ -25,7 +25,8 @@
 // What is promised:
 // - Every request gets exactly one reply: the peer's; or a status: -ECONNRESET when the connection ends first,
 //   -ETIMEDOUT when its patience does, -EBADMSG when the reply is not what was sent. A request that the peer drops
-//   without a reply is answered -EIO. Nothing waits for ever.
+//   without a reply is answered -EIO. Nothing waits for ever: a message that is damaged so that nobody knows whose it
+//   is ends the connection.
 // - A peer that died, hangs or is cut off is noticed within WireOptions::timeout: each side says something a few times
 //   in that time, and one that was silent for so long is gone. on_closed() says so, once a connection.
 // - Requests of one connection arrive in the order in which start() was called, by one thread, if their starts were
@@ -182,9 +183,10 @@ class WireConnection {
   WireConnection(const WireConnection&) = delete;
   WireConnection& operator=(const WireConnection&) = delete;
 
-  /// Sends a request. Never fails: what goes wrong is in the reply. `patience` is how long to wait for the reply;
-  /// nothing: as long as the peer is alive. Where most_requests_in_flight wait for replies already, it returns once
-  /// that is one fewer; in a handler the reply is -EAGAIN then, as it is of start_then().
+  /// Sends a request. Never fails: what goes wrong is in the reply. `patience` is how long to wait for the reply, from
+  /// when it was asked or something that was asked before was answered last; nothing: as long as the peer is alive.
+  /// Where most_requests_in_flight wait for replies already, it returns once that is one fewer; in a handler the reply
+  /// is -EAGAIN then, as it is of start_then().
   virtual WireCall start(WireMessage request, std::optional<std::chrono::milliseconds> patience) = 0;
   /// With the wire's timeout as patience.
   virtual WireCall start(WireMessage request) = 0;

@@ -24,16 +24,23 @@ namespace {
 constexpr std::size_t most_connections = 1024;
 /// Of one connection, over TCP three. UCX goes wrong for good where it gets none.
 constexpr std::uint64_t connection_descriptors = 4;
+constexpr std::uint64_t least_connection_descriptors = 3;
+/// Where fewer are left than a worker may take, UCX may say anything.
+constexpr std::uint64_t few_descriptors = 32;
 
-bool has_descriptors_for(std::uint64_t connections) noexcept {
+bool has_descriptors(std::uint64_t wanted) noexcept {
   struct rlimit limit = {};
   std::error_code error;
   const std::filesystem::directory_iterator open("/proc/self/fd", error);
   if (error || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) {
-    return true;
+    return !error || error.value() != EMFILE;
   }
   const auto used = static_cast<std::uint64_t>(std::distance(begin(open), end(open)));
-  return used + spare_descriptors + connections * connection_descriptors <= limit.rlim_cur;
+  return used + wanted <= limit.rlim_cur;
+}
+
+bool has_descriptors_for(std::uint64_t connections) noexcept {
+  return has_descriptors(spare_descriptors + connections * connection_descriptors);
 }
 
 /// UCX's own settings where ours do better, unless the user has said his.
@@ -48,8 +55,11 @@ constexpr UcxSetting settings[] = {
 };
 
 [[noreturn]] void refuse_ucx(const WireLibraries& libraries, const char* doing, ucs_status_t status) {
-  throw StoreError(ENETUNREACH, std::string("UCX cannot ") + doing + " (" + libraries.ucs_status_string(status) +
-                                    "): check UCX_TLS and UCX_NET_DEVICES against `ucx_info -d`");
+  const std::string failed = std::string("UCX cannot ") + doing + " (" + libraries.ucs_status_string(status) + ")";
+  if (!has_descriptors(few_descriptors)) {
+    throw StoreError(EMFILE, failed + ": few files are left for this process to open: raise the limit (ulimit -n)");
+  }
+  throw StoreError(ENETUNREACH, failed + ": check UCX_TLS and UCX_NET_DEVICES against `ucx_info -d`");
 }
 
 }  // namespace
@@ -183,6 +193,11 @@ std::shared_ptr<UcxConnection> WireWorker::connect(const SocketAddress& address,
   if (!is_here()) {
     throw StoreError(ECONNRESET,
                      "server " + quote_value(text) + " is not reached from a child of fork(): open it there anew");
+  }
+  if (!has_descriptors(least_connection_descriptors)) {
+    throw StoreError(EMFILE, "server " + quote_value(text) +
+                                 " cannot be reached: no files are left for this process to open: raise the limit "
+                                 "(ulimit -n)");
   }
   const Introduced introduced = introduce_to(address, text, login, terms_, now_nanoseconds() + timeout_nanoseconds());
   const auto connection =
