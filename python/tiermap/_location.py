@@ -132,6 +132,18 @@ def identity_of(source: Any) -> str:
     return hashlib.blake2b(repr(numbers).encode(), digest_size=16).hexdigest() if numbers else ""
 
 
+def state_of(source: Any) -> Tuple[Any, ...]:
+    """Another one once what a source names has been changed, as far as the files' time stamps tell."""
+    states: List[Tuple[int, ...]] = []
+    for path in files_of(source):
+        try:
+            status = os.stat(path)
+            states.append((status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+        except OSError:
+            states.append(())
+    return tuple(states)
+
+
 def check_identity(source: Any, identity: str) -> None:
     """That a name leads where it led.
 

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tupl
 
 from tiermap import _core, _endings, _finding, _python_store
 from tiermap._cache import Cache
-from tiermap._location import HeapPlace, check_identity, identity_of, key_of, machine, name_of, path_of
+from tiermap._location import HeapPlace, check_identity, identity_of, key_of, machine, name_of, path_of, state_of
 
 #: sync() and prefetch() go forward by this much where someone wants to be told.
 PIECE = 64 << 20
@@ -79,6 +79,7 @@ class Mapping(_core.Region):
 
     def __init__(self, cache: Cache, store: _core.Store, recipe: Recipe, among_processes: bool = False) -> None:
         engine = cache.engine_among_processes() if among_processes else cache.engine
+        self.state = state_of(recipe.source)  # Of when nothing of it was in memory yet.
         super().__init__(engine, store, writable=recipe.writable, private_copy=recipe.private_copy,
                          offset=recipe.offset, length=recipe.length, page_size=recipe.page_size,
                          read_ahead=recipe.read_ahead, advice=recipe.advice)
@@ -114,6 +115,10 @@ class Mapping(_core.Region):
     def end(self) -> int:
         """The byte of the store behind its last."""
         return self.recipe.offset + self.size
+
+    def is_of_now(self, source: Any) -> bool:
+        """Whether it has nothing in memory of what was otherwise before. The source may be another name of the same."""
+        return self.through_kernel or self.state == state_of(source)
 
     def covers(self, offset: int, length: int) -> bool:
         """Whether these bytes of the store are in it."""
@@ -182,17 +187,19 @@ def held_bytes(mapping: Mapping) -> int:
     return (mapping.size + 4095) // 4096 * 4096
 
 
-def find(key: Key, offset: int, length: int, writable: bool, cache: Optional[Cache]) -> Optional[Mapping]:
+def find(source: Any, key: Key, offset: int, length: int, writable: bool, cache: Optional[Cache]) -> Optional[Mapping]:
     """A shared mapping of this process that has these bytes.
 
     Two copies of written bytes would go apart. So a region that is written serves everyone; one that is only read
-    serves readers who have not asked for another cache.
+    serves readers who have not asked for another cache, as long as nothing has changed what it read.
     """
     # Writers first: what a reader from before has may be older.
     for mapping in sorted(shared_mappings(key), key=lambda known: not known.recipe.writable):
         if not mapping.covers(offset, length):
             continue
-        if mapping.recipe.writable or not writable and (cache is None or mapping.cache is cache):
+        if mapping.recipe.writable:
+            return mapping
+        if not writable and (cache is None or mapping.cache is cache) and mapping.is_of_now(source):
             return mapping
     return None
 
@@ -274,7 +281,7 @@ def mapping_of(recipe: Recipe, cache: Cache, sender: str) -> Mapping:
         recipe = replace(recipe, identity=identity_of(recipe.source))
     recipe = replace(recipe, key=key_of(recipe.source))
     with _finding.finding(recipe.source, recipe.writes_to_store) as found:
-        known = find(recipe.key, recipe.offset, recipe.length, recipe.writable, cache)
+        known = find(recipe.source, recipe.key, recipe.offset, recipe.length, recipe.writable, cache)
         if known is not None and not recipe.private_copy:
             return known
         found.refuse_within_another()
