@@ -72,6 +72,30 @@ def test_a_store_in_python_at_the_interpreters_end(tmp_path, program):
     assert (tmp_path / "data").read_bytes()[123456] == 7
 
 
+@pytest.mark.parametrize("imported", ["at its work", "with the main module"])
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_a_worker_writes_at_its_end_what_it_has_mapped_itself(numbers, script, method, imported):
+    ended = script("""
+        import multiprocessing, sys
+        if sys.argv[3] == "with the main module":
+            import tiermap
+
+        def fill(path):
+            global kept
+            import tiermap
+            kept = tiermap.map(path, "i8", mode="r+", budget="1MiB")
+            kept[:] = 7
+
+        if __name__ == "__main__":
+            worker = multiprocessing.get_context(sys.argv[2]).Process(target=fill, args=(sys.argv[1],))
+            worker.start()
+            worker.join()
+            sys.exit(worker.exitcode)
+        """, numbers[0], method, imported)
+    assert ended.code == 0 and ended.errors == "", ended
+    assert (np.fromfile(numbers[0], np.int64) == 7).all()
+
+
 def test_signal_handlers_that_touch_arrays(rows, program):
     ended = program("""
         import signal, sys

@@ -98,11 +98,19 @@ def map_again(mapping: _mapping.Mapping) -> None:
     say(f"{mapping!r} cannot be used in the forked child ({why}): touching it is a segmentation fault there")
 
 
+_workers_write = False
+
+
 def write_at_exit_of_workers() -> None:
     """Workers of multiprocessing end without the interpreter's own exit."""
+    global _workers_write
     util = sys.modules.get("multiprocessing.util")
-    if util is not None:
-        util.register_after_fork(_cache, lambda _: util.Finalize(None, write_all, exitpriority=0))
+    if util is None or _workers_write:
+        return
+    _workers_write = True
+    util.register_after_fork(_cache, lambda _: util.Finalize(None, write_all, exitpriority=0))
+    if util.process.parent_process() is not None:  # It has begun already.
+        util.Finalize(None, write_all, exitpriority=0)
 
 
 def write_all() -> List[str]:
@@ -118,3 +126,4 @@ def write_all() -> List[str]:
 
 
 os.register_at_fork(before=before, after_in_parent=after_in_parent, after_in_child=after_in_child)
+write_at_exit_of_workers()  # A worker may be the first that imports this: with the main module, or at its work.
