@@ -1,4 +1,4 @@
-"""What a forked child gets of calls that its parent has begun."""
+"""What a forked child gets of calls that its parent has begun, and of arrays that cannot follow."""
 
 
 def test_a_prefetch_of_the_parent_is_over_in_the_child(tmp_path, program):
@@ -79,6 +79,34 @@ def test_a_child_maps_stores_of_its_own_while_its_parent_waits_for_the_end_of_on
         thread.join()
         """)
     assert ended.output == "[115, 115, 115, 115]\n{0}\n", ended
+
+
+def test_a_signal_handler_forks_while_a_store_in_python_is_waited_for(program):
+    """The child is told so: what it waited for is done by a thread of its parent's."""
+    ended = program("""
+        import os, signal, time, tiermap
+        class Slow:
+            size = 1 << 20
+            def read_into(self, offset, buffer): buffer[:] = bytes(len(buffer))
+            def write_from(self, offset, buffer): time.sleep(2)
+        children = []
+        def fork(*_):
+            children.append(os.fork())
+        array = tiermap.map(Slow(), mode="r+", budget="8MiB", page_size="1MiB")
+        array[0] = 1
+        signal.signal(signal.SIGALRM, fork)
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        try:
+            array.sync()
+            said = "synced"
+        except ChildProcessError as error:
+            said = str(error)
+        if children[0] == 0:
+            print(said, flush=True)
+            os._exit(0)
+        assert os.waitpid(children[0], 0)[1] == 0 and said == "synced"
+        """, timeout=60)
+    assert ended.code == 0 and "forked child" in ended.output and ended.output.count("\n") == 1, ended
 
 
 def test_any_number_of_children_is_served_by_the_process_of_a_store(program):

@@ -27,7 +27,7 @@ def before() -> None:
         for mapping in _mapping.live_mappings():
             try:
                 mapping.sync_range(0, mapping.size)
-            except (OSError, ValueError) as error:
+            except Exception as error:
                 say(f"{mapping!r} could not be written before fork(), the child sees older data: {error}")
     finally:  # Ctrl-C ends the waiting for a store, and fork() goes on.
         _forking_for_a_store.starting().acquire()
@@ -75,7 +75,7 @@ def start_caches() -> bool:
     for cache in _cache.live_caches():
         try:
             cache.start_again()
-        except (OSError, ValueError) as error:
+        except Exception as error:
             say(f"no cache in the forked child, arrays of its parent cannot be used in it: {error}")
             return False
     return True
@@ -93,7 +93,7 @@ def map_again(mapping: _mapping.Mapping) -> None:
         try:
             mapping.map_in_child()
             return
-        except (OSError, ValueError) as error:
+        except Exception as error:
             why = str(error)
     say(f"{mapping!r} cannot be used in the forked child ({why}): touching it is a segmentation fault there")
 
@@ -119,7 +119,7 @@ def write_all() -> List[str]:
     for mapping in _mapping.live_mappings():
         try:
             mapping.sync_range(0, mapping.size)
-        except (OSError, ValueError) as error:
+        except Exception as error:  # Whatever it is, others are written.
             complaints.append(f"data of {mapping!r} is lost: {_python_store.reason_of(error)}")
             say(complaints[-1])
     return complaints

@@ -161,7 +161,7 @@ class Mapping(_core.Region):
         _core.give_up_addresses(self.address, held_bytes(self))
         try:
             self.map_again(engine, store)
-        except (OSError, ValueError) as error:
+        except Exception as error:
             if not self.hold_place():
                 raise OSError(f"{error}; {PLACE_TAKEN}") from error
             raise
