@@ -81,6 +81,44 @@ def test_a_child_maps_stores_of_its_own_while_its_parent_waits_for_the_end_of_on
     assert ended.output == "[115, 115, 115, 115]\n{0}\n", ended
 
 
+def test_a_child_that_ends_says_nothing_more_of_what_could_not_follow(program):
+    """Nothing is lost: its parent has it. Nor do children of the child hear of it, or calls for all of a cache fail."""
+    ended = program("""
+        import os, sys
+        import tiermap
+        cache = tiermap.Cache("1MiB")
+        array = cache.map("memory:1MiB", mode="r+")
+        array[:] = 1
+        child = os.fork()
+        if child == 0:
+            cache.sync(), cache.drop()
+            assert cache.mappings == []
+            grandchild = os.fork()
+            if grandchild != 0:
+                assert os.waitpid(grandchild, 0)[1] == 0
+            sys.exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        """)
+    assert ended.code == 0, ended
+    lines = ended.errors.splitlines()
+    assert len(lines) == 2 and all("cannot be used in the forked child" in line for line in lines), ended
+
+
+def test_a_child_maps_itself_what_could_not_follow(numbers, program):
+    ended = program("""
+        import os, sys
+        import tiermap
+        array = tiermap.map("concat:" + sys.argv[1], "i8", mode="r+", budget="1MiB")
+        array[5] = 7
+        child = os.fork()
+        if child == 0:
+            assert tiermap.map("concat:" + sys.argv[1], "i8", budget="1MiB")[5] == 7
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        """, numbers[0])
+    assert ended.output == "0\n", ended
+
+
 def test_a_signal_handler_forks_while_a_store_in_python_is_waited_for(program):
     """The child is told so: what it waited for is done by a thread of its parent's."""
     ended = program("""

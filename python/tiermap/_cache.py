@@ -125,7 +125,7 @@ class Cache:
     def mappings(self) -> List[Mapping]:
         """The regions it serves now."""
         with _lock:
-            return list(self._mappings)
+            return [mapping for mapping in list(self._mappings) if mapping.is_here]
 
     def note_mapping(self, mapping: Mapping) -> None:
         """It is served by this cache from now on."""

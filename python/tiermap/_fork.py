@@ -16,6 +16,11 @@ def say(text: str) -> None:
         pass
 
 
+def mappings_here() -> List[_mapping.Mapping]:
+    """Those that this process has to write."""
+    return [mapping for mapping in _mapping.live_mappings() if mapping.is_here]
+
+
 def before() -> None:
     """The child reads what the stores have: let that be all that was written here.
 
@@ -24,7 +29,7 @@ def before() -> None:
     if _forking_for_a_store.is_announced():
         return
     try:
-        for mapping in _mapping.live_mappings():
+        for mapping in mappings_here():
             try:
                 mapping.sync_range(0, mapping.size)
             except Exception as error:
@@ -116,7 +121,7 @@ def write_at_exit_of_workers() -> None:
 def write_all() -> List[str]:
     """Writes back whatever is dirty; what went wrong, a line each."""
     complaints = []
-    for mapping in _mapping.live_mappings():
+    for mapping in mappings_here():
         try:
             mapping.sync_range(0, mapping.size)
         except Exception as error:  # Whatever it is, others are written.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import threading
 import weakref
 from dataclasses import dataclass, replace
@@ -86,6 +87,7 @@ class Mapping(_core.Region):
         self.cache = cache
         self.recipe = recipe
         self.among_processes = among_processes
+        self.process = os.getpid()
         self.store: Optional[_core.ChannelStore] = store if isinstance(store, _core.ChannelStore) else None
         with _lock:
             _live.add(self)
@@ -105,6 +107,11 @@ class Mapping(_core.Region):
     def writes_to_store(self) -> bool:
         """Whether what is written to it is to reach the store."""
         return self.recipe.writes_to_store
+
+    @property
+    def is_here(self) -> bool:
+        """False in a forked child that it could not follow: it is its parent's."""
+        return self.process == os.getpid()
 
     @property
     def through_kernel(self) -> bool:
@@ -167,6 +174,7 @@ class Mapping(_core.Region):
             raise
         self.store = store if isinstance(store, _core.ChannelStore) else None
         self.among_processes = self.writes_to_store
+        self.process = os.getpid()
 
     def __reduce__(self) -> Any:
         return (mapping_of, (self.recipe, self.cache, machine()))
@@ -222,7 +230,8 @@ def shared_mappings(key: Key) -> List[Mapping]:
         EBUSY, if that would take too long.
     """
     with _lock:  # Taken first: none of these ends while others are waited for.
-        known = [mapping for mapping in members(_by_key.get(key, ())) if not mapping.recipe.private_copy]
+        known = [mapping for mapping in members(_by_key.get(key, ()))
+                 if mapping.is_here and not mapping.recipe.private_copy]
     _endings.wait(key)
     return known
 
@@ -310,7 +319,7 @@ def refuse_shortened(recipe: Recipe, store: _core.Store) -> None:
 
 
 def live_mappings() -> List[Mapping]:
-    """Every region of this process."""
+    """Every region of this process, in a forked child also those that are its parent's."""
     with _lock:
         return members(_live)
 
