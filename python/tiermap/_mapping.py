@@ -8,10 +8,10 @@ import os
 import threading
 import weakref
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from tiermap import _core, _endings, _finding, _python_store
-from tiermap._cache import Cache
+from tiermap._cache import Cache, members
 from tiermap._location import HeapPlace, check_identity, identity_of, key_of, machine, name_of, path_of, state_of
 
 #: sync() and prefetch() go forward by this much where someone wants to be told.
@@ -92,8 +92,9 @@ class Mapping(_core.Region):
         with _lock:
             _live.add(self)
             if len(_by_key) > 2 * len(_live):
-                for gone in [key for key, known in list(_by_key.items()) if not known]:
-                    del _by_key[gone]
+                for key, known in list(_by_key.items()):
+                    if not known:
+                        _by_key.pop(key, None)  # A signal handler may have been quicker.
             self.ending = _endings.note(self) if self.writes_to_store else None
             _by_key.setdefault(recipe.key, weakref.WeakSet()).add(self)
             cache.note_mapping(self)
@@ -210,15 +211,6 @@ def find(source: Any, key: Key, offset: int, length: int, writable: bool, cache:
         if not writable and (cache is None or mapping.cache is cache) and mapping.is_of_now(source):
             return mapping
     return None
-
-
-def members(known: Iterable[Mapping]) -> List[Mapping]:
-    """Of a weak set, which a signal handler may change meanwhile."""
-    while True:
-        try:
-            return list(known)
-        except RuntimeError:
-            pass
 
 
 def shared_mappings(key: Key) -> List[Mapping]:
