@@ -47,6 +47,8 @@ def source_of(where: Any) -> Any:
         For a text without a character, which would be the working directory.
     """
     if hasattr(where, "read_into") and hasattr(where, "size"):
+        if isinstance(where, type):
+            raise TypeError(f"{where.__name__} is a class, and no store: give an object of it, {where.__name__}()")
         return where
     if isinstance(where, os.PathLike):
         where = os.fspath(where)
