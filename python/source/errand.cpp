@@ -54,6 +54,12 @@ struct Errand {
     return changed.wait_for(lock, patience, [this] { return done; });
   }
 
+  /// In a forked child: the mutex may be held for ever.
+  bool was_done() {
+    const std::unique_lock lock(mutex, std::try_to_lock);
+    return lock.owns_lock() && done;
+  }
+
   void give_up() {
     const std::lock_guard lock(mutex);
     given_up = true;
@@ -92,15 +98,15 @@ void Errands::run(std::function<void()> work, std::function<void()> undo) {
   const pid_t owner = ::getpid();
   while (!errand->is_done_soon()) {
     const bool interrupted = PyErr_CheckSignals() != 0;
-    if (::getpid() != owner) {  // The handler has forked: whoever does this is not here.
-      if (interrupted) {
-        throw nanobind::python_error();
-      }
-      throw StoreError(ECHILD, "what the store was asked for is done by the parent of this forked child: ask again");
+    const bool forked = ::getpid() != owner;  // By the handler: whoever does this is not here.
+    if (interrupted && !forked) {
+      errand->give_up();
     }
     if (interrupted) {
-      errand->give_up();
       throw nanobind::python_error();
+    }
+    if (forked && !errand->was_done()) {
+      throw StoreError(ECHILD, "what the store was asked for is done by the parent of this forked child: ask again");
     }
   }
   if (errand->error != nullptr) {
