@@ -156,6 +156,8 @@ def warm_sum(bench):
     size = bench.choose(128 * MIB, 512 * MIB, 512 * MIB)
     command = [NUMPY_PYTHON, ROOT / "python/examples/warm_reduction.py", "--data", bench.scratch / "numbers.npy",
                "--mebibytes", size // MIB, "--json"]
+    if not bench.dry:
+        (bench.scratch / "numbers.npy").unlink(missing_ok=True)  # Of a run that was killed: it is not replaced.
     return [Case(series, system, command, data_bytes=size, for_peers=False,
                  value=lambda report, key=key: report[key])
             for series, system, key in (("mapped array", "tiermap", "mapped_seconds"),

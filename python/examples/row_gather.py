@@ -38,7 +38,8 @@ SYSTEMS = {
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path("rows.bin"), help="made if it does not exist")
+    parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path("rows.bin"),
+                        help="made if it does not exist, and removed at the end then")
     parser.add_argument("--mebibytes", type=int, default=1024)
     parser.add_argument("--row-bytes", type=int, default=4096)
     parser.add_argument("--batch", type=int, default=256, help="rows picked at once")
@@ -47,7 +48,7 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--page-size", default="auto")
     parser.add_argument("--only", help="systems whose names contain this")
-    parser.add_argument("--keep", action="store_true", help="leave the file")
+    parser.add_argument("--keep", action="store_true", help="leave the file that was made")
     parser.add_argument("--json", action="store_true", help="print what was measured as JSON")
     parser.add_argument("--make", action="store_true", help="make the file, and end")
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
@@ -55,10 +56,13 @@ def arguments():
 
 
 def make(path, mebibytes, row_bytes):
-    """Rows of float32 of which each begins with its number."""
+    """Rows of float32 of which each begins with its number. Whether they were not there."""
     rows = mebibytes * MIB // row_bytes
-    if path.exists() and path.stat().st_size == rows * row_bytes:
-        return
+    if path.exists():
+        if path.stat().st_size != rows * row_bytes:
+            sys.exit(f"{path} exists, and has not the {rows * row_bytes} bytes of these rows: remove it, or name "
+                     "another with --data")
+        return False
     columns = row_bytes // 4
     with open(path, "wb") as file:
         for first in range(0, rows, 4096):
@@ -67,6 +71,7 @@ def make(path, mebibytes, row_bytes):
             file.write(block.tobytes())
         file.flush()
         os.fsync(file.fileno())
+    return True
 
 
 def work(options, module, advice):
@@ -114,7 +119,7 @@ def main():
     if options.worker:
         work(options, *options.worker)
         return
-    make(options.data, options.mebibytes, options.row_bytes)
+    made = make(options.data, options.mebibytes, options.row_bytes)
     if options.make:
         print("{}")
         return
@@ -127,7 +132,7 @@ def main():
     except LimitUnavailable as reason:
         sys.exit(f"no memory limit can be set here: {reason}")
     finally:
-        if not options.keep:
+        if made and not options.keep:
             options.data.unlink()
     if options.json:
         print(json.dumps(results))

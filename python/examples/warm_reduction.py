@@ -29,11 +29,14 @@ def timed(array, repeats):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path("numbers.npy"))
+    parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path("numbers.npy"),
+                        help="made, and removed at the end")
     parser.add_argument("--mebibytes", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", action="store_true", help="print what was measured as JSON")
     options = parser.parse_args()
+    if options.data.exists():
+        parser.error(f"{options.data} exists, and would be replaced and removed: name another with --data")
     values = np.random.default_rng(0).random(options.mebibytes * MIB // 8)
     np.save(options.data, values)
     try:

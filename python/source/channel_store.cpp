@@ -13,6 +13,7 @@
 #include <cstring>
 #include <numeric>
 #include <set>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -85,21 +86,27 @@ void reap(pid_t process) {
   unreaped->processes.push_back(process);
 }
 
+[[noreturn]] void give_up_stuck_ones() {
+  const std::int64_t began = now_in_milliseconds();
+  while (true) {
+    constexpr std::chrono::milliseconds interval{20};
+    std::this_thread::sleep_for(interval);
+    const std::lock_guard lock(live->mutex);
+    for (ChannelStore* const store : live->stores) {
+      store->give_up_if_stuck(began, now_in_milliseconds());
+    }
+  }
+}
+
 }  // namespace
 
 void lose_patience() {
   const SignalsBlocked inherited;
-  std::thread([] {
-    const std::int64_t began = now_in_milliseconds();
-    while (true) {
-      constexpr std::chrono::milliseconds interval{20};
-      std::this_thread::sleep_for(interval);
-      const std::lock_guard lock(live->mutex);
-      for (ChannelStore* const store : live->stores) {
-        store->give_up_if_stuck(began, now_in_milliseconds());
-      }
-    }
-  }).detach();
+  try {
+    std::thread(give_up_stuck_ones).detach();
+  } catch (const std::system_error&) {
+    // Where no thread is to be had, stores are waited for: what is still to be written must not depend on this.
+  }
 }
 
 void forget_channel_stores() {

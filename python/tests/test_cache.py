@@ -4,6 +4,7 @@ import os
 import sys
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -212,6 +213,34 @@ def test_all_is_dropped_and_told_while_others_map(tmp_path):
         ended.set()
         for thread in threads:
             thread.join()
+
+
+def interrupted(call, handler):
+    """What `call` gives, where a signal handler comes just when it has the first member of a set."""
+    done = []
+
+    def trace(frame, event, _):
+        if frame.f_code is weakref.WeakSet.__iter__.__code__ and event == "return" and not done:
+            done.append(handler())
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        return call(), done[0]
+    finally:
+        sys.settrace(before)
+
+
+def test_a_signal_handler_maps_while_all_mappings_are_gone_through(tmp_path):
+    for name in ("one.bin", "other.bin"):
+        (tmp_path / name).write_bytes(bytes(4096))
+    cache = tiermap.Cache("1MiB")
+    one = cache.map(tmp_path / "one.bin")
+    mappings, other = interrupted(lambda: cache.mappings, lambda: cache.map(tmp_path / "other.bin"))
+    assert {id(mapping) for mapping in mappings} == {id(one._mapping), id(other._mapping)}
+    caches, another = interrupted(_cache.live_caches, lambda: tiermap.Cache("1MiB"))
+    assert {id(cache), id(another)} <= {id(made) for made in caches}
 
 
 def test_the_package_is_typed():

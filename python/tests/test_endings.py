@@ -72,6 +72,56 @@ def test_a_store_in_python_at_the_interpreters_end(tmp_path, program):
     assert (tmp_path / "data").read_bytes()[123456] == 7
 
 
+def test_all_is_written_at_the_interpreters_end_where_no_thread_is_to_be_had(numbers, tmp_path, program):
+    """As in a container that has all the threads that it may have."""
+    (tmp_path / "data").write_bytes(bytes(1 << 20))
+    ended = program("""
+        import ctypes, os, sys, threading, time
+        import tiermap
+        class File:
+            size = 1 << 20
+            def __init__(self, path): self.file = os.open(path, os.O_RDWR)
+            def read_into(self, offset, buffer): return os.preadv(self.file, [buffer], offset)
+            def write_from(self, offset, buffer): return os.pwrite(self.file, buffer, offset)
+        def keep(*arrays):
+            time.sleep(1000)
+        array = tiermap.map(File(sys.argv[1]), mode="r+", budget="1MiB")
+        other = tiermap.map(sys.argv[2], "i8", mode="r+", budget="1MiB")
+        array[123456], other[7] = 7, -7
+        threading.Thread(target=keep, args=(array, other), daemon=True).start()
+        library, attributes = ctypes.CDLL(None), ctypes.create_string_buffer(1024)
+        library.pthread_attr_init(attributes)
+        library.pthread_attr_setstacksize(attributes, ctypes.c_size_t(1 << 47))
+        assert library.pthread_setattr_default_np(attributes) == 0
+        """, tmp_path / "data", numbers[0])
+    assert ended.code == 0 and ended.errors == "", ended
+    assert (tmp_path / "data").read_bytes()[123456] == 7 and np.fromfile(numbers[0], np.int64)[7] == -7
+
+
+@pytest.mark.parametrize("imported", ["at its work", "with the main module"])
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_a_worker_writes_at_its_end_what_it_has_mapped_itself(numbers, script, method, imported):
+    ended = script("""
+        import multiprocessing, sys
+        if sys.argv[3] == "with the main module":
+            import tiermap
+
+        def fill(path):
+            global kept
+            import tiermap
+            kept = tiermap.map(path, "i8", mode="r+", budget="1MiB")
+            kept[:] = 7
+
+        if __name__ == "__main__":
+            worker = multiprocessing.get_context(sys.argv[2]).Process(target=fill, args=(sys.argv[1],))
+            worker.start()
+            worker.join()
+            sys.exit(worker.exitcode)
+        """, numbers[0], method, imported)
+    assert ended.code == 0 and ended.errors == "", ended
+    assert (np.fromfile(numbers[0], np.int64) == 7).all()
+
+
 def test_signal_handlers_that_touch_arrays(rows, program):
     ended = program("""
         import signal, sys

@@ -51,6 +51,17 @@ def test_row_gather(tmp_path):
     assert set(rates) >= {"tiermap", "numpy, as it comes"} and all(rate[0] > 0 for rate in rates.values())
 
 
+@pytest.mark.parametrize("name", ["warm_reduction.py", "row_gather.py"])
+def test_a_file_of_somebodys_is_neither_replaced_nor_removed(tmp_path, name):
+    (tmp_path / "mine.npy").write_bytes(b"mine")
+    mine, folder = tmp_path / "mine.npy", tmp_path / "folder"
+    folder.mkdir()
+    mine.write_bytes(b"mine")
+    done = run(folder, name, "--mebibytes", 1, "--rounds", 1, "--data", mine)
+    assert done.returncode != 0 and f"{mine} exists" in done.stderr, done
+    assert mine.read_bytes() == b"mine"
+
+
 def test_every_example_is_run():
     here = open(__file__).read()
     assert all(f'"{name}"' in here for name in os.listdir(EXAMPLES) if name.endswith(".py"))

@@ -1,4 +1,4 @@
-"""What a forked child gets of calls that its parent has begun."""
+"""What a forked child gets of calls that its parent has begun, and of arrays that cannot follow."""
 
 
 def test_a_prefetch_of_the_parent_is_over_in_the_child(tmp_path, program):
@@ -79,6 +79,71 @@ def test_a_child_maps_stores_of_its_own_while_its_parent_waits_for_the_end_of_on
         thread.join()
         """)
     assert ended.output == "[115, 115, 115, 115]\n{0}\n", ended
+
+
+def test_a_child_that_ends_says_nothing_more_of_what_could_not_follow(program):
+    """Nothing is lost: its parent has it. Nor do children of the child hear of it, or calls for all of a cache fail."""
+    ended = program("""
+        import os, sys
+        import tiermap
+        cache = tiermap.Cache("1MiB")
+        array = cache.map("memory:1MiB", mode="r+")
+        array[:] = 1
+        child = os.fork()
+        if child == 0:
+            cache.sync(), cache.drop()
+            assert cache.mappings == []
+            grandchild = os.fork()
+            if grandchild != 0:
+                assert os.waitpid(grandchild, 0)[1] == 0
+            sys.exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        """)
+    assert ended.code == 0, ended
+    lines = ended.errors.splitlines()
+    assert len(lines) == 2 and all("cannot be used in the forked child" in line for line in lines), ended
+
+
+def test_a_child_maps_itself_what_could_not_follow(numbers, program):
+    ended = program("""
+        import os, sys
+        import tiermap
+        array = tiermap.map("concat:" + sys.argv[1], "i8", mode="r+", budget="1MiB")
+        array[5] = 7
+        child = os.fork()
+        if child == 0:
+            assert tiermap.map("concat:" + sys.argv[1], "i8", budget="1MiB")[5] == 7
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        """, numbers[0])
+    assert ended.output == "0\n", ended
+
+
+def test_a_signal_handler_forks_while_a_store_in_python_is_waited_for(program):
+    """The child is told so: what it waited for is done by a thread of its parent's."""
+    ended = program("""
+        import os, signal, time, tiermap
+        class Slow:
+            size = 1 << 20
+            def read_into(self, offset, buffer):
+                time.sleep(2)
+        children = []
+        def fork(*_):
+            children.append(os.fork())
+        array = tiermap.map(Slow(), budget="8MiB", page_size="1MiB")
+        signal.signal(signal.SIGALRM, fork)
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        try:
+            tiermap.pin(array)
+            said = "pinned"
+        except ChildProcessError as error:
+            said = str(error)
+        if children[0] == 0:
+            print(said, flush=True)
+            os._exit(0)
+        assert os.waitpid(children[0], 0)[1] == 0 and said == "pinned"
+        """, timeout=60)
+    assert ended.code == 0 and "parent of this forked child" in ended.output, ended
 
 
 def test_any_number_of_children_is_served_by_the_process_of_a_store(program):

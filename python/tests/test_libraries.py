@@ -57,6 +57,31 @@ def test_dask_names_an_array_without_reading_it(rows):
     assert np.isclose(first.mean().compute(), rows[1].mean(), rtol=1e-4)
 
 
+def test_dask_tells_a_file_from_what_has_its_name_now(tmp_path):
+    dask_array = pytest.importorskip("dask.array")
+    path, other = tmp_path / "rows.npy", tmp_path / "other.npy"
+    np.save(path, np.arange(1000))
+    np.save(other, np.arange(1000) + 5)
+    before = tiermap.map(path)
+    other.replace(path)
+    first, second = (dask_array.from_array(array, chunks=300) for array in (before, tiermap.map(path)))
+    assert int((second - first).sum().compute()) == 5000
+    path.unlink()
+    assert int(dask_array.from_array(before, chunks=300).sum().compute()) == 499500
+
+
+def test_dask_tells_what_a_file_had_from_what_it_has(tmp_path):
+    """Written anew in its place, it is the same file."""
+    dask_array = pytest.importorskip("dask.array")
+    path = tmp_path / "rows.npy"
+    np.save(path, np.arange(1000))
+    before = tiermap.map(path)
+    assert before[0] == 0
+    np.save(path, np.arange(1000) + 5)
+    first, second = (dask_array.from_array(array, chunks=300) for array in (before, tiermap.map(path)))
+    assert int((second - first).sum().compute()) == 5000
+
+
 def mean_of(array):
     return float(np.mean(array)), type(array).__name__
 

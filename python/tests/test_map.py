@@ -43,6 +43,19 @@ def test_npy_of_every_version(tmp_path, version):
     assert np.array_equal(tiermap.map(tmp_path / "array.npy"), values)
 
 
+@pytest.mark.parametrize("said", ["(50L, 100L)", "(50, 100L)", "(5000L,)"])
+def test_npy_that_python_2_wrote(tmp_path, said):
+    """It marked long numbers with an L. A name that looks like one means itself."""
+    dtype = np.dtype([("a1L", "<i4"), ("5L", "<i4")])
+    header = f"{{'descr': {dtype.descr}, 'fortran_order': False, 'shape': {said}, }}"
+    header += " " * (117 - len(header)) + "\n"
+    values = known(10000, np.int32).view(dtype)
+    beginning = b"\x93NUMPY\x01\x00" + bytes([len(header), 0]) + header.encode()
+    (tmp_path / "array.npy").write_bytes(beginning + values.tobytes())
+    array = tiermap.map(tmp_path / "array.npy")
+    assert np.array_equal(array.reshape(-1), values) and array.ndim == 1 + said.count(", ")
+
+
 @pytest.mark.parametrize("url", ["npy://{}", "NPY:{}", "npy:{}?direct=off", "npy:array%20[1]*"])
 def test_npy_by_its_url(tmp_path, monkeypatch, url):
     monkeypatch.chdir(tmp_path)

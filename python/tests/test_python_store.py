@@ -355,6 +355,11 @@ def test_stores_that_cannot_be(members, said):
         tiermap.map(type("Store", (), members)(), mode="r+")
 
 
+def test_a_class_is_no_store():
+    with pytest.raises(TypeError, match=r"Odd is a class, and no store: give an object of it, Odd\(\)$"):
+        tiermap.map(type("Odd", (), {"size": 4096, "read_into": lambda *_: None}))
+
+
 @pytest.mark.parametrize("size", [-1, "many", None, 2.5, 1 << 63, 1 << 64, 10**30])
 def test_sizes_that_cannot_be(size):
     store = type("Odd", (), {"size": size, "read_into": lambda *_: None})()

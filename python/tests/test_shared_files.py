@@ -2,6 +2,7 @@
 
 import errno
 import gc
+import pickle
 import signal
 import threading
 import time
@@ -176,6 +177,25 @@ def test_a_reader_from_before_sees_what_was_written_after_flush_and_drop(numbers
     writer.flush()
     reader.drop()
     assert reader[0] == -9
+
+
+@pytest.mark.parametrize("sent", [False, True], ids=["by its name", "as a pickle"])
+@pytest.mark.parametrize("writer", ["another's", "an array's"])
+@pytest.mark.parametrize("kind", ["{}", "concat:{}", "{}*"])
+def test_what_is_mapped_after_a_change_has_it_whoever_has_an_older_array(numbers, kind, writer, sent):
+    where = kind.format(f"file:{numbers[0]}" if kind == "{}*" else numbers[0])
+    reader = tiermap.map(where, np.int64)
+    pickled = pickle.dumps(reader)
+    assert reader[0] == numbers[1][0] and tiermap.map(where, np.int64)._mapping is reader._mapping
+    if writer == "another's":
+        numbers[1][::-1].copy().tofile(numbers[0])
+    else:
+        written = tiermap.map(numbers[0], np.int64, mode="r+")
+        written[:] = numbers[1][::-1]
+        del written
+    again = pickle.loads(pickled) if sent else tiermap.map(where, np.int64)
+    assert np.array_equal(again, numbers[1][::-1])
+    assert tiermap.map(where, np.int64)._mapping is again._mapping
 
 
 def test_mapped_again_while_it_is_being_written_back(zeros):

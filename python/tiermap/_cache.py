@@ -11,7 +11,7 @@ import uuid
 import warnings
 import weakref
 from operator import index
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Optional, TypeVar
 
 from tiermap import _core
 from tiermap._page_size import GIB, MIB, Size, in_a_line, parse_budget, utf8_of
@@ -31,6 +31,7 @@ LONGEST_NAME = 63
 TEXTS = ("policy", "fault_mode", "placement", "name", "trace")
 NUMBERS = ("hot_share", "unmapped_share", "high_watermark", "low_watermark", "fillers", "evictors", "managers", "spin")
 OPTIONS = ("budget", *TEXTS, *NUMBERS, "adapt")
+Member = TypeVar("Member")
 
 _lock = threading.RLock()  # A signal handler may map too.
 _caches: "weakref.WeakSet[Cache]" = weakref.WeakSet()
@@ -125,7 +126,7 @@ class Cache:
     def mappings(self) -> List[Mapping]:
         """The regions it serves now."""
         with _lock:
-            return list(self._mappings)
+            return [mapping for mapping in members(self._mappings) if mapping.is_here]
 
     def note_mapping(self, mapping: Mapping) -> None:
         """It is served by this cache from now on."""
@@ -224,6 +225,15 @@ class Cache:
         return self._among_processes
 
 
+def members(known: Iterable[Member]) -> List[Member]:
+    """Of a weak set, which a signal handler may change meanwhile."""
+    while True:
+        try:
+            return list(known)
+        except RuntimeError:
+            pass
+
+
 def start(options: Dict[str, Any]) -> _core.Cache:
     """The engine of a cache. Never in fault mode self-serving unless asked for."""
     show_tracebacks_of_bus_errors()
@@ -303,7 +313,7 @@ def default_cache() -> Cache:
 def live_caches() -> List[Cache]:
     """Every cache of this process."""
     with _lock:
-        return list(_caches)
+        return members(_caches)
 
 
 def after_fork_in_child() -> None:

@@ -6,7 +6,6 @@ A mapped array is named by where its bytes are, and stays where it is: each chun
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import uuid
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tiermap import _operations
-from tiermap._location import path_of
+from tiermap._location import path_of, state_of
 
 
 def dask_names() -> Any:
@@ -38,10 +37,10 @@ def token_of(array: Any) -> Any:
     mapping = array._mapping
     if mapping is None:
         return dask_names()(np.asarray(array))
-    path = path_of(mapping.recipe.source)
-    if mapping.recipe.writable or path is None:
+    source = mapping.recipe.source
+    # Of what was changed or replaced since, some bytes may be in memory as they were.
+    if mapping.recipe.writable or path_of(source) is None or mapping.state != state_of(source):
         return uuid.uuid4().hex
-    status = os.stat(path)
-    return ("tiermap.Array", status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns,
+    return ("tiermap.Array", *mapping.state,
             _operations.address(array) - mapping.address + mapping.recipe.offset, array.shape, array.strides,
             array.dtype.str, repr(array.dtype))

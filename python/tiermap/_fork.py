@@ -16,6 +16,11 @@ def say(text: str) -> None:
         pass
 
 
+def mappings_here() -> List[_mapping.Mapping]:
+    """Those that this process has to write."""
+    return [mapping for mapping in _mapping.live_mappings() if mapping.is_here]
+
+
 def before() -> None:
     """The child reads what the stores have: let that be all that was written here.
 
@@ -24,10 +29,10 @@ def before() -> None:
     if _forking_for_a_store.is_announced():
         return
     try:
-        for mapping in _mapping.live_mappings():
+        for mapping in mappings_here():
             try:
                 mapping.sync_range(0, mapping.size)
-            except (OSError, ValueError) as error:
+            except Exception as error:
                 say(f"{mapping!r} could not be written before fork(), the child sees older data: {error}")
     finally:  # Ctrl-C ends the waiting for a store, and fork() goes on.
         _forking_for_a_store.starting().acquire()
@@ -75,7 +80,7 @@ def start_caches() -> bool:
     for cache in _cache.live_caches():
         try:
             cache.start_again()
-        except (OSError, ValueError) as error:
+        except Exception as error:
             say(f"no cache in the forked child, arrays of its parent cannot be used in it: {error}")
             return False
     return True
@@ -93,28 +98,37 @@ def map_again(mapping: _mapping.Mapping) -> None:
         try:
             mapping.map_in_child()
             return
-        except (OSError, ValueError) as error:
+        except Exception as error:
             why = str(error)
     say(f"{mapping!r} cannot be used in the forked child ({why}): touching it is a segmentation fault there")
 
 
+_workers_write = False
+
+
 def write_at_exit_of_workers() -> None:
     """Workers of multiprocessing end without the interpreter's own exit."""
+    global _workers_write
     util = sys.modules.get("multiprocessing.util")
-    if util is not None:
-        util.register_after_fork(_cache, lambda _: util.Finalize(None, write_all, exitpriority=0))
+    if util is None or _workers_write:
+        return
+    _workers_write = True
+    util.register_after_fork(_cache, lambda _: util.Finalize(None, write_all, exitpriority=0))
+    if util.process.parent_process() is not None:  # It has begun already.
+        util.Finalize(None, write_all, exitpriority=0)
 
 
 def write_all() -> List[str]:
     """Writes back whatever is dirty; what went wrong, a line each."""
     complaints = []
-    for mapping in _mapping.live_mappings():
+    for mapping in mappings_here():
         try:
             mapping.sync_range(0, mapping.size)
-        except (OSError, ValueError) as error:
+        except Exception as error:  # Whatever it is, others are written.
             complaints.append(f"data of {mapping!r} is lost: {_python_store.reason_of(error)}")
             say(complaints[-1])
     return complaints
 
 
 os.register_at_fork(before=before, after_in_parent=after_in_parent, after_in_child=after_in_child)
+write_at_exit_of_workers()  # A worker may be the first that imports this: with the main module, or at its work.

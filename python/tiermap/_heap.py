@@ -242,5 +242,6 @@ def text(raw: bytes) -> str:
 def mapping_for(recipe: Recipe, heap: _core.Heap, cache: Cache, asked_for: bool) -> Mapping:
     """The mapping of this process that has this heap, or a new one."""
     with _finding.finding(recipe.source, False):
-        known = _mapping.find(recipe.key, recipe.offset, recipe.length, False, cache if asked_for else None)
+        known = _mapping.find(recipe.source, recipe.key, recipe.offset, recipe.length, False,
+                              cache if asked_for else None)
         return Mapping(cache, heap.store, recipe) if known is None else known

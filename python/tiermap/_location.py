@@ -47,6 +47,8 @@ def source_of(where: Any) -> Any:
         For a text without a character, which would be the working directory.
     """
     if hasattr(where, "read_into") and hasattr(where, "size"):
+        if isinstance(where, type):
+            raise TypeError(f"{where.__name__} is a class, and no store: give an object of it, {where.__name__}()")
         return where
     if isinstance(where, os.PathLike):
         where = os.fspath(where)
@@ -130,6 +132,18 @@ def identity_of(source: Any) -> str:
         except OSError:  # Of a missing one, opening it says so.
             numbers.append((0, 0))
     return hashlib.blake2b(repr(numbers).encode(), digest_size=16).hexdigest() if numbers else ""
+
+
+def state_of(source: Any) -> Tuple[Any, ...]:
+    """Another one once what a source names has been changed, as far as the files' time stamps tell."""
+    states: List[Tuple[int, ...]] = []
+    for path in files_of(source):
+        try:
+            status = os.stat(path)
+            states.append((status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+        except OSError:
+            states.append(())
+    return tuple(states)
 
 
 def check_identity(source: Any, identity: str) -> None:

@@ -317,7 +317,7 @@ def replace_contents(opened: Opened, cache: Cache, wish: Wish, layout: Layout) -
         size = store.size
         try:
             store.resize(max(layout.end, size))
-            if layout.bytes > 0 and _mapping.find(opened.key, 0, layout.end, True, None) is None:
+            if layout.bytes > 0 and _mapping.find(wish.source, opened.key, 0, layout.end, True, None) is None:
                 recipe = recipe_for(wish, layout, opened, cache)
                 _core.Region(cache.engine, store, writable=True, length=layout.end, page_size=recipe.page_size,
                              read_ahead=recipe.read_ahead)
@@ -410,7 +410,8 @@ def region_for(cache: Cache, asked_for: bool, opened: Opened, wish: Wish, layout
     """The mapping of this process that has these bytes, or a new one; what the store lacks is added to it."""
     store, recipe = opened.store, recipe_for(wish, layout, opened, cache)
     if not recipe.private_copy and isinstance(wish.source, str):
-        known = _mapping.find(recipe.key, recipe.offset, recipe.length, recipe.writable, cache if asked_for else None)
+        known = _mapping.find(wish.source, recipe.key, recipe.offset, recipe.length, recipe.writable,
+                              cache if asked_for else None)
         if known is not None:
             return known
         found.refuse_within_another()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import threading
 import weakref
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from tiermap import _core, _endings, _finding, _python_store
-from tiermap._cache import Cache
-from tiermap._location import HeapPlace, check_identity, identity_of, key_of, machine, name_of, path_of
+from tiermap._cache import Cache, members
+from tiermap._location import HeapPlace, check_identity, identity_of, key_of, machine, name_of, path_of, state_of
 
 #: sync() and prefetch() go forward by this much where someone wants to be told.
 PIECE = 64 << 20
@@ -79,18 +80,21 @@ class Mapping(_core.Region):
 
     def __init__(self, cache: Cache, store: _core.Store, recipe: Recipe, among_processes: bool = False) -> None:
         engine = cache.engine_among_processes() if among_processes else cache.engine
+        self.state = state_of(recipe.source)  # Of when nothing of it was in memory yet.
         super().__init__(engine, store, writable=recipe.writable, private_copy=recipe.private_copy,
                          offset=recipe.offset, length=recipe.length, page_size=recipe.page_size,
                          read_ahead=recipe.read_ahead, advice=recipe.advice)
         self.cache = cache
         self.recipe = recipe
         self.among_processes = among_processes
+        self.process = os.getpid()
         self.store: Optional[_core.ChannelStore] = store if isinstance(store, _core.ChannelStore) else None
         with _lock:
             _live.add(self)
             if len(_by_key) > 2 * len(_live):
-                for gone in [key for key, known in list(_by_key.items()) if not known]:
-                    del _by_key[gone]
+                for key, known in list(_by_key.items()):
+                    if not known:
+                        _by_key.pop(key, None)  # A signal handler may have been quicker.
             self.ending = _endings.note(self) if self.writes_to_store else None
             _by_key.setdefault(recipe.key, weakref.WeakSet()).add(self)
             cache.note_mapping(self)
@@ -106,6 +110,11 @@ class Mapping(_core.Region):
         return self.recipe.writes_to_store
 
     @property
+    def is_here(self) -> bool:
+        """False in a forked child that it could not follow: it is its parent's."""
+        return self.process == os.getpid()
+
+    @property
     def through_kernel(self) -> bool:
         """Whether its memory is the kernel's page cache: then it has no copy that could differ from another's."""
         return self.among_processes or self.cache.fault_mode == "kernel"
@@ -114,6 +123,10 @@ class Mapping(_core.Region):
     def end(self) -> int:
         """The byte of the store behind its last."""
         return self.recipe.offset + self.size
+
+    def is_of_now(self, source: Any) -> bool:
+        """Whether it has nothing in memory of what was otherwise before. The source may be another name of the same."""
+        return self.through_kernel or self.state == state_of(source)
 
     def covers(self, offset: int, length: int) -> bool:
         """Whether these bytes of the store are in it."""
@@ -156,12 +169,13 @@ class Mapping(_core.Region):
         _core.give_up_addresses(self.address, held_bytes(self))
         try:
             self.map_again(engine, store)
-        except (OSError, ValueError) as error:
+        except Exception as error:
             if not self.hold_place():
                 raise OSError(f"{error}; {PLACE_TAKEN}") from error
             raise
         self.store = store if isinstance(store, _core.ChannelStore) else None
         self.among_processes = self.writes_to_store
+        self.process = os.getpid()
 
     def __reduce__(self) -> Any:
         return (mapping_of, (self.recipe, self.cache, machine()))
@@ -182,28 +196,21 @@ def held_bytes(mapping: Mapping) -> int:
     return (mapping.size + 4095) // 4096 * 4096
 
 
-def find(key: Key, offset: int, length: int, writable: bool, cache: Optional[Cache]) -> Optional[Mapping]:
+def find(source: Any, key: Key, offset: int, length: int, writable: bool, cache: Optional[Cache]) -> Optional[Mapping]:
     """A shared mapping of this process that has these bytes.
 
     Two copies of written bytes would go apart. So a region that is written serves everyone; one that is only read
-    serves readers who have not asked for another cache.
+    serves readers who have not asked for another cache, as long as nothing has changed what it read.
     """
     # Writers first: what a reader from before has may be older.
     for mapping in sorted(shared_mappings(key), key=lambda known: not known.recipe.writable):
         if not mapping.covers(offset, length):
             continue
-        if mapping.recipe.writable or not writable and (cache is None or mapping.cache is cache):
+        if mapping.recipe.writable:
+            return mapping
+        if not writable and (cache is None or mapping.cache is cache) and mapping.is_of_now(source):
             return mapping
     return None
-
-
-def members(known: Iterable[Mapping]) -> List[Mapping]:
-    """Of a weak set, which a signal handler may change meanwhile."""
-    while True:
-        try:
-            return list(known)
-        except RuntimeError:
-            pass
 
 
 def shared_mappings(key: Key) -> List[Mapping]:
@@ -215,7 +222,8 @@ def shared_mappings(key: Key) -> List[Mapping]:
         EBUSY, if that would take too long.
     """
     with _lock:  # Taken first: none of these ends while others are waited for.
-        known = [mapping for mapping in members(_by_key.get(key, ())) if not mapping.recipe.private_copy]
+        known = [mapping for mapping in members(_by_key.get(key, ()))
+                 if mapping.is_here and not mapping.recipe.private_copy]
     _endings.wait(key)
     return known
 
@@ -274,7 +282,7 @@ def mapping_of(recipe: Recipe, cache: Cache, sender: str) -> Mapping:
         recipe = replace(recipe, identity=identity_of(recipe.source))
     recipe = replace(recipe, key=key_of(recipe.source))
     with _finding.finding(recipe.source, recipe.writes_to_store) as found:
-        known = find(recipe.key, recipe.offset, recipe.length, recipe.writable, cache)
+        known = find(recipe.source, recipe.key, recipe.offset, recipe.length, recipe.writable, cache)
         if known is not None and not recipe.private_copy:
             return known
         found.refuse_within_another()
@@ -303,7 +311,7 @@ def refuse_shortened(recipe: Recipe, store: _core.Store) -> None:
 
 
 def live_mappings() -> List[Mapping]:
-    """Every region of this process."""
+    """Every region of this process, in a forked child also those that are its parent's."""
     with _lock:
         return members(_live)
 

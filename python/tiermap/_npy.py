@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import struct
 from dataclasses import dataclass
-from typing import Callable, Tuple
+from typing import Any, Callable, Tuple
 
 import numpy as np
 
 MAGIC = b"\x93NUMPY"
 LONGEST = 1 << 20
+#: Or a text, in which an L means itself.
+LONG_NUMBER = re.compile(r"""('[^']*'|"[^"]*"|\b\d+)L?""")
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ def read_header(read: Callable[[int, int], bytes], name: str) -> Header:
 def described(text: str, name: str) -> Tuple[np.dtype, Tuple[int, ...], bool]:
     """The type, shape and order that a header's text names."""
     try:
-        said = ast.literal_eval(text)
+        said = literal(text)
         shape, fortran_order = said["shape"], said["fortran_order"]
         if type(shape) is not tuple or not all(type(count) is int and count >= 0 for count in shape):
             raise ValueError(f"shape {shape!r}")
@@ -64,6 +67,14 @@ def described(text: str, name: str) -> Tuple[np.dtype, Tuple[int, ...], bool]:
     except Exception as error:  # Damaged text may raise anything, RecursionError and MemoryError too.
         why = str(error).partition("\n")[0][:200] or type(error).__name__
         raise ValueError(f"{name} has a damaged .npy header ({why}): write it anew") from None
+
+
+def literal(text: str) -> Any:
+    """What a text of Python's means. Python 2 wrote numbers that were long with an L, and numpy reads those too."""
+    try:
+        return ast.literal_eval(text)
+    except SyntaxError:
+        return ast.literal_eval(LONG_NUMBER.sub(r"\1", text))
 
 
 def make_header(dtype: np.dtype, shape: Tuple[int, ...], fortran_order: bool) -> bytes:

@@ -6,11 +6,13 @@
 #include <liburing.h>
 #include <sys/uio.h>
 
+#include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 
 #include "preload/kernel_calls.hpp"
 #include "preload/library.hpp"
+#include "preload/standard_error.hpp"
 
 namespace kernel = tiermap::preload::kernel;
 
@@ -54,6 +56,10 @@ ssize_t __wrap_readv(int descriptor, const iovec* vectors, int count) {
   return ::syscall(SYS_readv, descriptor, vectors, count);
 }
 ssize_t __wrap_writev(int descriptor, const iovec* vectors, int count) {
+  if (descriptor == STDERR_FILENO && !tiermap::preload::standard_error_can_be_told()) {
+    errno = EBADF;
+    return -1;
+  }
   return ::syscall(SYS_writev, descriptor, vectors, count);
 }
 ssize_t __wrap_pread(int descriptor, void* buffer, size_t bytes, off_t offset) {

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "preload/kernel_calls.hpp"
+#include "preload/standard_error.hpp"
 
 namespace tiermap::preload {
 namespace {
@@ -55,6 +56,7 @@ __attribute__((destructor(101))) void end() {
 __attribute__((constructor(101))) void begin() {
   find_next_calls();
   const Inside inside;
+  note_standard_error();
   auto* mappings = new (mappings_memory) Mappings(read_settings());
   ::pthread_atfork([] { the_mappings.load()->before_fork(); }, [] { the_mappings.load()->after_fork_in_parent(); },
                    [] { the_mappings.load()->after_fork_in_child(); });

@@ -13,6 +13,7 @@
 #include "platform/write_unless_closed.hpp"
 #include "preload/advice.hpp"
 #include "preload/reasons.hpp"
+#include "preload/standard_error.hpp"
 #include "store/file_open.hpp"
 
 namespace tiermap::preload {
@@ -22,6 +23,9 @@ namespace {
 constexpr std::uint64_t comfortable_pages = 64;
 
 void write_text(int descriptor, const std::string& text) noexcept {
+  if (descriptor == STDERR_FILENO && !standard_error_can_be_told()) {
+    return;
+  }
   const int saved = errno;
   without_broken_pipe([&] { return ::syscall(SYS_write, descriptor, text.data(), text.size()); });
   errno = saved;
