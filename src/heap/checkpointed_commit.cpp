@@ -217,7 +217,9 @@ void CheckpointedStore::recover() {
     return;
   }
   under_way_ = std::move(commit);
-  int result = finish();
+  // Who was killed in step 4 may have left a record that the disk has not: the base is not written before it has.
+  int result = journal_.flush();
+  result = result == 0 ? finish() : result;
   result = result == 0 ? note(CommitState::opened) : result;
   result = result == 0 ? journal_.cut(0) : result;
   if (result != 0) {

@@ -28,7 +28,7 @@ namespace tiermap {
 ///   5. blocks to the base
 ///   6. fdatasync of the base                                the blocks' place is the base now
 ///
-/// and opening does 5 and 6 again if the record does not say that they were done. Why that is enough:
+/// and opening does 4, 5 and 6 again if the record does not say that they were done. Why that is enough:
 ///
 /// - A record is never on the disk before what it speaks of (2 is before 3), so one that can be read is to be applied,
 ///   and a wrong checksum below it is damage, not a torn write. Of its two copies a crash in 3 may leave the old one

@@ -1,4 +1,5 @@
-// Power fails between any two changes of the disk. Whatever was not flushed by then is there or not, sector by sector.
+// Power fails between any two changes of the disk, also where a process was killed before and another has opened what
+// the kernel had of it. Whatever was not flushed by then is there or not, sector by sector.
 // What is found afterwards is the last commit that had returned or the one under way, whole.
 #include <map>
 
@@ -80,6 +81,58 @@ TEST_F(PowerLoss, leaves_the_last_commit_or_the_one_under_way) {
             std::make_shared<FileOnDisk>("journal", second->after_power_loss(journal_file, journal, short_of, random)),
             identity);
         ASSERT_TRUE(allowed(content_of(store), changes)) << "after " << changes << " changes, and then " << short_of;
+      }
+    }
+  }
+}
+
+/// The first `count` changes, and what is made after them.
+std::shared_ptr<DiskLog> log_from(const DiskLog& log, std::size_t count) {
+  auto copy = std::make_shared<DiskLog>();
+  for (std::size_t index = 0; index < count; ++index) {
+    copy->add(log[index]);
+  }
+  return copy;
+}
+
+/// As other processes see the file, whatever of it the disk has.
+Bytes visible(const DiskLog& log, std::size_t file, Bytes content) {
+  for (std::size_t index = 0; index < log.size(); ++index) {
+    if (log[index].file == file) {
+      redo(log[index], content);
+    }
+  }
+  return content;
+}
+
+TEST_F(PowerLoss, after_a_kill_leaves_what_was_opened_then) {
+  const std::uint64_t seed = test_seed();
+  SCOPED_TRACE("TIERMAP_TEST_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (Rounds rounds(5); rounds.go_on() && !HasFatalFailure(); rounds.next()) {
+    base_ = Bytes(1 + random() % 90'000, 'b');
+    journal_.clear();
+    work(random, 3);
+    for (std::size_t killed = 0; killed <= log_->size(); ++killed) {
+      const std::shared_ptr<DiskLog> log = log_from(*log_, killed);
+      Bytes opened;
+      std::size_t open = 0;
+      {
+        CheckpointedStore store(
+            std::make_shared<FileOnDisk>("base", visible(*log, base_file, base_), log, base_file),
+            std::make_shared<FileOnDisk>("journal", visible(*log, journal_file, journal_), log, journal_file),
+            identity);
+        opened = content_of(store);
+        open = log->size();
+      }
+      for (std::size_t changes = killed; changes <= log->size(); ++changes) {
+        CheckpointedStore store(
+            std::make_shared<FileOnDisk>("base", log->after_power_loss(base_file, base_, changes, random)),
+            std::make_shared<FileOnDisk>("journal", log->after_power_loss(journal_file, journal_, changes, random)),
+            identity);
+        const Bytes found = content_of(store);
+        ASSERT_TRUE(found == opened || (changes < open && allowed(found, killed)))
+            << "killed after " << killed << " changes, without power after " << changes;
       }
     }
   }
