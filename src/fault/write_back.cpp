@@ -173,11 +173,9 @@ void WriteBack::finish(const Request& request, std::int64_t result) {
     const std::uint64_t written = std::min(left, piece.bytes);
     left -= written;
     pager_.count(*pages_[piece.page].region, Counter::written_bytes, written);
-    if (result < 0) {
-      pages_[piece.page].error = static_cast<int>(result);
-      distrust(piece.page, piece.store_offset, piece.bytes);
-    } else if (written < piece.bytes) {
-      // The store knows how to go on after a short write, or what the error is.
+    if (written < piece.bytes) {
+      // The store knows how to go on after a write that was short, or refused as by a file that takes no direct I/O
+      // after all, or what the error is.
       write_through_store(piece.page, piece.store_offset + written, piece.source + written, piece.bytes - written);
     }
   }

@@ -9,6 +9,7 @@
 
 #include "region/engine_fixture.hpp"
 #include "store/faulty_store.hpp"
+#include "store/file_descriptor.hpp"
 #include "store/file_size_limit.hpp"
 #include "store/temporary_directory.hpp"
 #include "tiermap/error.hpp"
@@ -94,6 +95,7 @@ class WatchedFile final : public Store {
   }
   bool locate_write(std::uint64_t offset, std::uint64_t bytes, Extent& extent) noexcept override {
     const bool located = inner_->locate_write(offset, std::min(bytes, most_extent_bytes), extent);
+    extent.file_descriptor = located && refusing_descriptor >= 0 ? refusing_descriptor : extent.file_descriptor;
     located_bytes += located ? extent.bytes : 0;
     return located;
   }
@@ -101,6 +103,7 @@ class WatchedFile final : public Store {
   std::atomic<std::uint64_t> writes{0};
   std::atomic<std::uint64_t> located_bytes{0};
   std::uint64_t most_extent_bytes = 1 << 30;
+  int refusing_descriptor = -1;
 
  private:
   const std::unique_ptr<Store> inner_;
@@ -232,6 +235,22 @@ TEST_P(WriteBackTest, WhatAShortRequestLeavesOverBehindAnErrorIsWrittenNextTime)
     EXPECT_GT(store->located_bytes.load(), 8 * kib) << "the file was not written directly";
   }
   region.sync();
+  EXPECT_TRUE(is_all(read_bytes(path), std::byte{1}));
+}
+
+// As of file systems that let a file be opened for direct I/O, and then refuse it.
+TEST_P(WriteBackTest, WhatIsRefusedDirectlyIsWrittenByTheStore) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "data";
+  write_known_file(path, 1 * mib);
+  const auto store = std::make_shared<WatchedFile>(open_store(path, OpenMode::read_write));
+  const FileDescriptor read_only(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  store->refusing_descriptor = read_only.get();
+  Cache cache(cache_options(4 * mib));
+  Region region = cache.map(store, read_write(page));
+  std::memset(region.data(), 1, region.size());
+  EXPECT_NO_THROW(region.sync());
+  EXPECT_EQ(store->located_bytes.load(), 1 * mib);
   EXPECT_TRUE(is_all(read_bytes(path), std::byte{1}));
 }
 
