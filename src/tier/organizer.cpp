@@ -156,14 +156,18 @@ bool Organizer::make(const BlockMove& move) {
 }
 
 void Organizer::write_down_idle() {
-  for (const std::uint64_t block : blocks_.dirty_blocks(options_.write_down_seconds * 1000)) {
+  std::vector<std::uint64_t> idle = blocks_.dirty_blocks(options_.write_down_seconds * 1000);
+  // From behind that one on: it may be all that the backing store does not take.
+  std::ranges::rotate(idle, std::ranges::upper_bound(idle, refused_));
+  for (const std::uint64_t block : idle) {
     if (stop_.load()) {
       return;
     }
     BlockOwnership owned(blocks_, block);
     const TierNumber tier = owned.place().tier;
     if (mover_.write_down(owned) != 0 && !blocks_.has_failed(tier)) {
-      return;  // It stays dirty. The backing store does not take it now.
+      refused_ = block;  // It stays dirty. The backing store does not take it now.
+      return;
     }
   }
 }

@@ -62,6 +62,7 @@ class Organizer {
   std::condition_variable woken_;
   bool wake_ = false;  ///< Guarded by mutex_.
   std::atomic<bool> stop_{false};
+  std::uint64_t refused_ = 0;                 ///< The block that the backing store did not take the last time.
   std::unordered_set<std::uint64_t> failed_;  ///< Blocks that could not be moved when they were to be the last time.
   std::thread thread_;
 };

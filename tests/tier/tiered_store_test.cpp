@@ -330,6 +330,24 @@ TEST_F(TieredStoreTest, a_backing_store_that_fails_is_told_and_tried_again) {
   EXPECT_EQ(content(*backing_), ones);
 }
 
+TEST_F(TieredStoreTest, a_place_that_the_store_behind_does_not_take_keeps_no_other_from_going_down) {
+  const auto faulty = std::make_shared<FaultyStore>(backing_);
+  std::atomic<bool> broken{true};
+  faulty->on_write([&](const FaultyStore::Call& call) {
+    const bool hit = call.offset / block_bytes == 3;
+    return broken.load() && hit ? FaultyStore::fail(EIO) : FaultyStore::pass();
+  });
+  TieredStore store(faulty, restless({in_memory(20)}));
+  const std::vector<char> ones(10 * block_bytes, 1);
+  ASSERT_EQ(store.write(ones.data(), ones.size(), 0), static_cast<std::int64_t>(ones.size()));
+  await([&] { return store.reports()[0].dirty_bytes == block_bytes; });
+  EXPECT_EQ(store.flush(), -EIO);
+  broken = false;
+  EXPECT_EQ(store.flush(), 0);
+  const std::vector<char> there = content(*backing_);
+  EXPECT_TRUE(std::equal(ones.begin(), ones.end(), there.begin()));
+}
+
 TEST_F(TieredStoreTest, a_full_directory_keeps_what_fits_and_is_told_of_once) {
   if (::mount("tmpfs", directory_.path().c_str(), "tmpfs", 0, "size=256k") != 0) {
     GTEST_SKIP() << "mounting a small tmpfs is not permitted: " << std::strerror(errno);
