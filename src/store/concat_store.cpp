@@ -94,6 +94,9 @@ std::int64_t ConcatStore::read(void* buffer, std::size_t bytes, std::uint64_t of
       if (more < 0) {
         return static_cast<std::int64_t>(done + put) > 0 ? static_cast<std::int64_t>(done + put) : more;
       }
+      if (put + static_cast<std::size_t>(more) == 0 && done == 0 && offset % write_block_bytes == 0) {
+        return -EIO;  // Of whole pages there is nothing any more: as where they are read in place.
+      }
       std::memset(at + put + more, 0, take - put - static_cast<std::size_t>(more));
     }
     done += take;

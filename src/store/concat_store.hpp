@@ -12,9 +12,9 @@
 
 namespace tiermap {
 
-/// Of fixed size: each part has the length it had when the store was opened. A part whose file is cut afterwards reads
-/// as zeros from there on, and the parts behind it stay where they are. Thread-safe: but for flush_error_ nothing
-/// changes after the constructor.
+/// Of fixed size: each part has the length it had when the store was opened. Of a part whose file is cut afterwards the
+/// rest of the page that it ends in reads as zeros, pages behind cannot be read, and the parts behind it stay where
+/// they are. Thread-safe: but for flush_error_ nothing changes after the constructor.
 class ConcatStore final : public Store {
  public:
   struct Part {

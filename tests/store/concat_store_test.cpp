@@ -69,6 +69,25 @@ TEST(ConcatStore, a_file_that_is_cut_later_leaves_its_neighbours_in_place) {
   EXPECT_EQ(text_of(store), std::string(expected.begin(), expected.end()));
 }
 
+// Wherever in its file a part begins: pages that are read in place are SIGBUS then.
+TEST(ConcatStore, pages_of_which_a_cut_file_has_nothing_cannot_be_read) {
+  const TemporaryDirectory directory;
+  write_file(directory / "a", std::string(100 + 3 * 4096, 'a'));
+  write_file(directory / "b", std::string(4096, 'b'));
+  ConcatStore store({{directory / "a", 100, false, 0}, {directory / "b"}}, false, "n", {});
+  std::filesystem::resize_file(directory / "a", 100 + 5000);
+  std::string page(4096, '?');
+  ASSERT_EQ(store.read(page.data(), page.size(), 4096), 4096);
+  EXPECT_EQ(page, std::string(904, 'a') + std::string(3192, '\0'));
+  EXPECT_EQ(store.read(page.data(), page.size(), 8192), -EIO);
+  ASSERT_EQ(store.read(page.data(), page.size(), 12288), 4096);
+  EXPECT_EQ(page, std::string(4096, 'b'));
+  // Larger pages begin with what there is.
+  std::string pages(8192, '?');
+  ASSERT_EQ(store.read(pages.data(), pages.size(), 4096), 8192);
+  EXPECT_EQ(pages, std::string(904, 'a') + std::string(7288, '\0'));
+}
+
 TEST(ConcatStore, aligned_pieces_have_extents_and_others_do_not) {
   const TemporaryDirectory directory;
   write_file(directory / "a", std::string(16384, 'a'));
