@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "config/size.hpp"
+#include "store/file_open.hpp"
 #include "store/store_url.hpp"
 #include "tiermap/error.hpp"
 
@@ -199,11 +200,11 @@ void Backing::reopen_read_only() {
 
 bool backing_exists(const std::string& url) {
   const std::string path = path_of(url);
-  return path.empty() ? is_served(url) : std::filesystem::exists(path);
+  return path.empty() ? is_served(url) : path_exists(path);
 }
 
 void refuse_left_behind(const std::string& path) {
-  if (std::filesystem::exists(path)) {
+  if (path_exists(path)) {
     throw OptionError(fmt::format(
         "{} is there: a run that was killed has left it, or one goes on: remove it, or name another file", path));
   }

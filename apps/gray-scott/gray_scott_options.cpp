@@ -7,6 +7,7 @@
 #include <charconv>
 #include <filesystem>
 
+#include "store/file_open.hpp"
 #include "tiermap/error.hpp"
 #include "tiermap/tiers.hpp"
 
@@ -128,7 +129,7 @@ void check_image(const std::string& image) {
   if (!image.empty() && !image.ends_with(".pgm") && !image.ends_with(".ppm")) {
     throw OptionError(fmt::format("{} is neither .pgm (grey) nor .ppm (in colours): choose one", image));
   }
-  if (!image.empty() && std::filesystem::exists(image)) {
+  if (!image.empty() && path_exists(image)) {
     throw OptionError(fmt::format("{} exists: name a new file by --image, or remove it", image));
   }
 }

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 
 #include "command_line/backing.hpp"
 #include "command_line/output_file.hpp"
 #include "config/size.hpp"
+#include "store/file_open.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -139,7 +139,7 @@ void check_generate(const KmerOptions& kmer, const WorkloadOptions& options) {
         "--generate writes genomes and reads and stops: leave out --genomes, --reads, --kmers, --database "
         "and --file");
   }
-  if (std::filesystem::exists(kmer.generate)) {
+  if (path_exists(kmer.generate)) {
     throw OptionError(kmer.generate + " exists: name a new folder");
   }
 }

@@ -3,13 +3,13 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <string>
 #include <utility>
 
 #include "platform/memory_limits.hpp"
 #include "region/kernel_region.hpp"
+#include "store/file_open.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -68,7 +68,7 @@ void KernelEngine::check_room(const RegionOptions& options, const ResolvedRegion
 
 // An old one may lie in one piece, and nothing is made for it.
 void KernelEngine::check_new_store(const StoreUrl& url) const {
-  if (url.scheme == "sparse" && !std::filesystem::exists(percent_decode(url.path, url.text))) {
+  if (url.scheme == "sparse" && !path_exists(percent_decode(url.path, url.text))) {
     refuse_as_no_plain_file(url.text);
   }
 }

@@ -43,6 +43,10 @@ const char* remedy(int error_number) {
       return "name a file, or use sparse:// or a pattern such as file:///directory/*.bin";
     case ENOTDIR:
       return "a part of the path is a file, not a directory";
+    case ENAMETOOLONG:
+      return "choose a shorter name";
+    case ELOOP:
+      return "its links lead round in a circle: name the file itself";
     case ETXTBSY:
     case EBUSY:
       return "it is in use: stop the program that uses it, or open it read-only";
@@ -123,6 +127,15 @@ std::string in_one_line(std::string_view text) {
 
 void throw_file_error(int error_number, const std::string& path, const std::string& doing) {
   throw StoreError(error_number, path + " " + doing + ": " + error_text(error_number) + ": " + remedy(error_number));
+}
+
+bool path_exists(const std::string& path) {
+  struct stat status = {};
+  const bool found = ::stat(path.c_str(), &status) == 0;
+  if (!found && errno != ENOENT && errno != ENOTDIR) {
+    throw_file_error(errno, path, "cannot be looked at");
+  }
+  return found;
 }
 
 OpenedFile open_file(const std::string& path, bool writable, bool direct) {

@@ -22,6 +22,9 @@ std::string error_text(int error_number);
 /// Throws StoreError: "PATH DOING: ERROR TEXT: REMEDY".
 [[noreturn]] void throw_file_error(int error_number, const std::string& path, const std::string& doing);
 
+/// Whether something has this name. Throws StoreError where that cannot be found out, as of a name that is too long.
+bool path_exists(const std::string& path);
+
 /// Names in a file may be anything: for messages, what would end the line or is not printed becomes '?'.
 std::string in_one_line(std::string_view text);
 

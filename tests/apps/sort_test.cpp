@@ -246,6 +246,16 @@ TEST_F(SortTest, NeverTouchesAFileThatIsThere) {
   EXPECT_EQ(text, "precious words, 3");
 }
 
+TEST_F(SortTest, SaysWhatToDoAboutNamesThatCannotBe) {
+  expect_refused("tiermap-sort", {"--bytes", "1MiB", "--file", path(std::string(300, 'x'))},
+                 "cannot be looked at: File name too long: choose a shorter name");
+  const std::string circle = path("work/circle");
+  std::filesystem::create_directories(path("work"));
+  std::filesystem::create_symlink(circle, circle);
+  expect_refused("tiermap-sort", {"--bytes", "1MiB", "--file", circle},
+                 "cannot be looked at: Too many levels of symbolic links: its links lead round in a circle", 1);
+}
+
 TEST_F(SortTest, WhatIsKilledLeavesNoUnsortedFileUnderItsName) {
   const std::string file = path("work/words");
   const std::vector<std::string> arguments = {"--bytes", "256MiB", "--budget", "8MiB", "--file", file, "--keep"};

@@ -70,6 +70,11 @@ TEST_F(Hdf5BadInputTest, WhatCannotBeMade) {
   expect_said(refusal(url("/new"), ENOENT, OpenMode::open_or_create), {"is not there"});
 }
 
+TEST_F(Hdf5BadInputTest, NamesThatAreTooLong) {
+  const std::string name = "hdf5:" + directory_.encoded() + "/" + std::string(300, 'x') + ":/new?type=float32&shape=3";
+  expect_said(refusal(name, ENAMETOOLONG, OpenMode::create), {"cannot be looked at: File name too long"});
+}
+
 TEST_F(Hdf5BadInputTest, FilesThatAreNone) {
   expect_said(refusal(url("/x"), ENOENT), {"file.h5 cannot be opened", "check the path"});
   for (const char* content : {"", "some text", "\x89HDF\r\n\x1a\n and no more"}) {

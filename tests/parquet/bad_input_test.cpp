@@ -24,6 +24,10 @@ TEST_F(ParquetBadInputTest, NamesOfNothing) {
               {"points.parquet: column mass is not there: choose among x, y, z, id, flag, name"});
   expect_said(refusal(url("none.parquet", "columns=x"), ENOENT), {"none.parquet"});
   expect_said(refusal(url("none.parquet", "columns=x:int8"), ENOENT, OpenMode::read_write), {"none.parquet"});
+  for (const std::string columns : {"columns=x", "columns=x:int8"}) {
+    expect_said(refusal(url(std::string(300, 'x'), columns), ENAMETOOLONG, OpenMode::read_write),
+                {"cannot be looked at: File name too long: choose a shorter name"});
+  }
   expect_said(refusal(url("none-*", "columns=x"), ENOENT), {"no file matches"});
   expect_said(refusal(url("points.parquet", "columns=x,x"), EINVAL), {"column x is named twice"});
   expect_said(refusal(url("points.parquet", "column=x"), EINVAL), {"option 'column' is unknown to parquet", "columns"});

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <filesystem>
 
+#include "store/file_open.hpp"
 #include "store/hdf5/hyperslab.hpp"
 #include "tiermap/error.hpp"
 
@@ -94,7 +94,7 @@ ElementLayout layout_of(const Hdf5Form& form, std::uint64_t bytes) {
 class NewFile {
  public:
   NewFile(const Hdf5Call& hdf5, const std::string& path) {
-    if (!std::filesystem::exists(path)) {
+    if (!path_exists(path)) {
       create_file(path, 0, false);
       path_ = path;
       Hdf5File::make(hdf5, path);
@@ -176,7 +176,7 @@ void require_hdf5_form(const Hdf5Form& form, const Hdf5Dataset& dataset, const S
 }
 
 bool has_hdf5_dataset(const DatasetPlace& place, const StoreUrl& url) {
-  if (place.dataset.empty() || !std::filesystem::exists(place.file)) {
+  if (place.dataset.empty() || !path_exists(place.file)) {
     return false;
   }
   const OpenedFile opened = open_file(place.file, false, false);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <filesystem>
 #include <memory>
 #include <vector>
 
@@ -112,7 +111,7 @@ void create_parquet_file(const ParquetCodec& codec, const std::string& path, con
   if (columns.empty()) {
     refuse_creation(url, "nothing says what columns are to be made: write columns=x:float32,y:int64");
   }
-  if (std::filesystem::exists(path)) {
+  if (path_exists(path)) {
     throw_file_error(EEXIST, path, "cannot be created");
   }
   const ParquetRecords records = records_of(codec, form, ZeroFile(codec, columns, creation.compression, 1, url), url);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -142,7 +141,7 @@ std::unique_ptr<Store> open_parquet(const StoreUrl& url, OpenMode mode, const Ne
   }
   const std::vector<std::string> paths =
       many ? matching_files(path, url) : std::vector<std::string>{percent_decode(path, url.text)};
-  const bool missing = !many && !std::filesystem::exists(paths.front());
+  const bool missing = !many && !path_exists(paths.front());
   const bool to_make = mode == OpenMode::create || (mode == OpenMode::open_or_create && typed && missing);
   if (!to_make && missing) {
     throw_file_error(ENOENT, paths.front(), "cannot be opened");  // Also of who has no library.
