@@ -16,7 +16,7 @@
 namespace tiermap {
 
 /// libhdf5 locks files: any number of programs that read, or one that writes. This has the one or the other for as long
-/// as it is there, also for datasets that are read and written past libhdf5.
+/// as it is there; for datasets that are written past libhdf5 alone, that of one that reads.
 ///
 /// After a fork() the child reads what the parent reads, by the same descriptor, and leaves the lock to it; what the
 /// parent may write the child does not touch, since each would have its own idea of the file.
