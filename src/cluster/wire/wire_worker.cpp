@@ -25,6 +25,8 @@ constexpr std::size_t most_connections = 1024;
 /// Of one connection, over TCP three. UCX goes wrong for good where it gets none.
 constexpr std::uint64_t connection_descriptors = 4;
 constexpr std::uint64_t least_connection_descriptors = 3;
+/// Of a worker, over TCP 17. UCX ends the process where it gets some of them.
+constexpr std::uint64_t worker_descriptors = 20;
 /// Where fewer are left than a worker may take, UCX may say anything.
 constexpr std::uint64_t few_descriptors = 32;
 
@@ -54,6 +56,13 @@ constexpr UcxSetting settings[] = {
     {"RX_SEG_SIZE", "UCX_TCP_RX_SEG_SIZE", "128k"},
 };
 
+void require_worker_descriptors() {
+  if (!has_descriptors(worker_descriptors)) {
+    throw StoreError(EMFILE,
+                     "UCX is not started: few files are left for this process to open: raise the limit (ulimit -n)");
+  }
+}
+
 [[noreturn]] void refuse_ucx(const WireLibraries& libraries, const char* doing, ucs_status_t status) {
   const std::string failed = std::string("UCX cannot ") + doing + " (" + libraries.ucs_status_string(status) + ")";
   if (!has_descriptors(few_descriptors)) {
@@ -81,6 +90,7 @@ WireWorker::~WireWorker() {
 }
 
 void WireWorker::open_context() {
+  require_worker_descriptors();
   ucp_config_t* config = nullptr;
   ucs_status_t status = libraries_.ucp_config_read(nullptr, nullptr, &config);
   if (status != UCS_OK) {
