@@ -13,22 +13,22 @@ namespace tiermap::preload {
 
 class Changing {
  public:
-  explicit Changing(MappingsLock& lock) : held_(lock) {}
+  explicit Changing(WriterFirstMutex& lock) : held_(lock) {}
 
  private:
   const SignalsBlocked quiet_;
   const Inside inside_;
-  const std::unique_lock<MappingsLock> held_;
+  const std::unique_lock<WriterFirstMutex> held_;
 };
 
 class Looking {
  public:
-  explicit Looking(MappingsLock& lock) : held_(lock) {}
+  explicit Looking(WriterFirstMutex& lock) : held_(lock) {}
 
  private:
   const SignalsBlocked quiet_;
   const Inside inside_;
-  const std::shared_lock<MappingsLock> held_;
+  const std::shared_lock<WriterFirstMutex> held_;
 };
 
 }  // namespace tiermap::preload

@@ -18,10 +18,10 @@
 #include <string>
 #include <vector>
 
+#include "platform/writer_first_mutex.hpp"
 #include "preload/changes_under_way.hpp"
 #include "preload/fitting_files.hpp"
 #include "preload/mapped_file_store.hpp"
-#include "preload/mappings_lock.hpp"
 #include "preload/outcome.hpp"
 #include "preload/own_descriptors.hpp"
 #include "preload/served_ranges.hpp"
@@ -220,7 +220,7 @@ class Mappings {
   const Settings settings_;
   Outcome outcome_;
   ServedRanges served_;
-  MappingsLock lock_;
+  WriterFirstMutex lock_;  ///< Or a program whose threads write files all the time would never map another.
   std::vector<std::unique_ptr<Mapping>> mappings_;  ///< By start.
   std::map<FileIdentity, FileHistory> histories_;
   std::size_t most_histories_ = 1024;  ///< From so many on, those are forgotten that are of no use any more.

@@ -84,7 +84,7 @@ void Mappings::after_fork_in_child() noexcept {
   outcome_.begin_anew();
   owner_ = ::getpid();
   ended_ = false;
-  new (&lock_) MappingsLock;
+  new (&lock_) WriterFirstMutex;
   for (std::mutex& lock : position_locks_) {
     new (&lock) std::mutex;
   }

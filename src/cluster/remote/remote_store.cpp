@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <shared_mutex>
 #include <utility>
 
 #include "cluster/server/checked_store.hpp"
@@ -266,7 +267,6 @@ std::int64_t RemoteStore::write(const void* buffer, std::size_t bytes, std::uint
   // Only read, whatever its type says.
   int result = write_all({static_cast<std::byte*>(const_cast<void*>(buffer)), take}, offset, behind);
   if (!behind.empty()) {
-    const std::lock_guard turn(turn_to_write_);
     const std::unique_lock alone(writing_);
     for (const Behind& piece : behind) {
       const int one = catch_up(piece);
@@ -277,11 +277,7 @@ std::int64_t RemoteStore::write(const void* buffer, std::size_t bytes, std::uint
 }
 
 int RemoteStore::write_all(std::span<std::byte> left, std::uint64_t offset, std::vector<Behind>& behind) {
-  std::shared_lock beside_others(writing_, std::defer_lock);
-  {
-    const std::lock_guard turn(turn_to_write_);
-    beside_others.lock();
-  }
+  const std::shared_lock beside_others(writing_);
   std::deque<WrittenPiece> sent;
   int result = 0;
   const auto finish_first = [&] {

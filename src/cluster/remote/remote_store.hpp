@@ -7,13 +7,13 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
 #include "cluster/remote/placement.hpp"
 #include "cluster/remote/remote_data_set.hpp"
 #include "cluster/remote/score_sender.hpp"
+#include "platform/writer_first_mutex.hpp"
 #include "tiermap/store.hpp"
 
 namespace tiermap {
@@ -103,8 +103,7 @@ class RemoteStore final : public Store {
   const pid_t owner_;
   std::atomic<std::uint64_t> size_;
   std::mutex losing_;
-  std::mutex turn_to_write_;   ///< Who is to be alone keeps others from beginning. Taken before writing_.
-  std::shared_mutex writing_;  ///< Alone for who copies what others could be writing.
+  WriterFirstMutex writing_;  ///< Alone for who copies what others could be writing.
   std::atomic<bool> told_lost_{false};
   std::atomic<std::uint32_t> told_{0};  ///< Lines about damage.
   std::mutex beginning_;

@@ -9,6 +9,7 @@
 #include <exception>
 #include <filesystem>
 #include <mutex>
+#include <shared_mutex>
 #include <utility>
 
 #include "platform/write_unless_closed.hpp"
@@ -107,11 +108,7 @@ std::int64_t ParquetWritableStore::write(const void* buffer, std::size_t bytes, 
   if (::getpid() != owner_) {
     return -EBUSY;
   }
-  std::shared_lock lock(writing_, std::defer_lock);
-  {
-    const std::lock_guard turn(turn_);
-    lock.lock();
-  }
+  const std::shared_lock lock(writing_);
   changed_.store(true);
   return content()->changes->write(buffer, bytes, offset);
 }
@@ -120,7 +117,6 @@ int ParquetWritableStore::settle() {
   if (::getpid() != owner_) {
     return -EBUSY;  // It is the parent's.
   }
-  const std::lock_guard turn(turn_);
   const std::lock_guard lock(writing_);
   if (!changed_.load()) {
     return 0;

@@ -9,10 +9,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
+#include "platform/writer_first_mutex.hpp"
 #include "store/file_open.hpp"
 #include "store/overlay_store.hpp"
 #include "store/parquet/rows_store.hpp"
@@ -75,8 +75,7 @@ class ParquetWritableStore final : public Store {
   std::uint32_t max_writes_ = 0;
   std::optional<ElementLayout> layout_;
   std::string name_;
-  std::mutex turn_;            ///< Who makes a file keeps others from beginning to write. Taken before writing_.
-  std::shared_mutex writing_;  ///< Shared by writes, alone for replacing files.
+  WriterFirstMutex writing_;  ///< Shared by writes, alone for replacing files.
   mutable std::mutex content_mutex_;
   std::shared_ptr<const Content> content_;  ///< Guarded by it. Whoever reads keeps what was there when he began.
   std::atomic<bool> changed_{false};

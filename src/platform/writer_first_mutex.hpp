@@ -1,24 +1,24 @@
-// The lock of all mappings: many look, one changes. Who wants to change comes before those who come later to look, or a
-// program whose threads write files all the time would never map another. So no thread takes it twice.
+// A lock that many share and one has alone, where who wants it alone comes before those who come later to share it:
+// threads that share it all the time would keep him waiting for ever. So no thread takes it twice.
 #pragma once
 
 #include <pthread.h>
 
-namespace tiermap::preload {
+namespace tiermap {
 
 /// As std::shared_mutex, whose order is not said.
-class MappingsLock {
+class WriterFirstMutex {
  public:
-  MappingsLock() noexcept {
+  WriterFirstMutex() noexcept {
     pthread_rwlockattr_t attributes;
     pthread_rwlockattr_init(&attributes);
     pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     pthread_rwlock_init(&lock_, &attributes);
     pthread_rwlockattr_destroy(&attributes);
   }
-  MappingsLock(const MappingsLock&) = delete;
-  MappingsLock& operator=(const MappingsLock&) = delete;
-  ~MappingsLock() { pthread_rwlock_destroy(&lock_); }
+  WriterFirstMutex(const WriterFirstMutex&) = delete;
+  WriterFirstMutex& operator=(const WriterFirstMutex&) = delete;
+  ~WriterFirstMutex() { pthread_rwlock_destroy(&lock_); }
 
   void lock() noexcept { pthread_rwlock_wrlock(&lock_); }
   void unlock() noexcept { pthread_rwlock_unlock(&lock_); }
@@ -29,4 +29,4 @@ class MappingsLock {
   pthread_rwlock_t lock_;
 };
 
-}  // namespace tiermap::preload
+}  // namespace tiermap
