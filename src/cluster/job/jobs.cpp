@@ -295,12 +295,12 @@ void Jobs::leave(Member& member, WireRequest request, Answers& answers) {
 
 // Who has ended a job begins another one of that name, or looks at what it wrote, and finds all of it as it is to last.
 void Jobs::end_if_all_leave(const std::shared_ptr<Job>& job, Answers& answers) {
-  auto leaving = std::make_shared<std::vector<WireRequest>>();
   for (std::size_t rank = 0; rank < job->leaving.size(); ++rank) {
     if (job->connections[rank] != nullptr && !job->leaving[rank].has_value()) {
       return;
     }
   }
+  auto leaving = std::make_shared<std::vector<WireRequest>>();
   for (std::optional<WireRequest>& request : job->leaving) {
     if (request.has_value()) {
       leaving->push_back(std::move(*request));
