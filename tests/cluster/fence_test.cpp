@@ -57,12 +57,7 @@ class SlowStore final : public Store {
 
 TEST(FenceTest, ItIsAnsweredWhenTheDisksHaveWhatTheLostRankSent) {
   const auto slow = std::make_shared<SlowStore>();
-  ServerOptions options = test_server_options();
-  ServedDataSet set;
-  set.name = "home";
-  set.store = "slow";
-  set.opened = slow;
-  options.data_sets.push_back(set);
+  ServerOptions options = test_server_options("home", slow);
   const ServedStores served(1, options);
   const auto place_of = [&](std::uint32_t number) {
     JobPlace place;

@@ -44,12 +44,8 @@ class ReadLater final : public Store {
 
 /// With one data set, "later", of that store.
 ServerOptions with_store(const std::shared_ptr<ReadLater>& later) {
-  ServerOptions options = test_server_options();
+  ServerOptions options = test_server_options("later", later);
   options.workers = {1, 1};
-  ServedDataSet set;
-  set.name = "later";
-  set.opened = later;
-  options.data_sets.push_back(set);
   return options;
 }
 

@@ -4,9 +4,11 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cluster/server/memory_server.hpp"
+#include "tiermap/job.hpp"
 #include "tiermap/store.hpp"
 
 namespace tiermap {
@@ -15,6 +17,16 @@ inline ServerOptions test_server_options() {
   ServerOptions options;
   options.listen = {"127.0.0.1", 0};
   options.memory_bytes = 64 << 20;
+  return options;
+}
+
+/// With one data set, which is that store.
+inline ServerOptions test_server_options(const std::string& name, std::shared_ptr<Store> store) {
+  ServerOptions options = test_server_options();
+  ServedDataSet set;
+  set.name = name;
+  set.opened = std::move(store);
+  options.data_sets.push_back(set);
   return options;
 }
 
@@ -42,6 +54,14 @@ class ServedStores {
   std::vector<std::unique_ptr<MemoryServer>> servers;
   std::vector<HostAndPort> addresses;
 };
+
+inline JobOptions one_rank_on(const ServedStores& served) {
+  JobOptions options;
+  options.rank = 0;
+  options.ranks = 1;
+  options.servers = served.hosts();
+  return options;
+}
 
 /// A new data set, whose servers end after it.
 inline std::shared_ptr<Store> make_remote(std::size_t servers, const std::string& query, std::uint64_t bytes) {

@@ -18,14 +18,6 @@ namespace {
 
 constexpr std::uint64_t mebi = 1 << 20;
 
-JobOptions one_rank_on(const ServedStores& served) {
-  JobOptions options;
-  options.rank = 0;
-  options.ranks = 1;
-  options.servers = served.hosts();
-  return options;
-}
-
 /// Takes its time to be durable.
 class SlowlyFlushed final : public Store {
  public:
@@ -135,12 +127,8 @@ TEST(ServerSilenceTest, OthersAreAnsweredWhileAVectorIsMade) {
 /// Another rank may make one of the same name at once.
 TEST(ServerSilenceTest, AVectorsNameIsFreeWhileWhoLetsGoOfItIsBusy) {
   const auto slow = std::make_shared<SlowlyFlushed>();
-  ServerOptions options = test_server_options();
+  ServerOptions options = test_server_options("slow", slow);
   options.workers = {1, 1};
-  ServedDataSet set;
-  set.name = "slow";
-  set.opened = slow;
-  options.data_sets.push_back(set);
   const ServedStores served(1, options);
   Job job(one_rank_on(served));
   auto numbers = SharedVector<std::uint64_t>::create(job, "numbers", 1024);
@@ -162,11 +150,7 @@ TEST(ServerSilenceTest, AVectorsNameIsFreeWhileWhoLetsGoOfItIsBusy) {
 /// Ranks open a vector one by one, and who has it writes to it.
 TEST(ServerSilenceTest, OthersAreAnsweredWhileARankOpensWhatAnotherWrites) {
   const auto slow = std::make_shared<SlowlyWritten>();
-  ServerOptions options = test_server_options();
-  ServedDataSet set;
-  set.name = "home";
-  set.opened = slow;
-  options.data_sets.push_back(set);
+  ServerOptions options = test_server_options("home", slow);
   const ServedStores served(1, options);
   JobPlace place;
   place.name = "job";

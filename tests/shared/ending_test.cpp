@@ -40,21 +40,9 @@ class DurableLater final : public Store {
   std::atomic<bool> durable_{false};
 };
 
-JobOptions one_rank_on(const ServedStores& served) {
-  JobOptions options;
-  options.rank = 0;
-  options.ranks = 1;
-  options.servers = served.hosts();
-  return options;
-}
-
 TEST(EndingTest, WhatWasOpenedIsDurableAndFreeWhenTheJobHasEnded) {
   const auto later = std::make_shared<DurableLater>();
-  ServerOptions options = test_server_options();
-  ServedDataSet set;
-  set.name = "set";
-  set.opened = later;
-  options.data_sets.push_back(set);
+  ServerOptions options = test_server_options("set", later);
   const ServedStores served(1, options);
   std::thread durable([&] {
     later->wait_until_it_flushes();
