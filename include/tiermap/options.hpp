@@ -91,7 +91,8 @@ struct CacheOptions {
   std::optional<std::uint32_t> managers = std::nullopt;
   /// Fault messages read at once, 1 to 1024. TIERMAP_MAX_FAULT_EVENTS. Default: 64.
   std::optional<std::uint32_t> max_fault_events = std::nullopt;
-  /// userfaultfds; regions are dealt out among them, 1 to 64. TIERMAP_SHARDS. Default: 1 for every 16 processors.
+  /// userfaultfds; regions are dealt out among them, 1 to 64, but fewer where their number times the machine's memory,
+  /// or times the budget if that is more, is over 8 TiB. TIERMAP_SHARDS. Default: 1 for every 16 processors.
   std::optional<std::uint32_t> shards = std::nullopt;
   /// How long an idle manager polls before it sleeps, 0 to 1000. TIERMAP_SPIN. Default: 20.
   std::optional<std::uint32_t> spin_microseconds = std::nullopt;

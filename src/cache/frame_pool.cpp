@@ -20,8 +20,7 @@ FramePool::FramePool(std::uint64_t budget_bytes, std::uint64_t most_budget_bytes
     : budget_bytes_(budget_bytes),
       most_budget_bytes_(most_budget_bytes),
       contiguous_(contiguous),
-      // The sum over sizes 4 KiB, 8 KiB, ... of the slots each arena has is under twice that of the smallest.
-      records_(static_cast<std::size_t>(most_budget_bytes / block_bytes + 16) * 2 * shards) {
+      records_(static_cast<std::size_t>(names_a_shard(most_budget_bytes)) * shards) {
   arenas_.reserve(most_arenas);  // Readers index it without a lock: it must never move.
 }
 

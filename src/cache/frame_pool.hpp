@@ -75,6 +75,14 @@ class FramePool {
   template <typename Register>
   FrameArena& arena(std::uint64_t frame_bytes, unsigned shard, Register&& register_arena);
 
+  /// Names of frames have 32 bits. Each shard needs some for all sizes of a budget that may become as large as this: so
+  /// many shards can have them, 0 if not even one can.
+  static constexpr std::uint64_t most_shards(std::uint64_t most_budget_bytes) noexcept {
+    return no_frame / names_a_shard(most_budget_bytes);
+  }
+  /// The largest budget that one shard has names for.
+  static constexpr std::uint64_t largest_budget_bytes = (no_frame / 2 - 16) * block_bytes;
+
   /// What one frame of this size costs of the budget: its memory and its bookkeeping.
   static constexpr std::uint64_t cost(std::uint64_t frame_bytes) noexcept {
     return frame_bytes + 64 + frame_bytes / block_bytes * sizeof(BlockHash);
@@ -108,6 +116,11 @@ class FramePool {
   std::uint64_t available_bytes() const noexcept;
 
  private:
+  /// The sum over sizes 4 KiB, 8 KiB, ... of the slots each arena has is under twice that of the smallest.
+  static constexpr std::uint64_t names_a_shard(std::uint64_t most_budget_bytes) noexcept {
+    return (most_budget_bytes / block_bytes + 16) * 2;
+  }
+
   /// What taking a frame came to; at most one is set.
   struct Taken {
     FrameId frame = no_frame;

@@ -35,8 +35,8 @@ constexpr std::array<OptionRow, option_count> table = {{
     {Id::buffer_size, "buffer_size", "TIERMAP_BUFFER_SIZE", "CacheOptions::budget_bytes",
      Type::budget, "bytes, or a share of the memory available", 20 * kibi, 128 * tebi, "50%", "", {},
      "Memory for pages and their bookkeeping, at least for four of the largest pages in use (eight where all pages are "
-     "copied into place); a share is one of the smaller of what the machine has available and what "
-     "the control group's limit leaves."},
+     "copied into place), and under 8 TiB but in the fault mode kernel; a share is one of the smaller of what the "
+     "machine has available and what the control group's limit leaves."},
     {Id::fault_mode, "fault_mode", "TIERMAP_FAULT_MODE", "CacheOptions::fault_mode",
      Type::choice, "", 0, fault_modes.size() - 1, "auto", "", fault_modes,
      "How an access to an absent page is served: by threads that read userfaultfd messages, by the faulting thread "
@@ -79,7 +79,8 @@ constexpr std::array<OptionRow, option_count> table = {{
      "Fault messages read at once."},
     {Id::shards, "shards", "TIERMAP_SHARDS", "CacheOptions::shards",
      Type::number, "userfaultfds", 1, 64, "", "1 for every 16 processors", {},
-     "userfaultfds among which regions are dealt out."},
+     "userfaultfds among which regions are dealt out: fewer where their number times the machine's memory, or times "
+     "the budget if that is more, is over 8 TiB."},
     {Id::spin, "spin", "TIERMAP_SPIN", "CacheOptions::spin_microseconds",
      Type::number, "microseconds", 0, 1000, "20", "", {},
      "How long an idle manager polls before it sleeps; three times as long while two or more of its reads are under "

@@ -46,7 +46,19 @@ std::vector<Userfaultfd> open_userfaultfds(std::uint32_t shards, std::uint64_t f
 
 // As far as the budget may ever be raised: the arenas' address space is reserved for that much.
 std::uint64_t most_budget(std::uint64_t budget_bytes) {
-  return std::max(budget_bytes, read_machine_memory().total);
+  return std::max(budget_bytes, std::min(read_machine_memory().total, FramePool::largest_budget_bytes));
+}
+
+// With much memory there are names of frames for few shards only.
+ResolvedCacheOptions with_shards_that_have_names(ResolvedCacheOptions options) {
+  if (options.budget_bytes > FramePool::largest_budget_bytes) {
+    throw OptionError("budget of " + format_size(options.budget_bytes) + " is over the " +
+                      format_size(FramePool::largest_budget_bytes) +
+                      " that one cache can have: give less, or make several caches");
+  }
+  const std::uint64_t most_shards = FramePool::most_shards(most_budget(options.budget_bytes));
+  options.shards = static_cast<std::uint32_t>(std::min<std::uint64_t>(options.shards, most_shards));
+  return options;
 }
 
 // Until the evictors are awake, each processor can serve some hundred faults on small pages.
@@ -61,12 +73,12 @@ std::uint64_t enough_for_small_faults() {
 UserfaultfdEngine::UserfaultfdEngine(const ResolvedCacheOptions& options, FaultMode mode, std::string reason,
                                      std::uint64_t kernel_features)
     : Engine(mode, std::move(reason)),
-      options_(options),
+      options_(with_shards_that_have_names(options)),
       move_(decide_move(options.placement, kernel_features)),
       publication_(options.name, options.policy, mode == FaultMode::notify ? "notify" : "self-serving",
                    options.publish_statistics),
-      userfaultfds_(open_userfaultfds(options.shards, wanted_features(mode, kernel_features))),
-      frames_(options.budget_bytes, most_budget(options.budget_bytes), options.shards, move_),
+      userfaultfds_(open_userfaultfds(options_.shards, wanted_features(mode, kernel_features))),
+      frames_(options.budget_bytes, most_budget(options.budget_bytes), options_.shards, move_),
       policy_(make_eviction_policy(options.policy, {.max_frames = frames_.max_frames(),
                                                     .capacity_units = options.budget_bytes / block_bytes,
                                                     .hot_share_percent = options.hot_share_percent,

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "region/engine_fixture.hpp"
+#include "tiermap/error.hpp"
 
 namespace tiermap {
 namespace {
@@ -53,6 +54,25 @@ TEST_P(ManyRegionsTest, ThreadsAtWorkInDifferentPageSizesShareTheBudget) {
   for (const auto& store : stores) {
     EXPECT_TRUE(is_known(read_store(*store, 0, 2 * mib), 0));
   }
+}
+
+// So many shards could not have names of 32 bits for the frames of such a budget.
+TEST_P(ManyRegionsTest, FramesHaveNamesWhereBudgetAndShardsAreMany) {
+  CacheOptions options = cache_options(128 * 1024 * mib);
+  options.shards = 64;
+  Cache cache(options);
+  std::vector<Region> regions;
+  for (int number = 0; number < 3; ++number) {
+    regions.push_back(cache.map(known_store(16 * mib), read_only(4 * kib)));
+  }
+  for (int round = 0; round < 2; ++round) {
+    for (const Region& region : regions) {
+      EXPECT_TRUE(is_known(bytes_of(region), 0));
+    }
+  }
+  EXPECT_EQ(cache.statistics().resident_bytes, 3 * 16 * mib);
+  options.budget_bytes = std::uint64_t{16} << 40U;
+  EXPECT_THROW(Cache{options}, OptionError);
 }
 
 TEST_P(ManyRegionsTest, UnmappingSomeLeavesTheOthersAlone) {
