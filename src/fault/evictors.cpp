@@ -184,12 +184,11 @@ void Evictors::unmap_victims(Pass& pass, std::uint64_t bytes, WriteBack& write_b
         write_back.add(*victim.region, victim.page, victim.frame);
         break;
       case Pager::Eviction::busy:
-        pass.met_busy_pages = true;
-        continue;
       case Pager::Eviction::held:
-        pass.met_held_pages = true;
-        continue;
       case Pager::Eviction::kept:
+        pass.met_busy_pages = pass.met_busy_pages || eviction == Pager::Eviction::busy;
+        pass.met_held_pages = pass.met_held_pages || eviction == Pager::Eviction::held;
+        pass.kept_bytes += FramePool::cost(victim.region->page_bytes);
         continue;
     }
     chosen_bytes += victim.region->page_bytes;
@@ -209,8 +208,19 @@ std::size_t Evictors::write_victims(WriteBack& write_back) {
   return pages - failed;
 }
 
+// Whether no page is left that might go, after a pass that gained nothing: a pass is of few pages, and there may be
+// millions that are pinned before those that are not.
+bool Evictors::has_looked_at_all(const Pass& pass) noexcept {
+  const std::uint64_t kept = kept_in_a_row_bytes_.fetch_add(pass.kept_bytes) + pass.kept_bytes;
+  if (pass.chosen > 0 && kept < pager_.frames().committed_bytes()) {
+    return false;
+  }
+  kept_in_a_row_bytes_.store(0);
+  return true;
+}
+
 // One pass after another, in phases: choose; unmap; write what is dirty all at once; let go. Ends at the low watermark,
-// or when a pass gains nothing.
+// or when a pass gains nothing; while a fault waits not before all pages have been looked at.
 void Evictors::evict_until_rested(WriteBack& write_back) {
   while (!stop_.load(std::memory_order_relaxed)) {
     const std::uint64_t shortage = pager_.shortage_bytes(true);
@@ -223,13 +233,18 @@ void Evictors::evict_until_rested(WriteBack& write_back) {
     unmap_victims(pass, shortage, write_back);
     pass.gained += write_victims(write_back);
     if (pass.gained > 0 || pass.met_busy_pages || pager_.others_will_free()) {
+      kept_in_a_row_bytes_.store(0);
       pager_.last_hope_nanoseconds.store(now_nanoseconds(), std::memory_order_release);
       pager_.no_longer_full();
     } else {
       if (pass.met_held_pages) {
         pager_.last_held_nanoseconds.store(now_nanoseconds(), std::memory_order_release);
       }
-      pager_.exhausted_passes.fetch_add(1, std::memory_order_release);
+      if (has_looked_at_all(pass)) {
+        pager_.exhausted_passes.fetch_add(1, std::memory_order_release);
+      } else if (pager_.waiting_for_frames.load(std::memory_order_relaxed) > 0) {
+        continue;
+      }
     }
     pager_.announce_supply();
     if (pass.gained == 0) {

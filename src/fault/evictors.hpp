@@ -41,7 +41,8 @@ class Evictors {
   struct Pass {
     std::array<std::optional<RegionUse>, WriteBack::most_pages> uses;  ///< Of the regions of the pages chosen.
     std::size_t chosen = 0;
-    std::size_t gained = 0;  ///< Pages that were let go, or wait unmapped.
+    std::size_t gained = 0;        ///< Pages that were let go, or wait unmapped.
+    std::uint64_t kept_bytes = 0;  ///< What the frames of those that were not come to.
     bool met_busy_pages = false;
     bool met_held_pages = false;
   };
@@ -49,12 +50,14 @@ class Evictors {
   void unmap_victims(Pass& pass, std::uint64_t bytes, WriteBack& write_back);
   std::size_t write_victims(WriteBack& write_back);
   void evict_until_rested(WriteBack& write_back);
+  bool has_looked_at_all(const Pass& pass) noexcept;
   const Flush* take_flush() noexcept;
   void finish_flush(const Flush& flush) noexcept;
 
   Pager& pager_;
   std::atomic<bool> stop_{false};
   std::atomic<std::uint64_t> next_tick_nanoseconds_{0};
+  std::atomic<std::uint64_t> kept_in_a_row_bytes_{0};  ///< By passes that gained nothing.
   // A flush goes from list to list: who asks for it makes it, and frees those that have ended, neither with the mutex
   // held.
   std::mutex flush_mutex_;  ///< Guards the three lists.

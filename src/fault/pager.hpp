@@ -232,7 +232,10 @@ class Pager {
   std::atomic<std::uint32_t> supply_sleepers{0};
   std::atomic<std::uint32_t> waiting_for_frames{0};  ///< Faults (not prefetches) that found no frame.
   std::atomic<std::uint64_t> demand_bytes{0};
-  std::atomic<std::uint32_t> exhausted_passes{0};  ///< Passes of the evictors that found nothing that could ever go.
+  /// Whether somebody tries to make the budget smaller: the old one may be back in a moment, and faults wait for that.
+  std::atomic<bool> shrinking{false};
+  std::atomic<std::uint32_t> exhausted_passes{
+      0};  ///< By which the evictors had looked at all, and nothing could ever go.
   std::atomic<std::uint64_t> last_hope_nanoseconds{
       0};  ///< When a pass last freed something, or saw pages in others' hands.
   /// When a pass last found nothing to go but pages that the kernel holds.

@@ -229,8 +229,9 @@ bool Pager::obtain_frames(PagedRegion& region, FillFrames& frames) noexcept {
     }
     constexpr int attempts_for_copy = 3;  // What was evicted may have gone to others.
     const bool room_for_copy = evicts_itself && attempt <= attempts_for_copy;
+    const bool by_old_budget = !shrinking.load();
     obtained = try_frames(region, Arrival::mapped, frames, room_for_copy);
-    if (obtained || exhausted(exhausted_before, started)) {
+    if (obtained || (by_old_budget && !shrinking.load() && exhausted(exhausted_before, started))) {
       break;
     }
     if (room_for_copy) {

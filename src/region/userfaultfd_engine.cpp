@@ -172,6 +172,7 @@ void UserfaultfdEngine::set_budget_bytes(std::uint64_t bytes) {
   const std::uint64_t before = frames_.budget_bytes();
   const std::uint32_t exhausted_before = pager_.exhausted_passes.load();
   const std::uint64_t started = now_nanoseconds();
+  pager_.shrinking.store(bytes < before);
   frames_.set_budget_bytes(bytes);
   pager_.capacity_changed(bytes / block_bytes);
   while (frames_.committed_bytes() > bytes) {
@@ -179,6 +180,7 @@ void UserfaultfdEngine::set_budget_bytes(std::uint64_t bytes) {
     if (pager_.exhausted(exhausted_before, started)) {
       frames_.set_budget_bytes(before);
       pager_.capacity_changed(before / block_bytes);
+      pager_.shrinking.store(false);
       throw Error(ENOMEM, "budget cannot shrink to " + format_size(bytes) + ": pinned or unwritten pages hold " +
                               format_size(frames_.committed_bytes()) + "; unpin or sync first");
     }
@@ -186,6 +188,7 @@ void UserfaultfdEngine::set_budget_bytes(std::uint64_t bytes) {
     pager_.pass_on_supply();
     frames_.set_budget_bytes(bytes);  // What has become free goes.
   }
+  pager_.shrinking.store(false);
   publication_.cache_counters().budget_bytes.store(bytes);
 }
 

@@ -1,6 +1,11 @@
 // Manual flushing: nothing reaches the store before sync() or flush(), whatever memory lacks.
+#include <atomic>
+#include <thread>
+#include <vector>
+
 #include "region/engine_fixture.hpp"
 #include "store/faulty_store.hpp"
+#include "tiermap/error.hpp"
 
 namespace tiermap {
 namespace {
@@ -102,6 +107,40 @@ TEST_P(ManualFlushTest, AFaultThatFindsOnlyDirtyPagesGetsSigbusAndSyncHelps) {
   region.sync();
   EXPECT_TRUE(comes_to_be([&] { return signal_raised_by([&] { poke(region.data() + written, std::byte{0}); }) == 0; }))
       << "pages can be evicted again, and still the access fails";
+}
+
+TEST_P(ManualFlushTest, ABudgetThatCannotBecomeSmallerEndsNobodyMeanwhile) {
+  Cache cache(cache_options(2 * mib));
+  Region region = cache.map(store_, manual());
+  for (std::uint64_t offset = 0; offset < 64 * page; offset += page) {
+    poke(region.data() + offset, std::byte{0});
+  }
+  const Region other = cache.map(known_store(4 * mib), read_only(page));
+  std::atomic<bool> stop{false};
+  std::atomic<int> raised{0};
+  std::vector<std::thread> readers;
+  for (std::uint64_t reader = 0; reader < 4; ++reader) {
+    readers.emplace_back([&, reader] {
+      for (std::uint64_t turn = reader; !stop.load(); ++turn) {
+        const std::byte* const byte = other.data() + turn * 7 % 256 * page;
+        raised += signal_raised_by([&] { touch(byte); }) == 0 ? 0 : 1;
+      }
+    });
+  }
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    try {
+      cache.set_budget_bytes(512 * kib);
+      ADD_FAILURE() << "a budget of 512 KiB holds a MiB that is not to be written";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code().value(), ENOMEM);
+    }
+    EXPECT_EQ(cache.budget_bytes(), 2 * mib);
+  }
+  stop.store(true);
+  for (std::thread& reader : readers) {
+    reader.join();
+  }
+  EXPECT_EQ(raised.load(), 0);
 }
 
 }  // namespace
