@@ -24,6 +24,7 @@ struct FillRequest {
   FillKind kind = FillKind::fault;
   bool write = false;
   bool alone = false;                     ///< Its read holds the worker up, perhaps for long: never part of a batch.
+  bool handed_over = false;               ///< By a thread that can fill the page itself, should there be no frame.
   std::uint64_t started_nanoseconds = 0;  ///< When the fault was seen.
   PrefetchState* completion = nullptr;    ///< May be null.
 };

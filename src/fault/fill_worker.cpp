@@ -85,8 +85,7 @@ void FillWorker::start_fault(const FillRequest& request) {
       break;
     } else {
       // A thread that could fill the page itself finds out for itself.
-      const bool handed_over = pager_.settings().self_serving && !region.reads_may_block();
-      pager_.abandon_fill(region, request.first, {}, handed_over ? 0 : -ENOMEM);
+      pager_.abandon_fill(region, request.first, {}, request.handed_over ? 0 : -ENOMEM);
       if (request.completion != nullptr) {
         request.completion->settle(1, 0);
       }

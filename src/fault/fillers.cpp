@@ -50,6 +50,7 @@ bool Fillers::hand_over(PagedRegion& region, std::uint64_t page, bool write,
                             .first = page,
                             .kind = FillKind::fault,
                             .write = write,
+                            .handed_over = true,
                             .started_nanoseconds = started_nanoseconds};
   if (!queue_.push(request, &pager_.blocking_regions)) {
     RegionUse::adopt(&region);

@@ -30,11 +30,11 @@ ByteRange checked(const RegionImplementation& region, ByteRange range, std::uint
                           " leaves the region of " + std::to_string(size) + " bytes: choose one inside it",
                       ERANGE);
   }
-  if (range.bytes == 0) {
-    return {range.offset, 0};
-  }
   const std::uint64_t mask = page_bytes - 1;
   const std::uint64_t first = range.offset & ~mask;
+  if (range.bytes == 0) {  // No page, though it may lie in the midst of one.
+    return {first, 0};
+  }
   const std::uint64_t end = (range.offset + range.bytes + mask) & ~mask;
   return {first, (end < size ? end : size) - first};
 }

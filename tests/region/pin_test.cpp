@@ -179,6 +179,44 @@ TEST_P(PinTest, AStoreThatFailsIsToldAndNothingStaysPinned) {
   EXPECT_EQ(cache.minimum_budget_bytes(), before);
 }
 
+TEST_P(PinTest, WhereNothingCanGoThatIsToldAndNothingStaysPinned) {
+  Cache cache(cache_options(512 * kib));
+  RegionOptions options = read_write(page);
+  options.manual_flush = true;
+  Region changed = cache.map(store_, options);
+  std::uint64_t offset = 0;
+  while (offset < changed.size() && signal_raised_by([&] { poke(changed.data() + offset, std::byte{0}); }) == 0) {
+    offset += page;
+  }
+  Region region = cache.map(known_store(page), read_only(page));
+  try {
+    region.pin({0, page});
+    ADD_FAILURE() << "a page was pinned for which there was no memory";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code().value(), EIO);
+  }
+  EXPECT_THROW(region.unpin({0, page}), OptionError);
+  changed.sync();
+  EXPECT_TRUE(comes_to_be([&] {
+    try {
+      region.pin({0, page});
+    } catch (const Error&) {
+      return false;
+    }
+    return true;
+  }));
+}
+
+TEST_P(PinTest, AnEmptyRangeIsNoPage) {
+  Cache cache(cache_options(1 * mib));
+  Region region = cache.map(store_, read_only(page));
+  region.pin({0, page});
+  region.unpin({100, 0});
+  region.unpin({0, page});
+  region.pin({100, 0});
+  EXPECT_THROW(region.unpin({0, page}), OptionError);
+}
+
 TEST_P(PinTest, WhatIsNotPinnedCannotBeUnpinned) {
   Cache cache(cache_options(1 * mib));
   Region region = cache.map(store_, read_only(page));
