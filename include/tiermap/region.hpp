@@ -112,8 +112,9 @@ class Region {
   /// written back, accesses that are not served yet wait, and `replace` is called: it is to put a mapping of the same
   /// bytes at [data(), data() + size() rounded up to 4096) in one call (mmap() or mremap() over it), and say whether it
   /// did. Then the waiting threads go on there, and nothing is mapped by this object any more. Returns what `replace`
-  /// did; if false, or Error is thrown (as by sync(); ENOTSUP in another fault mode than notify), the region goes on as
-  /// before. Not for pinned regions: what is pinned is unpinned. `replace` must touch no page of the region.
+  /// did; if false, or something is thrown (what `replace` throws; Error as by sync(), or with ENOTSUP in another fault
+  /// mode than notify), the region goes on as before. Not for pinned regions: what is pinned is unpinned. `replace`
+  /// must touch no page of the region.
   bool hand_over(const std::function<bool()>& replace);
 
   /// Changes the length, without moving: growing needs address space (RegionOptions::reserve_bytes; without it the

@@ -6,7 +6,9 @@
 //   bit  6      probation: the eviction policy counts the page as unmapped
 //   bit  7      placing: the page is being filled, and the program may reach it already
 //   bits 8-23   pins
-//   bits 24-31  unused
+//   bit  24     for_update: busy for nobody but an update() of a long range, which lets go of it at its end
+//   bit  25     held: busy until some call of the program's ends, and nothing of it is unwritten
+//   bits 26-31  unused
 //   bits 32-63  frame (meaningless when absent, failed or filling without one)
 //
 //                                fault, prefetch                        read fault
@@ -73,6 +75,8 @@ class PageWord {
   static constexpr std::uint64_t prefetched_bit = 1U << 5;
   static constexpr std::uint64_t probation_bit = 1U << 6;
   static constexpr std::uint64_t placing_bit = 1U << 7;
+  static constexpr std::uint64_t for_update_bit = 1U << 24;
+  static constexpr std::uint64_t held_bit = 1U << 25;
 
   constexpr PageWord() = default;
   constexpr explicit PageWord(std::uint64_t bits) : bits_(bits) {}
@@ -83,6 +87,8 @@ class PageWord {
   constexpr bool prefetched() const noexcept { return (bits_ & prefetched_bit) != 0; }
   constexpr bool probation() const noexcept { return (bits_ & probation_bit) != 0; }
   constexpr bool placing() const noexcept { return (bits_ & placing_bit) != 0; }
+  constexpr bool for_update() const noexcept { return (bits_ & for_update_bit) != 0; }
+  constexpr bool held() const noexcept { return (bits_ & held_bit) != 0; }
   constexpr std::uint32_t pins() const noexcept { return static_cast<std::uint32_t>(bits_ >> 8) & 0xFFFF; }
   constexpr FrameId frame() const noexcept { return static_cast<FrameId>(bits_ >> 32); }
 
@@ -139,13 +145,20 @@ class PageTable {
   /// Calls `visit(page)` for every page of [first, end) that may not be absent.
   template <typename Visit>
   void for_each_used(std::uint64_t first, std::uint64_t end, Visit&& visit) {
+    for_each_used_nearby(first, end, [&](std::uint64_t page) {
+      if (load(page).state() != PageState::absent) {
+        visit(page);
+      }
+    });
+  }
+  /// Calls `visit(page)` for every page of [first, end) that has ever left `absent`, and for its neighbours.
+  template <typename Visit>
+  void for_each_used_nearby(std::uint64_t first, std::uint64_t end, Visit&& visit) {
     for (std::uint64_t page = first; page < end;) {
       const std::uint64_t chunk_end = std::min(end, (page / chunk_pages + 1) * chunk_pages);
-      if (used_chunks_[page / chunk_pages].load(std::memory_order_relaxed) != 0) {
+      if (used_nearby(page)) {
         for (; page < chunk_end; ++page) {
-          if (load(page).state() != PageState::absent) {
-            visit(page);
-          }
+          visit(page);
         }
       }
       page = chunk_end;
@@ -168,6 +181,12 @@ class PageTable {
   /// The owner of a page in state filling is about to put it where the program reaches it.
   void mark_placing(std::uint64_t page) noexcept {
     words_[page].fetch_or(PageWord::placing_bit, std::memory_order_acq_rel);
+  }
+
+  /// The owner of a page in state busy is about to keep it until a call of the program's ends. Returns whether someone
+  /// waits for it.
+  [[nodiscard]] bool mark_held(std::uint64_t page) noexcept {
+    return PageWord(words_[page].fetch_or(PageWord::held_bit, std::memory_order_acq_rel)).waiters();
   }
 
   /// Ends ownership: the state, frame and flags of `desired` with the pins as they are. Returns whether someone waits

@@ -49,10 +49,7 @@ void Pager::become_unmapped(PagedRegion& region, std::uint64_t page, PageWord wo
     waited_for = region.table.publish(page, word.with_state(PageState::unmapped).with(PageWord::probation_bit));
   }
   if (waited_for) {
-    region.table.wake(page);
-    if (!settings_.self_serving) {
-      region.userfaultfd->wake(region.page_address(page), region.page_mapped(page));
-    }
+    wake_all(region, page);
   }
 }
 
@@ -424,7 +421,15 @@ bool Pager::hold(PagedRegion& region, std::uint64_t page, PageWord word) noexcep
   if (has_frame) {
     take_out(region, word);
   }
+  keep(region, page);
   return true;
+}
+
+// A call of the program's may last: whoever writes back, as an evictor for flush(), must not wait for it.
+void Pager::keep(PagedRegion& region, std::uint64_t page) noexcept {
+  if (region.table.mark_held(page)) {
+    region.table.wake(page);
+  }
 }
 
 bool Pager::hold_cleaned(PagedRegion& region, std::uint64_t page) noexcept {
@@ -439,6 +444,7 @@ bool Pager::hold_cleaned(PagedRegion& region, std::uint64_t page) noexcept {
     return false;
   }
   take_out(region, held);
+  keep(region, page);
   return true;
 }
 

@@ -35,6 +35,9 @@ int write_back_range(Pager& pager, PagedRegion& region, std::uint64_t first, std
   region.table.for_each_used(first, end, [&](std::uint64_t page) {
     while (true) {
       const PageWord word = region.table.load(page);
+      if (word.held()) {  // What the page had is written. Who holds it may wait for memory, that is for us.
+        return;
+      }
       const bool dirty = pager.wants_cleaning(word) && (suspects_too || word.state() != PageState::clean);
       if (dirty && pager.begin_cleaning(region, page, word)) {
         write_back.add(region, page, word.frame());

@@ -129,7 +129,7 @@ FillWorker::Claim FillWorker::claim(PagedRegion& region, std::uint64_t page, Arr
     ~Claiming() { claiming.fetch_sub(1); }
     std::atomic<std::uint32_t>& claiming;
   } const under_way(region.claiming);
-  if (page >= region.page_count() || region.closing.load()) {
+  if (page >= region.page_count() || region.closing.load() || region.under_update(page)) {
     return Claim::not_wanted;
   }
   const PageWord now = region.table.load(page);
@@ -155,6 +155,10 @@ FillWorker::Claim FillWorker::claim(PagedRegion& region, std::uint64_t page, Arr
   if (region.choice != nullptr && region.choice->excludes(region, page)) {
     pager_.abandon_fill(region, page, frames, 0);
     return Claim::other_size;
+  }
+  if (region.under_update(page)) {
+    pager_.abandon_fill(region, page, frames, 0);
+    return Claim::not_wanted;
   }
   return Claim::claimed;
 }

@@ -88,6 +88,12 @@ struct PagedRegion {
   std::atomic<bool> closing{false};
   /// Pages from here on are being cut off: faults on them wait until their addresses raise SIGSEGV.
   std::atomic<std::uint64_t> going_from{~std::uint64_t{0}};
+  /// Pages that are absent, of those from `update_from` to before `update_end`, stay so for an update() under way.
+  std::atomic<std::uint64_t> update_from{0};
+  std::atomic<std::uint64_t> update_end{0};
+  bool under_update(std::uint64_t page) const noexcept {
+    return page < update_end.load() && page >= update_from.load();
+  }
   /// Threads that have looked at `closing` and may be about to claim an absent page for a prefetch.
   std::atomic<std::uint32_t> claiming{0};
   /// Threads at work on the region; it is not freed before they leave. With `awaited_bit` the last one to leave wakes

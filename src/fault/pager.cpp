@@ -50,10 +50,14 @@ void Pager::page_cleaned(PagedRegion& region) noexcept {
 // dropped because somebody owned the page.
 void Pager::settle(PagedRegion& region, std::uint64_t page, PageWord desired) noexcept {
   if (region.table.publish(page, desired)) {
-    region.table.wake(page);
-    if (!settings_.self_serving) {
-      region.userfaultfd->wake(region.page_address(page), region.page_mapped(page));
-    }
+    wake_all(region, page);
+  }
+}
+
+void Pager::wake_all(PagedRegion& region, std::uint64_t page) noexcept {
+  region.table.wake(page);
+  if (!settings_.self_serving) {
+    region.userfaultfd->wake(region.page_address(page), region.page_mapped(page));
   }
 }
 
@@ -86,6 +90,12 @@ Resolution Pager::resolve(PagedRegion& region, std::uint64_t page, bool write, P
         if (page >= region.going_from.load()) {
           return Resolution::done;
         }
+        if (region.under_update(page)) {
+          if (leave_to_update(region, page, word)) {
+            return Resolution::wait;
+          }
+          continue;
+        }
         if (region.table.change(page, word, word.with_state(PageState::filling))) {
           region.table.mark_used(page);
           // Either we see that the page is to go, or whoever takes it away sees, after saying so, that it is used.
@@ -96,6 +106,11 @@ Resolution Pager::resolve(PagedRegion& region, std::uint64_t page, bool write, P
           if (region.choice != nullptr && region.choice->excludes(region, page)) {
             settle(region, page, word.with_state(PageState::absent));
             return Resolution::moved;
+          }
+          if (region.under_update(page)) {
+            settle(region, page, word.with_state(PageState::absent));
+            word = region.table.load(page);
+            continue;
           }
           return Resolution::fill;
         }
@@ -131,6 +146,47 @@ Resolution Pager::resolve(PagedRegion& region, std::uint64_t page, bool write, P
       case PageState::failed:
         error = -EIO;
         return Resolution::failed;
+    }
+  }
+}
+
+void Pager::begin_update(PagedRegion& region, std::uint64_t first, std::uint64_t end) noexcept {
+  region.update_from.store(first);
+  region.update_end.store(end);
+}
+
+void Pager::end_update(PagedRegion& region, std::uint64_t first, std::uint64_t end) noexcept {
+  region.update_end.store(0);
+  region.table.for_each_used(first, end, [&](std::uint64_t page) { take_from_update(region, page); });
+}
+
+// An absent page (`word`) whose range is updated becomes busy, so that there is something to wait for. False if it is
+// to be looked at again.
+bool Pager::leave_to_update(PagedRegion& region, std::uint64_t page, PageWord& word) noexcept {
+  const PageWord left =
+      word.with_state(PageState::busy).with_frame(no_frame).with(PageWord::for_update_bit | PageWord::held_bit);
+  if (!region.table.change(page, word, left)) {
+    return false;
+  }
+  region.table.mark_used(page);
+  word = left;
+  // Either we see that the update has ended, or whoever ends it sees our page.
+  if (region.under_update(page)) {
+    return true;
+  }
+  take_from_update(region, page);
+  word = region.table.load(page);
+  return false;
+}
+
+void Pager::take_from_update(PagedRegion& region, std::uint64_t page) noexcept {
+  PageWord word = region.table.load(page);
+  while (word.for_update()) {
+    if (region.table.change(page, word, PageWord{}.with_pins(word.pins()))) {
+      if (word.waiters()) {
+        wake_all(region, page);
+      }
+      return;
     }
   }
 }

@@ -175,6 +175,11 @@ class Pager {
   void free_held(PagedRegion& region, std::uint64_t page) noexcept;
   void let_go(PagedRegion& region, std::uint64_t page) noexcept;
 
+  /// From here on nobody brings an absent page of [first, end), which are more than can be held one by one: who wants
+  /// one waits for end_update(). The caller holds those that are in memory. One range of a region at a time.
+  static void begin_update(PagedRegion& region, std::uint64_t first, std::uint64_t end) noexcept;
+  void end_update(PagedRegion& region, std::uint64_t first, std::uint64_t end) noexcept;
+
   /// Makes writes to a read-only region raise SIGSEGV in the kernel's own way (handler).
   static void seal(PagedRegion& region) noexcept;
 
@@ -314,6 +319,9 @@ class Pager {
   void forget_dropped(PagedRegion& region, std::uint64_t page) noexcept;
   void become_unmapped(PagedRegion& region, std::uint64_t page, PageWord word) noexcept;
   void settle(PagedRegion& region, std::uint64_t page, PageWord desired) noexcept;
+  void wake_all(PagedRegion& region, std::uint64_t page) noexcept;
+  bool leave_to_update(PagedRegion& region, std::uint64_t page, PageWord& word) noexcept;
+  void take_from_update(PagedRegion& region, std::uint64_t page) noexcept;
   void forget(PagedRegion& region, PageWord word, bool evicted) noexcept;
   void refuse(FrameId frame) noexcept;
   bool suspect(FrameId frame) noexcept { return std::atomic_ref(frames_.record(frame).suspect).load(); }
@@ -327,6 +335,7 @@ class Pager {
   bool retire(PagedRegion& region, std::uint64_t page) noexcept;
   void empty_retired(PagedRegion& region, std::uint64_t first, std::uint64_t end) noexcept;
   void take_out(PagedRegion& region, PageWord word) noexcept;
+  void keep(PagedRegion& region, std::uint64_t page) noexcept;
   void give_back_frame_of(PagedRegion& region, std::uint64_t page, FrameId frame, bool populated) noexcept;
   void remember_failure(PagedRegion& region, std::uint64_t page) noexcept;
   void page_cleaned_if(PagedRegion& region, int error) noexcept;

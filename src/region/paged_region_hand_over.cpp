@@ -1,6 +1,8 @@
 // What others do to a region's bytes and addresses, without a gap that a thread could fall into: a change of the store
 // behind its back, and another mapping in its place.
 #include <algorithm>
+#include <exception>
+#include <mutex>
 #include <vector>
 
 #include "platform/drop_pages.hpp"
@@ -13,8 +15,12 @@ namespace tiermap {
 
 namespace {
 
-/// Of a longer range only the pages that were ever used are held.
+/// Of a longer range only the pages that are in memory are held one by one.
 constexpr std::uint64_t most_held_unused = 16384;
+
+bool is_long(std::uint64_t pages) noexcept {
+  return pages > most_held_unused;
+}
 
 }  // namespace
 
@@ -23,16 +29,20 @@ constexpr std::uint64_t most_held_unused = 16384;
 int PagedRegionImplementation::hold_pages(Pages pages, std::vector<std::uint64_t>& held) {
   // Whoever waits for our pages with this lock held (a sync) must not have to wait for us to get it.
   const std::lock_guard locked(write_mutex_);
+  const bool in_long_update = is_long(pages.end - pages.first);
   int error = 0;
   const auto hold_one = [&](std::uint64_t page) {
-    error = error == 0 ? hold_page_locked(region_, page) : error;
-    if (error == 0) {
+    const int result = error == 0 ? hold_page_locked(region_, page, in_long_update) : error;
+    if (result == 0) {
       held.push_back(page);
       drop_pages(region_.page_address(page), region_.page_mapped(page));
       engine_->pager_.free_held(region_, page);
+    } else if (result < 0) {
+      error = result;
     }
   };
-  if (pages.end - pages.first > most_held_unused) {
+  if (in_long_update) {
+    Pager::begin_update(region_, pages.first, pages.end);
     region_.table.for_each_used(pages.first, pages.end, hold_one);
   } else {
     for (std::uint64_t page = pages.first; page < pages.end; ++page) {
@@ -42,13 +52,19 @@ int PagedRegionImplementation::hold_pages(Pages pages, std::vector<std::uint64_t
   return error;
 }
 
-void PagedRegionImplementation::update_pages(Pages pages, const std::function<void()>& change) {
+void PagedRegionImplementation::update(ByteRange range, const std::function<void()>& change) {
+  use_large_pages();
+  const Pages pages = pages_of(range);
+  write_back(range);
+  const bool is_alone = is_long(pages.end - pages.first);
+  const std::unique_lock alone = is_alone ? std::unique_lock(long_update_mutex_) : std::unique_lock<std::mutex>();
   std::vector<std::uint64_t> held;
   held.reserve(std::min(pages.end - pages.first, most_held_unused));
   const auto let_all_go = [&] {
-    for (const std::uint64_t page : held) {
-      let_go(page);
+    if (is_alone) {
+      engine_->pager_.end_update(region_, pages.first, pages.end);
     }
+    let_go(held);
   };
   try {
     if (const int error = hold_pages(pages, held); error != 0) {
@@ -60,16 +76,6 @@ void PagedRegionImplementation::update_pages(Pages pages, const std::function<vo
     throw;
   }
   let_all_go();
-}
-
-void PagedRegionImplementation::update(ByteRange range, const std::function<void()>& change) {
-  use_large_pages();
-  const Pages pages = pages_of(range);
-  write_back(range);
-  update_pages(pages, change);
-  if (pages.end - pages.first > most_held_unused) {
-    update_pages(pages, [] {});  // What was read ahead meanwhile may be what the store had before.
-  }
 }
 
 bool PagedRegionImplementation::hand_over(const std::function<bool()>& replace) {
@@ -91,15 +97,24 @@ bool PagedRegionImplementation::hand_over(const std::function<bool()>& replace) 
     go_on();
     refuse_write_back(error);
   }
-  engine_->pinned_bytes_.fetch_sub(region_.pinned_bytes.exchange(0));
+  unpin_all(all);
   engine_->pager_.retire_pages(region_, all.first, all.end);
-  const bool replaced = replace();
+  bool replaced = false;
+  std::exception_ptr failure;
+  try {
+    replaced = replace();
+  } catch (...) {
+    failure = std::current_exception();
+  }
   if (!replaced) {
     drop_pages(region_.memory, round_up(size(), block_bytes));
   }
   engine_->pager_.release_retired(region_, all.first, all.end);
   if (!replaced) {
     go_on();
+    if (failure != nullptr) {
+      std::rethrow_exception(failure);
+    }
     return false;
   }
   taken_down_ = true;

@@ -248,6 +248,14 @@ bool PagedRegionImplementation::remove_pin(std::uint64_t page) noexcept {
   return word.pins() > 0;
 }
 
+// Those too that could not be read again since they were pinned.
+void PagedRegionImplementation::unpin_all(Pages pages) noexcept {
+  region_.table.for_each_used_nearby(pages.first, pages.end, [this](std::uint64_t page) {
+    while (remove_pin(page)) {
+    }
+  });
+}
+
 void PagedRegionImplementation::pin(ByteRange range) {
   use_large_pages();
   const Pages pages = pages_of(range);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "config/resolve.hpp"
@@ -86,12 +87,12 @@ class PagedRegionImplementation final : public RegionImplementation {
   void grow(std::uint64_t length);
   void shrink(std::uint64_t length);
   int hold_page(std::uint64_t page);
-  int hold_page_locked(PagedRegion& region, std::uint64_t page);
+  static constexpr int left_to_update = 1;
+  int hold_page_locked(PagedRegion& region, std::uint64_t page, bool in_long_update = false);
   int hold_pages(Pages pages, std::vector<std::uint64_t>& held);
   void take_out(PagedRegion& region, Pages pages);
   void take_out_other_sizes();
-  void update_pages(Pages pages, const std::function<void()>& change);
-  void let_go(std::uint64_t page);
+  void let_go(std::span<const std::uint64_t> pages) noexcept;
   void close_range(std::uint64_t first, std::uint64_t keep_bytes);
   void quiesce() noexcept;
   void forbid(std::uint64_t from, std::uint64_t end) noexcept;
@@ -100,6 +101,7 @@ class PagedRegionImplementation final : public RegionImplementation {
   bool make_resident(std::uint64_t page, bool pinned);
   bool add_pin(std::uint64_t page, PageWord word) noexcept;
   bool remove_pin(std::uint64_t page) noexcept;
+  void unpin_all(Pages pages) noexcept;
   std::uint64_t page_cost() const noexcept;
   void take_down() noexcept;
 
@@ -116,6 +118,7 @@ class PagedRegionImplementation final : public RegionImplementation {
   std::uint64_t reserved_bytes_ = 0;
   std::unique_ptr<CounterBlock> own_counters_;  ///< When the publication has no slot left.
   PublishedRegion* published_ = nullptr;
+  std::mutex long_update_mutex_;           ///< One update() of a long range at a time; taken before write_mutex_.
   std::mutex write_mutex_;                 ///< One sync, unmap or resize of this region at a time.
   std::unique_ptr<WriteBack> write_back_;  ///< For single pages.
   bool taken_down_ = false;

@@ -20,11 +20,15 @@ int PagedRegionImplementation::hold_page(std::uint64_t page) {
   return hold_page_locked(region_, page);
 }
 
-// Called with write_mutex_ held.
-int PagedRegionImplementation::hold_page_locked(PagedRegion& region, std::uint64_t page) {
+// Called with write_mutex_ held. Of a page that somebody has left to a long update() that is ours, left_to_update is
+// returned: it is as good as held.
+int PagedRegionImplementation::hold_page_locked(PagedRegion& region, std::uint64_t page, bool in_long_update) {
   Pager& pager = engine_->pager_;
   while (true) {
     PageWord word = region.table.load(page);
+    if (in_long_update && word.for_update()) {
+      return left_to_update;
+    }
     if (word.owned()) {
       region.table.wait(page, word);
       continue;
@@ -99,6 +103,9 @@ void PagedRegionImplementation::resize(std::uint64_t length) {
   }
   use_large_pages();
   length > size() ? grow(length) : shrink(length);
+  if (published_ != nullptr) {
+    published_->length_bytes.store(length, std::memory_order_relaxed);
+  }
 }
 
 void PagedRegionImplementation::grow(std::uint64_t length) {
@@ -131,7 +138,7 @@ void PagedRegionImplementation::grow(std::uint64_t length) {
     throw;
   }
   if (last_is_short) {
-    let_go(last);
+    let_go({&last, 1});
   }
 }
 
@@ -153,10 +160,7 @@ void PagedRegionImplementation::shrink(std::uint64_t length) {
     reopen();
     refuse_resize(error);
   }
-  region_.table.for_each_used(going.first, going.end, [&](std::uint64_t page) {
-    while (remove_pin(page)) {
-    }
-  });
+  unpin_all(going);
   engine_->pager_.retire_pages(region_, going.first, going.end);
   close_range(cut, length);
   engine_->pager_.release_retired(region_, going.first, going.end);
@@ -166,7 +170,7 @@ void PagedRegionImplementation::shrink(std::uint64_t length) {
   region_.length.store(length, std::memory_order_release);
   reckon_whole_bytes(region_.page_count());
   if (inside) {
-    let_go(cut);
+    let_go({&cut, 1});
   }
   reopen();
 }
@@ -177,11 +181,20 @@ void PagedRegionImplementation::reopen() noexcept {
   region_.closing.store(false, std::memory_order_release);
 }
 
-// A page that was held for a change of length may be used again; if it was pinned, it comes back at once.
-void PagedRegionImplementation::let_go(std::uint64_t page) {
-  engine_->pager_.let_go(region_, page);
-  if (region_.table.load(page).pins() > 0) {
-    make_resident(page, false);
+// Pages that were held for a change may be used again, and those that are pinned come back at once. One that cannot be
+// read is read by whoever touches it next, and its error is told to him: the change is done, and others wait for the
+// rest of the pages.
+void PagedRegionImplementation::let_go(std::span<const std::uint64_t> pages) noexcept {
+  for (const std::uint64_t page : pages) {
+    engine_->pager_.let_go(region_, page);
+  }
+  for (const std::uint64_t page : pages) {
+    if (region_.table.load(page).pins() > 0) {
+      try {
+        make_resident(page, false);
+      } catch (...) {  // See above.
+      }
+    }
   }
 }
 

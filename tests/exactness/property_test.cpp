@@ -275,6 +275,13 @@ class Property : public testing::TestWithParam<Case> {
           change_budget(random);
         }
         break;
+      case 7:
+        region.update(piece.random_range(random, 1 << 18), [&] {
+          if (random() % 4 == 0) {
+            std::this_thread::sleep_for(std::chrono::microseconds(100));
+          }
+        });
+        break;
       default:
         piece.touch(random, thread, 0, piece.words());
     }

@@ -80,6 +80,26 @@ TEST_P(HandOverTest, UpdatePassesOnWhatIsThrownAndLetsGo) {
   EXPECT_EQ(region.data()[0], std::byte{1});
 }
 
+TEST_P(HandOverTest, UpdateKeepsNoPageWhereAPinnedOneCannotBeReadAgain) {
+  Cache cache(cache_options(8 * mib));
+  auto store = std::make_shared<FaultyStore>(known_store(8 * page));
+  Region region = cache.map(store, read_write(page));
+  region.pin({page, page});
+  bool changed = false;
+  region.update({0, 4 * page}, [&] {
+    changed = true;
+    store->on_read([](auto) { return FaultyStore::fail(EIO); });
+  });
+  EXPECT_TRUE(changed);
+  store->on_read([](auto) { return FaultyStore::pass(); });
+  for (const std::uint64_t offset : {0 * page, 2 * page, 3 * page}) {
+    EXPECT_EQ(touch(region.data() + offset), known_byte(offset));
+  }
+  EXPECT_TRUE(comes_to_be([&] { return signal_raised_by([&] { touch(region.data() + page); }) == 0; }));
+  EXPECT_EQ(touch(region.data() + page), known_byte(page));
+  region.unpin({page, page});
+}
+
 TEST_P(HandOverTest, UpdateLosesNoStoreNextToIt) {
   Cache cache(cache_options(8 * mib));
   Region region = cache.map(path_, read_write(page));
@@ -101,6 +121,18 @@ TEST_P(HandOverTest, UpdateLosesNoStoreNextToIt) {
   EXPECT_EQ(*counter, stores);
 }
 
+TEST_P(HandOverTest, AFlushThatMeetsAnUpdateKeepsNobodyFromMemory) {
+  Cache cache(cache_options(1 * mib));
+  Region region = cache.map(path_, read_write(page));
+  const Region other = cache.map(known_store(4 * mib), read_only(page));
+  touch(region.data());
+  region.update({0, 4 * page}, [&] {
+    std::thread([&] { region.flush(); }).join();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // Until an evictor is at it.
+    EXPECT_TRUE(is_known(bytes_of(other), 0));
+  });
+}
+
 TEST_P(HandOverTest, UpdateOfALongRange) {
   Cache cache(cache_options(8 * mib));
   RegionOptions options = read_only(4 * kib);
@@ -112,6 +144,71 @@ TEST_P(HandOverTest, UpdateOfALongRange) {
     EXPECT_EQ(::pwrite(descriptor_, &byte, 1, length - 1), 1);
   });
   EXPECT_EQ(touch(region.data() + length - 1), std::byte{7});
+}
+
+TEST_P(HandOverTest, NobodyReachesALongRangeWhileItIsUpdated) {
+  constexpr std::uint64_t offset = 100 * mib;
+  ASSERT_EQ(::ftruncate(descriptor_, 128 * mib), 0);
+  Cache cache(cache_options(8 * mib));
+  Region region = cache.map(path_, read_write(4 * kib));
+  std::atomic<bool> stored{false};
+  std::thread writer;
+  region.update({0, region.size()}, [&] {
+    writer = std::thread([&] {
+      poke(region.data() + offset, std::byte{1});
+      stored.store(true);
+    });
+    for (int look = 0; look < 200 && !stored.load(); ++look) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_FALSE(stored.load());
+    const std::byte byte{9};
+    EXPECT_EQ(::pwrite(descriptor_, &byte, 1, offset + 1), 1);
+  });
+  writer.join();
+  region.sync();
+  EXPECT_EQ(byte_at(offset), std::byte{1});
+  EXPECT_EQ(byte_at(offset + 1), std::byte{9});
+}
+
+TEST_P(HandOverTest, LongUpdatesAndStoresNextToThemLoseNothing) {
+  constexpr std::uint64_t bytes = 96 * mib;
+  constexpr std::uint64_t threads = 3;
+  ASSERT_EQ(::ftruncate(descriptor_, bytes), 0);
+  Cache cache(cache_options(1 * mib));
+  Region region = cache.map(path_, read_write(4 * kib));
+  std::atomic<bool> stop{false};
+  std::uint64_t stores[threads] = {};
+  std::vector<std::thread> writers;
+  for (std::uint64_t writer = 0; writer < threads; ++writer) {
+    writers.emplace_back([&, writer] {
+      for (std::uint64_t turn = 0; !stop.load(); ++turn, ++stores[writer]) {
+        auto* cell = reinterpret_cast<volatile std::uint64_t*>(region.data() + turn * 7 % 1000 * 64 * kib + writer * 8);
+        *cell = *cell + 1;
+      }
+    });
+  }
+  for (std::uint64_t round = 1; round <= 20; ++round) {
+    region.update({0, region.size()}, [&] {
+      for (std::uint64_t cell = 0; cell < 1000; ++cell) {
+        EXPECT_EQ(::pwrite(descriptor_, &round, 8, static_cast<off_t>(cell * 64 * kib + 1024)), 8);
+      }
+    });
+    for (std::uint64_t cell = 0; cell < 1000; cell += 37) {
+      EXPECT_EQ(*reinterpret_cast<volatile std::uint64_t*>(region.data() + cell * 64 * kib + 1024), round);
+    }
+  }
+  stop.store(true);
+  for (std::thread& writer : writers) {
+    writer.join();
+  }
+  for (std::uint64_t writer = 0; writer < threads; ++writer) {
+    std::uint64_t sum = 0;
+    for (std::uint64_t cell = 0; cell < 1000; ++cell) {
+      sum += *reinterpret_cast<volatile std::uint64_t*>(region.data() + cell * 64 * kib + writer * 8);
+    }
+    EXPECT_EQ(sum, stores[writer]);
+  }
 }
 
 TEST_P(HandedOverTest, KeepsEveryByte) {
@@ -142,6 +239,29 @@ TEST_P(HandedOverTest, GoesOnWhereNothingReplacedIt) {
   region.data()[2 * page] = std::byte{4};
   region.unmap();
   EXPECT_EQ(byte_at(2 * page), std::byte{4});
+}
+
+TEST_P(HandedOverTest, GoesOnWhereReplacingItThrows) {
+  Cache cache(cache_options(8 * mib));
+  Region region = cache.map(path_, read_write(page));
+  region.data()[page] = std::byte{3};
+  EXPECT_THROW(region.hand_over([]() -> bool { throw std::runtime_error("no"); }), std::runtime_error);
+  EXPECT_EQ(region.data()[page], std::byte{3});
+  region.data()[2 * page] = std::byte{4};
+  region.unmap();
+  EXPECT_EQ(byte_at(2 * page), std::byte{4});
+}
+
+TEST_P(HandedOverTest, UnpinsWhatIsPinnedAlsoWhereNothingReplacedIt) {
+  Cache cache(cache_options(8 * mib));
+  Region region = cache.map(path_, read_write(page));
+  const std::uint64_t least = cache.minimum_budget_bytes();
+  region.pin({0, 2 * page});
+  EXPECT_FALSE(region.hand_over([] { return false; }));
+  EXPECT_EQ(cache.minimum_budget_bytes(), least);
+  EXPECT_THROW(region.unpin({0, page}), OptionError);
+  EXPECT_EQ(cache.minimum_budget_bytes(), least);
+  region.pin({0, page});
 }
 
 TEST_P(HandedOverTest, IsNotNoticedByThreadsThatStore) {

@@ -1,9 +1,11 @@
 // resize(): longer and shorter in place, with and without address space kept for it.
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
 
+#include "observe/publication.hpp"
 #include "region/engine_fixture.hpp"
 #include "region/surrounded_gap.hpp"
 #include "store/faulty_store.hpp"
@@ -223,6 +225,46 @@ TEST_P(ResizeTest, ShrinkingThatCannotWriteLeavesTheRegionAsItWas) {
   store->on_write({});
   region.resize(page);
   EXPECT_TRUE(is_all(read_store(*store, page, 7 * page), std::byte{5}));
+}
+
+TEST_P(ResizeTest, APinnedPageThatIsCutAndCannotBeReadAgainStopsNothing) {
+  const auto store = std::make_shared<FaultyStore>(known_store(8 * page));
+  Cache cache(cache_options(4 * mib));
+  RegionOptions options = read_write(page, 4 * page);
+  options.reserve_bytes = 8 * page;
+  Region region = cache.map(store, options);
+  region.pin({page, page});
+  store->on_read([](auto) { return FaultyStore::fail(EIO); });
+  region.resize(page + 100);
+  EXPECT_EQ(region.size(), page + 100);
+  store->on_read([](auto) { return FaultyStore::pass(); });
+  region.resize(8 * page);
+  EXPECT_EQ(region.prefetch({4 * page, page}).wait(), 1U);
+  EXPECT_EQ(touch(region.data() + 5 * page), known_byte(5 * page));
+  EXPECT_TRUE(comes_to_be([&] { return signal_raised_by([&] { touch(region.data() + page); }) == 0; }));
+  EXPECT_TRUE(is_known(bytes_of(region), 0));
+}
+
+TEST_P(ResizeTest, OthersSeeTheNewLength) {
+  const auto seen = [](const std::string& name) -> std::uint64_t {
+    for (const ObservedCache& cache : observe_caches()) {
+      if (cache.name == name && cache.process == ::getpid() && !cache.regions.empty()) {
+        return cache.regions.front().length_bytes;
+      }
+    }
+    return 0;
+  };
+  CacheOptions cache_options = ResizeTest::cache_options(4 * mib);
+  cache_options.publish_statistics = true;
+  cache_options.name = "resized";
+  Cache cache(cache_options);
+  RegionOptions options = read_only(page, 4 * page);
+  options.reserve_bytes = 8 * page;
+  Region region = cache.map(known_store(8 * page), options);
+  for (const std::uint64_t length : {8 * page, page + 100}) {
+    region.resize(length);
+    EXPECT_EQ(seen("resized"), length);
+  }
 }
 
 TEST_P(ResizeTest, PinnedPagesThatAreCutOffArePinnedNoMore) {
