@@ -32,7 +32,8 @@ constexpr microseconds longest_pause{50000};
 
 }  // namespace
 
-FileDropper::FileDropper() : thread_(start_engine_thread("tm-drop", [this] { work(); })) {}
+FileDropper::FileDropper(CounterBlock& counters)
+    : counters_(counters), thread_(start_engine_thread("tm-drop", [this] { work(); })) {}
 
 FileDropper::~FileDropper() {
   {
@@ -54,12 +55,35 @@ void FileDropper::drop(std::shared_ptr<Store> store, int file_descriptor, std::u
       queue_.push_back({std::move(store), file_descriptor, offset, bytes});
     }
   }
-  changed_.notify_one();
+  changed_.notify_all();
 }
 
 void FileDropper::forget(const Store& store) {
   const std::lock_guard lock(mutex_);
   std::erase_if(queue_, [&](const Piece& piece) { return piece.store.get() == &store; });
+}
+
+int FileDropper::take_error(const std::shared_ptr<Store>& store) {
+  std::unique_lock lock(mutex_);
+  // What is under way may have failed already. The next piece may be of the store too, and the one after it.
+  const std::uint64_t before = pieces_done_;
+  changed_.wait(lock, [&] { return busy_with_ != store.get() || pieces_done_ != before; });
+  const auto found = std::ranges::find_if(failures_, [&](const Failure& failure) { return is_of(failure, store); });
+  if (found == failures_.end()) {
+    return 0;
+  }
+  const int error = found->error;
+  failures_.erase(found);
+  return error;
+}
+
+// Called with mutex_ held. The kernel tells an error once to each open file, and this was it: nobody else will hear.
+void FileDropper::remember(const std::shared_ptr<Store>& store, int error) {
+  counters_.add(Counter::write_errors);
+  std::erase_if(failures_, [](const Failure& failure) { return failure.store.expired(); });
+  if (std::ranges::none_of(failures_, [&](const Failure& failure) { return is_of(failure, store); })) {
+    failures_.push_back({store, error});
+  }
 }
 
 void FileDropper::work() {
@@ -71,12 +95,18 @@ void FileDropper::work() {
     }
     const Piece piece = std::move(queue_.front());
     queue_.pop_front();
+    busy_with_ = piece.store.get();
     lock.unlock();
-    // Errors are the next sync()'s: the kernel reports them to it.
-    write_file_cache(piece.file_descriptor, piece.offset, piece.bytes, true);
+    const int error = write_file_cache(piece.file_descriptor, piece.offset, piece.bytes, true);
     const std::uint64_t back = std::min(piece.offset, largest_folio);
     drop_file_cache(piece.file_descriptor, piece.offset - back, piece.bytes + back);
     lock.lock();
+    busy_with_ = nullptr;
+    ++pieces_done_;
+    if (error != 0) {
+      remember(piece.store, error);
+    }
+    changed_.notify_all();
   }
 }
 
@@ -86,7 +116,8 @@ KernelBudget::KernelBudget(std::uint64_t budget_bytes, std::uint32_t high_waterm
       high_percent_(high_watermark_percent),
       low_percent_(low_watermark_percent),
       counters_(counters),
-      present_(may_scan) {
+      present_(may_scan),
+      dropper_(counters) {
   if (budget_bytes < least_budget_bytes) {
     throw OptionError("budget " + format_size(budget_bytes) + " is under the " + format_size(least_budget_bytes) +
                       " that fault mode kernel needs: give more");

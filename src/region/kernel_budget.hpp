@@ -19,7 +19,8 @@ namespace tiermap {
 /// Writes back and drops pieces of files in the background. All members are thread-safe.
 class FileDropper {
  public:
-  FileDropper();
+  /// `counters` outlives this; writes that fail are counted there.
+  explicit FileDropper(CounterBlock& counters);
   /// Leaves out what is still queued: the kernel has it all.
   ~FileDropper();
 
@@ -27,8 +28,18 @@ class FileDropper {
   void drop(std::shared_ptr<Store> store, int file_descriptor, std::uint64_t offset, std::uint64_t bytes);
   /// Takes what is queued of a store off the queue.
   void forget(const Store& store);
+  /// What became of writes to a store since the last call: 0, or the negative errno value of the first that failed.
+  int take_error(const std::shared_ptr<Store>& store);
 
  private:
+  struct Failure {
+    std::weak_ptr<Store> store;
+    int error;
+  };
+  static bool is_of(const Failure& failure, const std::shared_ptr<Store>& store) noexcept {
+    return !failure.store.owner_before(store) && !store.owner_before(failure.store);
+  }
+  void remember(const std::shared_ptr<Store>& store, int error);
   struct Piece {
     std::shared_ptr<Store> store;
     int file_descriptor;
@@ -37,9 +48,13 @@ class FileDropper {
   };
   void work();
 
-  std::mutex mutex_;
+  CounterBlock& counters_;
+  std::mutex mutex_;  ///< Guards all that follows.
   std::condition_variable changed_;
   std::deque<Piece> queue_;
+  const Store* busy_with_ = nullptr;
+  std::uint64_t pieces_done_ = 0;
+  std::vector<Failure> failures_;  ///< One for each store at most.
   bool stop_ = false;
   std::thread thread_;
 };
@@ -68,6 +83,8 @@ class KernelBudget {
   std::uint64_t count_resident_bytes();
   /// Takes a range out of memory, as far as it is not pinned, its page cache as well.
   void give_up(KernelMapping& mapping, ByteRange range);
+  /// See FileDropper::take_error().
+  int take_write_error(const std::shared_ptr<Store>& store) { return dropper_.take_error(store); }
 
   /// The kernel maps up to 64 KiB around a fault, and this needs some of them to choose from.
   static constexpr std::uint64_t least_budget_bytes = std::uint64_t{1} << 20;

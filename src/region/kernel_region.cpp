@@ -133,6 +133,8 @@ void KernelRegion::sync(ByteRange range) {
   if (result == 0) {
     result = mapping_->store()->flush();
   }
+  const int earlier = engine_->budget_.take_write_error(mapping_->store());
+  result = result == 0 ? earlier : result;
   if (result < 0) {
     counters().add(Counter::write_errors);
     throw Error(-result, mapping_->store()->name() +
@@ -221,8 +223,11 @@ void KernelRegion::unmap() {
   if (mapping_ == nullptr) {
     return;
   }
-  if (const int result = write_back({0, mapping_->length()}, true); result < 0) {
-    throw Error(-result, mapping_->store()->name() + " could not be written: it stays mapped");
+  const int result = write_back({0, mapping_->length()}, true);
+  const int earlier = engine_->budget_.take_write_error(mapping_->store());
+  if (const int error = result == 0 ? earlier : result; error < 0) {
+    throw Error(-error, mapping_->store()->name() +
+                            " could not be written: it stays mapped, and what the kernel has dropped is lost");
   }
   take_down();
 }

@@ -1,5 +1,9 @@
 // sync() is durable or throws: the calls that make files durable fail, for real, and a store whose flush failed once
 // fails from then on (docs/stores.md), also when the calls work again.
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <optional>
 #include <thread>
 
 #include "kernel_mode/refused_calls.hpp"
@@ -85,6 +89,42 @@ INSTANTIATE_TEST_SUITE_P(All, RefusedSync,
                                            StoreKind{"concat", FaultMode::automatic},
                                            StoreKind{"kernel_mode_file", FaultMode::kernel}),
                          [](const ::testing::TestParamInfo<StoreKind>& kind) { return std::string(kind.param.name); });
+
+// What goes from memory is written in the background, and the kernel tells an error to whoever asks it first.
+class RefusedWriteBack : public RefusedCalls {
+ protected:
+  /// Calls `end` for a region of which pages could not be written in the background.
+  void with_lost_pages(const std::function<void(Region&)>& end) {
+    with(Refusals(), [&]() -> std::string {
+      std::optional<Cache> cache;
+      bool refused = false;
+      std::thread([&] {  // And those that it starts: the cache's.
+        refused = Refusals().refuse(SYS_sync_file_range, EIO).install();
+        cache.emplace(kernel_options(mebibyte));
+      })
+          .join();
+      Region region = cache->map(path(), writable(file_bytes));
+      std::memset(region.data(), 'b', file_bytes);
+      for (int look = 0; look < 1000 && cache->statistics()[Counter::write_errors] == 0; ++look) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+      try {
+        end(region);
+      } catch (const Error& error) {
+        return error.code().value() == EIO ? "" : error.what();
+      }
+      return refused ? "nobody was told" : "no filter";
+    });
+  }
+};
+
+TEST_F(RefusedWriteBack, InTheBackgroundIsForTheNextSyncToTell) {
+  with_lost_pages([](Region& region) { region.sync(); });
+}
+
+TEST_F(RefusedWriteBack, InTheBackgroundIsForUnmapToTell) {
+  with_lost_pages([](Region& region) { region.unmap(); });
+}
 
 }  // namespace
 }  // namespace tiermap
