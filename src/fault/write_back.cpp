@@ -88,7 +88,8 @@ void WriteBack::add_pieces(std::size_t index, std::uint64_t first, std::uint64_t
   while (first < end && page.error == 0) {
     page.changed = true;
     Extent extent;
-    const bool direct = ring_.asynchronous() && store.locate_write(start + first, end - first, extent) && !extent.hole;
+    const bool direct = ring_.asynchronous() && store.locate_write(start + first, end - first, extent) &&
+                        !extent.hole && extent.bytes > 0;
     if (!direct) {
       return write_through_store(index, start + first, page.source + first, end - first);
     }

@@ -164,7 +164,7 @@ const std::string& Cache::fault_mode_reason() const noexcept {
 }
 
 Statistics Cache::statistics() const {
-  return engine_->statistics();
+  return here(engine_).statistics();
 }
 
 }  // namespace tiermap

@@ -11,6 +11,7 @@
 #include "store/faulty_store.hpp"
 #include "store/file_descriptor.hpp"
 #include "store/file_size_limit.hpp"
+#include "store/forwarding_store.hpp"
 #include "store/temporary_directory.hpp"
 #include "tiermap/error.hpp"
 
@@ -137,6 +138,25 @@ TEST_P(WriteBackTest, ABatchOfMorePiecesThanThereIsRoomForIsWrittenInRounds) {
   region.sync();
   EXPECT_GE(store->located_bytes.load(), 32 * large_page);
   EXPECT_EQ(store->writes.load(), 0U) << "the file was not written directly";
+  EXPECT_TRUE(is_all(read_bytes(directory / "data"), std::byte{1}));
+}
+
+TEST_P(WriteBackTest, WhereAnExtentHasNothingTheStoreIsAsked) {
+  const TemporaryDirectory directory;
+  write_known_file(directory / "data", 4 * page);
+  class NoExtents final : public ForwardingStore {
+   public:
+    explicit NoExtents(std::shared_ptr<Store> base) : ForwardingStore(std::move(base)) {}
+    bool locate_write(std::uint64_t, std::uint64_t, Extent& extent) noexcept override {
+      extent = {};
+      return true;
+    }
+  };
+  const auto store = std::make_shared<NoExtents>(open_store(directory / "data", OpenMode::read_write));
+  Cache cache(cache_options(4 * mib));
+  Region region = cache.map(store, read_write(page));
+  std::memset(region.data(), 1, region.size());
+  region.sync();
   EXPECT_TRUE(is_all(read_bytes(directory / "data"), std::byte{1}));
 }
 

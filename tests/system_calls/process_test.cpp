@@ -85,7 +85,8 @@ TEST_P(Processes, AChildIsRefusedNewRegionsOfItsParentsCache) {
     // Nobody would serve them there: what they read would be zeros.
     if (!is_refused([this] { static_cast<void>(cache_->map(store_)); }) ||
         !is_refused([this] { static_cast<void>(cache_->map("memory:1MiB")); }) ||
-        !is_refused([this] { cache_->set_budget_bytes(cache_->budget_bytes()); })) {
+        !is_refused([this] { cache_->set_budget_bytes(cache_->budget_bytes()); }) ||
+        !is_refused([this] { static_cast<void>(cache_->statistics()); })) {
       ::_exit(1);
     }
   });
