@@ -103,7 +103,8 @@ void FileDropper::work() {
     lock.lock();
     busy_with_ = nullptr;
     ++pieces_done_;
-    if (error != 0) {
+    const bool tried = error != -ENOSYS && error != -EPERM;  // Where the call is refused, sync() does without it.
+    if (error != 0 && tried) {
       remember(piece.store, error);
     }
     changed_.notify_all();
