@@ -224,7 +224,7 @@ void KernelRegion::unmap() {
     return;
   }
   const int result = write_back({0, mapping_->length()}, true);
-  const int earlier = engine_->budget_.take_write_error(mapping_->store());
+  const int earlier = mapping_->to_store() ? engine_->budget_.take_write_error(mapping_->store()) : 0;
   if (const int error = result == 0 ? earlier : result; error < 0) {
     throw Error(-error, mapping_->store()->name() +
                             " could not be written: it stays mapped, and what the kernel has dropped is lost");
