@@ -171,6 +171,7 @@ void Evictors::unmap_victims(Pass& pass, std::uint64_t bytes, WriteBack& write_b
       break;
     }
     pass.uses[pass.chosen++].emplace(RegionUse::adopt(victim.region));
+    pass.chosen_cost += FramePool::cost(victim.region->page_bytes);
     const Pager::Eviction eviction = pager_.evict(victim);
     switch (eviction) {
       case Pager::Eviction::unmapped:
@@ -187,11 +188,12 @@ void Evictors::unmap_victims(Pass& pass, std::uint64_t bytes, WriteBack& write_b
         write_back.add(*victim.region, victim.page, victim.frame);
         break;
       case Pager::Eviction::busy:
+        pass.met_busy_pages = true;
+        continue;
       case Pager::Eviction::held:
+        pass.met_held_pages = true;
+        continue;
       case Pager::Eviction::kept:
-        pass.met_busy_pages = pass.met_busy_pages || eviction == Pager::Eviction::busy;
-        pass.met_held_pages = pass.met_held_pages || eviction == Pager::Eviction::held;
-        pass.kept_bytes += FramePool::cost(victim.region->page_bytes);
         continue;
     }
     chosen_bytes += victim.region->page_bytes;
@@ -214,7 +216,7 @@ std::size_t Evictors::write_victims(WriteBack& write_back) {
 // Whether no page is left that might go, after a pass that gained nothing: a pass is of few pages, and there may be
 // millions that are pinned before those that are not.
 bool Evictors::has_looked_at_all(const Pass& pass) noexcept {
-  const std::uint64_t kept = kept_in_a_row_bytes_.fetch_add(pass.kept_bytes) + pass.kept_bytes;
+  const std::uint64_t kept = kept_in_a_row_bytes_.fetch_add(pass.chosen_cost) + pass.chosen_cost;
   if (pass.chosen > 0 && kept < pager_.frames().committed_bytes()) {
     return false;
   }

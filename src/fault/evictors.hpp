@@ -41,8 +41,8 @@ class Evictors {
   struct Pass {
     std::array<std::optional<RegionUse>, WriteBack::most_pages> uses;  ///< Of the regions of the pages chosen.
     std::size_t chosen = 0;
-    std::size_t gained = 0;        ///< Pages that were let go, or wait unmapped.
-    std::uint64_t kept_bytes = 0;  ///< What the frames of those that were not come to.
+    std::uint64_t chosen_cost = 0;  ///< Of the budget.
+    std::size_t gained = 0;         ///< Pages that were let go, or wait unmapped.
     bool met_busy_pages = false;
     bool met_held_pages = false;
   };
