@@ -236,7 +236,9 @@ void Evictors::evict_until_rested(WriteBack& write_back) {
     give_back_what_is_over_budget();
     Pass pass;
     unmap_victims(pass, shortage, write_back);
-    pass.gained += write_victims(write_back);
+    const std::size_t to_write = write_back.pages();
+    const std::size_t written = write_victims(write_back);
+    pass.gained += written;
     if (pass.gained > 0 || pass.met_busy_pages || pager_.others_will_free()) {
       kept_in_a_row_bytes_.store(0);
       pager_.last_hope_nanoseconds.store(now_nanoseconds(), std::memory_order_release);
@@ -245,7 +247,8 @@ void Evictors::evict_until_rested(WriteBack& write_back) {
       if (pass.met_held_pages) {
         pager_.last_held_nanoseconds.store(now_nanoseconds(), std::memory_order_release);
       }
-      if (has_looked_at_all(pass)) {
+      // To try all pages of a store that fails could take for ever.
+      if (written < to_write || has_looked_at_all(pass)) {
         pager_.exhausted_passes.fetch_add(1, std::memory_order_release);
       } else if (pager_.waiting_for_frames.load(std::memory_order_relaxed) > 0) {
         continue;
