@@ -247,8 +247,8 @@ void Evictors::evict_until_rested(WriteBack& write_back) {
       if (pass.met_held_pages) {
         pager_.last_held_nanoseconds.store(now_nanoseconds(), std::memory_order_release);
       }
-      // To try all pages of a store that fails could take for ever.
-      if (written < to_write || has_looked_at_all(pass)) {
+      // To try all pages of a store that fails, or that a device holds, could take for ever.
+      if (written < to_write || pass.met_held_pages || has_looked_at_all(pass)) {
         pager_.exhausted_passes.fetch_add(1, std::memory_order_release);
       } else if (pager_.waiting_for_frames.load(std::memory_order_relaxed) > 0) {
         continue;
