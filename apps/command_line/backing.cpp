@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "cluster/schemes.hpp"
 #include "config/size.hpp"
 #include "store/file_open.hpp"
 #include "store/store_url.hpp"
@@ -53,6 +54,14 @@ bool is_served(const std::string& url) {
   } catch (const StoreError& error) {
     return error.code().value() != ENOENT;
   }
+}
+
+/// Whether it is a data set that others find on its server as soon as it is made, and that stays there.
+bool is_lasting_data_set(const std::string& url) {
+  const StoreUrl parsed = parse_store_url(url);
+  const std::pair<std::string, std::string> temporary{"temporary", "true"};
+  return parsed.scheme == "remote" &&
+         std::find(parsed.options.begin(), parsed.options.end(), temporary) == parsed.options.end();
 }
 
 /// For what could not be written.
@@ -108,6 +117,11 @@ Backing Backing::create(const std::string& url, std::uint64_t bytes) {
 
 Backing Backing::create_unfinished(const std::string& url, std::uint64_t bytes) {
   const std::string path = path_of(url);
+  if (path.empty() && is_lasting_data_set(url)) {
+    Backing backing(url, create_unkept_data_set(url, bytes));
+    backing.is_unkept_ = true;
+    return backing;
+  }
   if (path.empty()) {
     return create(url, bytes);
   }
@@ -134,6 +148,7 @@ Backing::Backing(Backing&& other) noexcept
       made_path_(std::exchange(other.made_path_, {})),
       final_path_(std::move(other.final_path_)),
       final_url_(std::move(other.final_url_)),
+      is_unkept_(std::exchange(other.is_unkept_, false)),
       store_(std::move(other.store_)) {}
 
 Backing& Backing::operator=(Backing&& other) noexcept {
@@ -142,6 +157,7 @@ Backing& Backing::operator=(Backing&& other) noexcept {
   std::swap(made_path_, other.made_path_);
   std::swap(final_path_, other.final_path_);
   std::swap(final_url_, other.final_url_);
+  std::swap(is_unkept_, other.is_unkept_);
   std::swap(store_, other.store_);
   return *this;
 }
@@ -164,6 +180,13 @@ void Backing::remove() noexcept {
 }
 
 void Backing::finish() {
+  if (std::exchange(is_unkept_, false)) {
+    if (const int result = keep_data_set(*store_); result != 0) {
+      throw StoreError(-result, fmt::format("{} cannot be kept on all its servers ({}): drop it by tiermap serve drop, "
+                                            "and make it again",
+                                            url_, std::generic_category().message(-result)));
+    }
+  }
   if (final_path_.empty()) {
     return;
   }

@@ -19,7 +19,8 @@ class Backing {
   static Backing open(const std::string& url, bool writable);
   /// Makes a store of `bytes` bytes. Throws StoreError if it exists, OptionError if the disk has not the room.
   static Backing create(const std::string& url, std::uint64_t bytes);
-  /// As create(), but what is one file or directory has ".partial" behind its name until finish().
+  /// As create(), but what is one file or directory has ".partial" behind its name until finish(), and a data set of
+  /// memory servers is gone, however the program ends, unless it came to finish().
   /// Throws OptionError if what is one file has a folder's name.
   static Backing create_unfinished(const std::string& url, std::uint64_t bytes);
   /// A store that a program has made itself; it has no URL but its name.
@@ -40,7 +41,8 @@ class Backing {
 
   /// Does not remove it after all.
   void keep() noexcept;
-  /// Of create_unfinished(): gives it its name, and opens it anew. Throws StoreError if something has that name by now.
+  /// Of create_unfinished(): gives it its name, and opens it anew; lets a data set stay. Throws StoreError if something
+  /// has that name by now.
   void finish();
   /// Makes it durable and asks the kernel to forget its pages, so that the next reader starts cold. Plain files only;
   /// other stores are only flushed.
@@ -58,6 +60,7 @@ class Backing {
   std::string made_path_;   ///< What to remove: empty if it was there before or is to stay.
   std::string final_path_;  ///< What finish() calls it; empty if it has its name.
   std::string final_url_;
+  bool is_unkept_ = false;  ///< A data set that is gone with the program, unless finish() is called.
   std::shared_ptr<Store> store_;
 };
 

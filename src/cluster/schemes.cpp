@@ -9,6 +9,7 @@
 #endif
 #ifdef TIERMAP_UCP_LIBRARY
 #include "cluster/remote/open.hpp"
+#include "cluster/remote/remote_store.hpp"
 #endif
 #include "tier/tiered_store.hpp"
 #include "tiermap/error.hpp"
@@ -50,6 +51,23 @@ std::unique_ptr<Store> open_remote(const StoreUrl& url, OpenMode, const NewStore
 #endif
 
 }  // namespace
+
+std::unique_ptr<Store> create_unkept_data_set(std::string_view url, std::uint64_t bytes) {
+#ifdef TIERMAP_UCP_LIBRARY
+  return create_unkept_remote(parse_store_url(url), bytes);
+#else
+  return open_remote(parse_store_url(url), OpenMode::create, NewStore{bytes, {}});
+#endif
+}
+
+int keep_data_set([[maybe_unused]] Store& store) {
+#ifdef TIERMAP_UCP_LIBRARY
+  if (auto* const remote = dynamic_cast<RemoteStore*>(&store); remote != nullptr) {
+    return remote->keep();
+  }
+#endif
+  return -ENOTSUP;
+}
 
 StoreRegistry built_in_stores() {
   StoreRegistry registry = plain_stores();

@@ -1,9 +1,12 @@
 // One k-mer database on several servers, and several programs that classify by it: the answers are the local ones.
+#include <signal.h>
+
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cluster/remote/memory_client.hpp"
 #include "cluster/server_process.hpp"
 #include "cluster/wire_fixture.hpp"
 #include "store/temporary_directory.hpp"
@@ -66,6 +69,34 @@ TEST(RemoteDatabaseTest, ADatabaseThatIsNotServedIsRefused) {
   const std::string errors = program.errors();
   EXPECT_EQ(program.wait(), 2);
   EXPECT_NE(errors.find("is not there"), std::string::npos) << errors;
+}
+
+TEST(RemoteDatabaseTest, ABuildThatIsEndedLeavesNoDatabaseOnItsServer) {
+  const TemporaryDirectory directory(".");
+  const ServerProcess server({"--memory", "256MiB"});
+  Wire wire{WireOptions()};
+  MemoryClient client(wire, parse_host_and_port(server.address, "server"), {});
+  const auto build = [&](const std::string& bytes) {
+    return std::vector<std::string>{"/usr/bin/env",
+                                    "TMPDIR=" + std::string(directory / ""),
+                                    std::string(TIERMAP_BINARY_FOLDER) + "/tiermap-kmer",
+                                    "--bytes",
+                                    bytes,
+                                    "--budget",
+                                    "16MiB",
+                                    "--build-only",
+                                    "--database",
+                                    server.url("database")};
+  };
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    ChildProcess program(build("32MiB"));
+    ASSERT_TRUE(comes_true([&] { return program.ended() || !client.list("").empty(); }));
+    program.signal(signal);
+    EXPECT_EQ(program.wait(), 128 + signal) << program.errors();
+    EXPECT_TRUE(comes_true([&] { return client.list("").empty(); }));
+  }
+  run(build("1MiB"));
+  EXPECT_EQ(client.list("").size(), 1U);
 }
 
 }  // namespace
