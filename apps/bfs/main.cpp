@@ -84,6 +84,10 @@ class BfsRun {
     Measurement building(*system_);
     Backing graph_file = open_or_build();
     building.pause();
+    if (options_.keep) {
+      // However the searches end, what took so long stays.
+      graph_file.keep();
+    }
     const CsrHeader header = read_csr_header(*graph_file.store());
     if (traversal_options_.direction != Direction::top_down && !header.is_undirected()) {
       throw OptionError("direction " + bfs_.direction +
@@ -121,7 +125,6 @@ class BfsRun {
     report.describe(options_, *system_, measured);
     if (options_.keep) {
       report.fields["file"] = graph_file.url();
-      graph_file.keep();
     }
     return report;
   }

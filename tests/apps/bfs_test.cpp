@@ -302,6 +302,22 @@ TEST_F(BfsTest, SaysThatItMakesAGraphNobodyAskedFor) {
   EXPECT_EQ(searched.errors, "");
 }
 
+TEST_F(BfsTest, AGraphThatIsMadeOutlastsTheSearchesThatWereInterrupted) {
+  const std::string graph = path("work/graph");
+  const pid_t child = start(
+      program, {"--scale", "14", "--graph", graph, "--roots", "1024", "--budget", "16MiB", "--page-size", "64KiB"});
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while ((!std::filesystem::exists(graph) || std::filesystem::exists(graph + ".arcs")) &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // Into the searches.
+  EXPECT_EQ(::kill(child, SIGTERM), 0);
+  EXPECT_EQ(outcome_of(child).exit_code, 128 + SIGTERM);
+  EXPECT_EQ(left_behind(), std::vector<std::string>{"graph"});
+  EXPECT_EQ(search({"--graph", graph}).value("verified", false), true);
+}
+
 // Graph and arcs have room on the disk each, but not both: seen when the graph is written.
 TEST_F(BfsTest, AFullDiskIsToldOfWithARemedy) {
   const std::string disk = path("disk");
