@@ -104,6 +104,11 @@ Backing Backing::open(const std::string& url, bool writable) {
 }
 
 Backing Backing::create(const std::string& url, std::uint64_t bytes) {
+  if (is_lasting_data_set(url)) {
+    Backing backing(url, create_unkept_data_set(url, bytes));
+    backing.is_unkept_ = true;
+    return backing;
+  }
   const std::string path = path_of(url);
   if (!path.empty()) {
     check_room_for(path, bytes);
@@ -117,11 +122,6 @@ Backing Backing::create(const std::string& url, std::uint64_t bytes) {
 
 Backing Backing::create_unfinished(const std::string& url, std::uint64_t bytes) {
   const std::string path = path_of(url);
-  if (path.empty() && is_lasting_data_set(url)) {
-    Backing backing(url, create_unkept_data_set(url, bytes));
-    backing.is_unkept_ = true;
-    return backing;
-  }
   if (path.empty()) {
     return create(url, bytes);
   }
@@ -166,7 +166,16 @@ Backing::~Backing() {
   remove();
 }
 
-void Backing::keep() noexcept {
+void Backing::keep() {
+  if (const int result = is_unkept_ ? keep_data_set(*store_) : 0; result != 0) {
+    throw StoreError(-result, fmt::format("{} cannot be kept on all its servers ({}): see to them, and make it again",
+                                          url_, std::generic_category().message(-result)));
+  }
+  is_unkept_ = false;
+  forget();
+}
+
+void Backing::forget() noexcept {
   keep_if_interrupted(made_path_);
   made_path_.clear();
 }
@@ -175,18 +184,11 @@ void Backing::remove() noexcept {
   store_.reset();
   if (!made_path_.empty()) {
     remove_path(made_path_);
-    keep();
+    forget();
   }
 }
 
 void Backing::finish() {
-  if (std::exchange(is_unkept_, false)) {
-    if (const int result = keep_data_set(*store_); result != 0) {
-      throw StoreError(-result, fmt::format("{} cannot be kept on all its servers ({}): drop it by tiermap serve drop, "
-                                            "and make it again",
-                                            url_, std::generic_category().message(-result)));
-    }
-  }
   if (final_path_.empty()) {
     return;
   }

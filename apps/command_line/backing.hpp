@@ -12,15 +12,14 @@
 namespace tiermap {
 
 /// A store by URL. One that was made here is removed when this goes, or the process is interrupted, unless keep() was
-/// called.
+/// called; a data set of memory servers is then gone however the process ends.
 class Backing {
  public:
   /// Opens what exists. Throws StoreError.
   static Backing open(const std::string& url, bool writable);
   /// Makes a store of `bytes` bytes. Throws StoreError if it exists, OptionError if the disk has not the room.
   static Backing create(const std::string& url, std::uint64_t bytes);
-  /// As create(), but what is one file or directory has ".partial" behind its name until finish(), and a data set of
-  /// memory servers is gone, however the program ends, unless it came to finish().
+  /// As create(), but what is one file or directory has ".partial" behind its name until finish().
   /// Throws OptionError if what is one file has a folder's name.
   static Backing create_unfinished(const std::string& url, std::uint64_t bytes);
   /// A store that a program has made itself; it has no URL but its name.
@@ -39,10 +38,9 @@ class Backing {
   /// The path that finish() will give it; empty if it has it.
   const std::string& final_path() const noexcept { return final_path_; }
 
-  /// Does not remove it after all.
-  void keep() noexcept;
-  /// Of create_unfinished(): gives it its name, and opens it anew; lets a data set stay. Throws StoreError if something
-  /// has that name by now.
+  /// Does not remove it after all. Throws StoreError if not all memory servers of a data set can be told so.
+  void keep();
+  /// Of create_unfinished(): gives it its name, and opens it anew. Throws StoreError if something has that name by now.
   void finish();
   /// Makes it durable and asks the kernel to forget its pages, so that the next reader starts cold. Plain files only;
   /// other stores are only flushed.
@@ -54,13 +52,14 @@ class Backing {
  private:
   Backing(std::string url, std::shared_ptr<Store> store);
   void remove() noexcept;
+  void forget() noexcept;
 
   std::string url_;
   std::string plain_path_;
   std::string made_path_;   ///< What to remove: empty if it was there before or is to stay.
   std::string final_path_;  ///< What finish() calls it; empty if it has its name.
   std::string final_url_;
-  bool is_unkept_ = false;  ///< A data set that is gone with the program, unless finish() is called.
+  bool is_unkept_ = false;  ///< A data set that is gone with the process.
   std::shared_ptr<Store> store_;
 };
 

@@ -50,7 +50,7 @@ Store& PointNumbers::cold_store() {
   return *whole().store();
 }
 
-void PointNumbers::keep() noexcept {
+void PointNumbers::keep() {
   whole().keep();
 }
 

@@ -31,7 +31,7 @@ class PointNumbers {
   Store& cold_store();
   const std::string& url() const noexcept { return whole().url(); }
   /// Does not remove the file after all.
-  void keep() noexcept;
+  void keep();
 
  private:
   const Backing& whole() const noexcept { return file_.has_value() ? *file_ : mapped_; }

@@ -76,7 +76,7 @@ ReplayOutcome PoolFile::recover(MappedBytes& mapped) {
   return outcome;
 }
 
-void PoolFile::keep() noexcept {
+void PoolFile::keep() {
   backing_.keep();
   made_log_.keep();
 }

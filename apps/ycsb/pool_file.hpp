@@ -31,7 +31,7 @@ class PoolFile {
 
   /// Brings the mapped pool up to the last committed transaction, makes that durable and empties the log.
   ReplayOutcome recover(MappedBytes& mapped);
-  void keep() noexcept;
+  void keep();
 
  private:
   PoolFile(Backing backing, const PoolHeader& header);
