@@ -59,12 +59,19 @@ PagedRegion& PageSizeChoice::serving(const std::byte* address, bool memory_has_r
   return is_large ? large_ : small_;
 }
 
-bool PageSizeChoice::excludes(const PagedRegion& region, std::uint64_t page) const noexcept {
+bool PageSizeChoice::is_in_other_size(const PagedRegion& region, std::uint64_t page) const noexcept {
   const std::uint64_t offset = page << region.page_shift;
   for (const PagedRegion* other : {&wide_, &large_, &small_}) {
     if (other != &region && count_in(*other, offset, region.page_bytes) > 0) {
       return true;
     }
+  }
+  return false;
+}
+
+bool PageSizeChoice::excludes(const PagedRegion& region, std::uint64_t page) const noexcept {
+  if (is_in_other_size(region, page)) {
+    return true;
   }
   if (&region == &large_ || !ended()) {
     return false;

@@ -45,7 +45,9 @@ class PageSizeChoice {
   PagedRegion& serving(const std::byte* address, bool memory_has_room) noexcept;
   /// Whether a page that is absent had better be a large one than several small ones.
   bool prefers_large(std::uint64_t large_page, bool memory_has_room) const noexcept;
-  /// Whether a page that was just claimed has to be let go, as pages of other sizes are where it lies.
+  /// Whether pages of other sizes, in memory or in somebody's hands, are where a page lies.
+  bool is_in_other_size(const PagedRegion& region, std::uint64_t page) const noexcept;
+  /// Whether a page that was just claimed has to be let go: for those, or as the choice has ended.
   bool excludes(const PagedRegion& region, std::uint64_t page) const noexcept;
   /// Small pages in memory, or in somebody's hands, where a large page lies.
   std::uint64_t count_small(std::uint64_t large_page) const noexcept;

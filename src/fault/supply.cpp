@@ -217,8 +217,8 @@ bool Pager::obtain_frames(PagedRegion& region, FillFrames& frames) noexcept {
   }
   count(region, Counter::frame_waits);
   const std::uint64_t demanded = FramePool::cost(region.page_bytes) * (evicts_by_copy(region) ? 2 : 1);
-  const std::uint32_t exhausted_before = exhausted_passes.load(std::memory_order_acquire);
-  const std::uint64_t started = now_nanoseconds();
+  std::uint32_t exhausted_before = exhausted_passes.load(std::memory_order_acquire);
+  std::uint64_t started = now_nanoseconds();
   demand_bytes.fetch_add(demanded, std::memory_order_release);
   waiting_for_frames.fetch_add(1, std::memory_order_release);
   bool obtained = false;
@@ -229,9 +229,13 @@ bool Pager::obtain_frames(PagedRegion& region, FillFrames& frames) noexcept {
     }
     constexpr int attempts_for_copy = 3;  // What was evicted may have gone to others.
     const bool room_for_copy = evicts_itself && attempt <= attempts_for_copy;
-    const bool by_old_budget = !shrinking.load();
+    const bool was_shrinking = shrinking.load();
     obtained = try_frames(region, Arrival::mapped, frames, room_for_copy);
-    if (obtained || (by_old_budget && !shrinking.load() && exhausted(exhausted_before, started))) {
+    if (was_shrinking || shrinking.load()) {  // What the evictors find now says nothing of the old budget.
+      exhausted_before = exhausted_passes.load(std::memory_order_acquire);
+      started = now_nanoseconds();
+    }
+    if (obtained || exhausted(exhausted_before, started)) {
       break;
     }
     if (room_for_copy) {

@@ -30,9 +30,10 @@ int PagedRegionImplementation::hold_pages(Pages pages, std::vector<std::uint64_t
   // Whoever waits for our pages with this lock held (a sync) must not have to wait for us to get it.
   const std::lock_guard locked(write_mutex_);
   const bool in_long_update = is_long(pages.end - pages.first);
+  const Holding holding = in_long_update ? Holding::in_long_update : Holding::page;
   int error = 0;
   const auto hold_one = [&](std::uint64_t page) {
-    const int result = error == 0 ? hold_page_locked(region_, page, in_long_update) : error;
+    const int result = error == 0 ? hold_page_locked(region_, page, holding) : error;
     if (result == 0) {
       held.push_back(page);
       drop_pages(region_.page_address(page), region_.page_mapped(page));

@@ -87,8 +87,9 @@ class PagedRegionImplementation final : public RegionImplementation {
   void grow(std::uint64_t length);
   void shrink(std::uint64_t length);
   int hold_page(std::uint64_t page);
-  static constexpr int left_to_update = 1;
-  int hold_page_locked(PagedRegion& region, std::uint64_t page, bool in_long_update = false);
+  enum class Holding : std::uint8_t { page, in_long_update, of_chosen_size };
+  static constexpr int left_to_others = 1;
+  int hold_page_locked(PagedRegion& region, std::uint64_t page, Holding holding = Holding::page);
   int hold_pages(Pages pages, std::vector<std::uint64_t>& held);
   void take_out(PagedRegion& region, Pages pages);
   void take_out_other_sizes();

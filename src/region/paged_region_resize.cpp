@@ -20,14 +20,15 @@ int PagedRegionImplementation::hold_page(std::uint64_t page) {
   return hold_page_locked(region_, page);
 }
 
-// Called with write_mutex_ held. Of a page that somebody has left to a long update() that is ours, left_to_update is
-// returned: it is as good as held.
-int PagedRegionImplementation::hold_page_locked(PagedRegion& region, std::uint64_t page, bool in_long_update) {
+// Called with write_mutex_ held. left_to_others is returned of what is not ours to hold, nor to drop: a page that
+// somebody has left to a long update() that is ours, as good as held; and where the page size is chosen a page that has
+// gone, once pages of another size have come where it lay.
+int PagedRegionImplementation::hold_page_locked(PagedRegion& region, std::uint64_t page, Holding holding) {
   Pager& pager = engine_->pager_;
   while (true) {
     PageWord word = region.table.load(page);
-    if (in_long_update && word.for_update()) {
-      return left_to_update;
+    if (holding == Holding::in_long_update && word.for_update()) {
+      return left_to_others;
     }
     if (word.owned()) {
       region.table.wait(page, word);
@@ -36,10 +37,16 @@ int PagedRegionImplementation::hold_page_locked(PagedRegion& region, std::uint64
     // Under manual flushing a page that only may have changed is looked at by hold(), and one that has is not ours to
     // write.
     if (!pager.wants_cleaning(word) || (region.manual_flush && word.state() == PageState::clean)) {
-      if (pager.hold(region, page, word)) {
-        return 0;
+      if (!pager.hold(region, page, word)) {
+        continue;
       }
-      continue;
+      // All say first what they claim, and look then: whoever claims a page of another size from here on sees ours.
+      if (holding == Holding::of_chosen_size && word.state() == PageState::absent &&
+          choice_->is_in_other_size(region, page)) {
+        pager.let_go(region, page);
+        return left_to_others;
+      }
+      return 0;
     }
     if (region.manual_flush) {
       return -EBUSY;

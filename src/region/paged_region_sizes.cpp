@@ -1,5 +1,6 @@
 // A region whose page size follows the access: the same bytes in pages of other sizes, and how that ends.
 #include <bit>
+#include <bitset>
 
 #include "platform/drop_pages.hpp"
 #include "platform/page_sizes.hpp"
@@ -7,6 +8,13 @@
 #include "region/userfaultfd_engine.hpp"
 
 namespace tiermap {
+
+namespace {
+
+/// The small pages of a large one, which PageSizeChoice remembers in as many bits.
+constexpr std::uint64_t most_pages_taken_out = 64;
+
+}  // namespace
 
 // The same bytes in pages of another size. Streams are followed in large pages alone.
 std::unique_ptr<PagedRegion> PagedRegionImplementation::in_pages_of(std::uint64_t page_bytes, std::uint64_t length) {
@@ -43,23 +51,26 @@ PagedRegion& PagedRegionImplementation::prefetched_in(ByteRange range) noexcept 
   return small ? *small_ : region_;
 }
 
-// Takes pages out, written back: all are held before one is let go.
+// Takes pages of one large page, or a wide one, out, written back: all are held before one is let go.
 void PagedRegionImplementation::take_out(PagedRegion& region, Pages pages) {
-  int error = 0;
+  std::bitset<most_pages_taken_out> held;
+  int result = 0;
   {
     const std::lock_guard locked(write_mutex_);
-    std::uint64_t held = pages.first;
-    while (held < pages.end && (error = hold_page_locked(region, held)) == 0) {
-      ++held;
+    for (std::uint64_t page = pages.first; page < pages.end && result >= 0; ++page) {
+      result = hold_page_locked(region, page, Holding::of_chosen_size);
+      held[page - pages.first] = result == 0;
     }
-    while (held-- > pages.first) {
-      drop_pages(region.page_address(held), region.page_mapped(held));
-      engine_->pager_.free_held(region, held);
-      engine_->pager_.let_go(region, held);
+    for (std::uint64_t page = pages.first; page < pages.end; ++page) {
+      if (held[page - pages.first]) {
+        drop_pages(region.page_address(page), region.page_mapped(page));
+        engine_->pager_.free_held(region, page);
+        engine_->pager_.let_go(region, page);
+      }
     }
   }
-  if (error != 0) {
-    refuse_write_back(error);
+  if (result < 0) {
+    refuse_write_back(result);
   }
 }
 

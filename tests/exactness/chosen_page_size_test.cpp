@@ -169,5 +169,39 @@ TEST_P(ChosenPageSize, NoWordIsLostWhenTheChoiceEnds) {
   check_store();
 }
 
+// What of a wide page is not to be discarded is written before. By then the page may have gone, and pages of another
+// size have come where it lay.
+TEST_P(ChosenPageSize, NoWordIsLostBesideAPartThatIsDiscarded) {
+  const Watchdog watchdog("parts that are discarded", std::chrono::seconds(60));
+  constexpr ByteRange wide_page{0, mib};
+  std::atomic<bool> ended{false};
+  std::vector<std::thread> discarding;
+  for (int thread = 0; thread < 3; ++thread) {
+    discarding.emplace_back([&] {
+      while (!ended.load()) {
+        region_.discard({mib / 2, block_bytes});
+      }
+    });
+  }
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+  bool found_all = true;
+  const auto store_and_drop = [&] {
+    found_all = found_all && check(0, 0);
+    word(0, 0) = ++expected_[0];
+    found_all = found_all && check(0, 0);
+    region_.advise(Advice::dont_need, wide_page);
+  };
+  while (found_all && std::chrono::steady_clock::now() < end) {
+    region_.prefetch({&wide_page, 1}).wait();
+    store_and_drop();
+    store_and_drop();
+  }
+  ended.store(true);
+  for (std::thread& thread : discarding) {
+    thread.join();
+  }
+  EXPECT_TRUE(check(0, 0));
+}
+
 }  // namespace
 }  // namespace tiermap

@@ -5,8 +5,10 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -16,6 +18,7 @@
 #include "exactness/signal_trap.hpp"
 #include "exactness/watchdog.hpp"
 #include "store/faulty_store.hpp"
+#include "tiermap/error.hpp"
 #include "tiermap/tiermap.hpp"
 
 namespace tiermap {
@@ -138,6 +141,36 @@ TEST_P(FullMemory, IsToldToAllWhoWait) {
     number = SignalTrap::store(reinterpret_cast<volatile std::uint64_t*>(region_.data() + last), 1);
   }
   EXPECT_EQ(number, 0);
+}
+
+// What the evictors found of the smaller budget says nothing of the old one: who waits gets his turn with that.
+TEST_P(FullMemory, ABudgetThatCannotShrinkGivesNobodyASignal) {
+  open(true);
+  constexpr std::uint64_t unwritten_pages = 24;
+  for (std::uint64_t page = 0; page < unwritten_pages; ++page) {
+    region_.data()[page * page_bytes] = std::byte{1};
+  }
+  Region others = cache_->map("memory:4MiB", {.access = Access::read_write, .page_size_bytes = page_bytes});
+  std::atomic<bool> done{false};
+  std::atomic<int> signals{0};
+  std::vector<std::thread> threads;
+  for (std::uint64_t thread = 0; thread < 16; ++thread) {
+    threads.emplace_back([&, thread] {
+      std::mt19937_64 random(thread);
+      while (!done.load()) {
+        const std::uint64_t offset = random() % (store_bytes / page_bytes) * page_bytes;
+        signals += SignalTrap::store(reinterpret_cast<volatile std::uint64_t*>(others.data() + offset), 1) != 0 ? 1 : 0;
+      }
+    });
+  }
+  EXPECT_THROW(cache_->set_budget_bytes(unwritten_pages * page_bytes - 4 * page_bytes), Error);
+  std::this_thread::sleep_for(50ms);
+  done.store(true);
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(signals, 0);
+  region_.sync();
 }
 
 TEST_P(FullMemory, RaisesNoSigpipeWhereNobodyReadsStandardError) {

@@ -2,7 +2,6 @@
 // few dozen cases where the full product would be tens of thousands.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <random>
 #include <set>
@@ -25,17 +24,19 @@ inline std::vector<std::vector<std::size_t>> pairwise(const std::vector<std::siz
       }
     }
   }
-  const auto covered = [&](const std::vector<std::size_t>& row) {
-    return std::count_if(missing.begin(), missing.end(), [&](const Pair& pair) {
-      const auto& [one, value, other, other_value] = pair;
-      return row[one] == value && row[other] == other_value;
-    });
+  // Every process of the tests works this out as it starts: what is looked up here is few.
+  const auto for_each_pair = [](const std::vector<std::size_t>& row, const auto& visit) {
+    for (std::size_t one = 0; one < row.size(); ++one) {
+      for (std::size_t other = one + 1; other < row.size(); ++other) {
+        visit(Pair{one, row[one], other, row[other]});
+      }
+    }
   };
   std::vector<std::vector<std::size_t>> rows;
   std::mt19937 random(1);
   while (!missing.empty()) {
     std::vector<std::size_t> best;
-    std::ptrdiff_t best_covered = -1;
+    std::size_t most_covered = 0;
     for (int attempt = 0; attempt < 60; ++attempt) {
       const auto& [one, value, other, other_value] = *missing.begin();
       std::vector<std::size_t> row;
@@ -44,15 +45,14 @@ inline std::vector<std::vector<std::size_t>> pairwise(const std::vector<std::siz
       }
       row[one] = value;
       row[other] = other_value;
-      if (const std::ptrdiff_t count = covered(row); count > best_covered) {
-        best_covered = count;
+      std::size_t covered = 0;
+      for_each_pair(row, [&](const Pair& pair) { covered += missing.count(pair); });
+      if (covered > most_covered) {
+        most_covered = covered;
         best = row;
       }
     }
-    std::erase_if(missing, [&](const Pair& pair) {
-      const auto& [one, value, other, other_value] = pair;
-      return best[one] == value && best[other] == other_value;
-    });
+    for_each_pair(best, [&](const Pair& pair) { missing.erase(pair); });
     rows.push_back(best);
   }
   return rows;

@@ -56,7 +56,11 @@ void fill(Job& job, Numbers& numbers, std::uint64_t round) {
 void expect_filled(Numbers& numbers, std::uint64_t round) {
   std::uint64_t next = 0;
   auto transaction = numbers.read(numbers.all());
-  transaction.for_each([&](const std::uint64_t& element) { ASSERT_EQ(element, value(next++, round)); });
+  transaction.for_each([&](const std::uint64_t& element) {
+    if (const std::uint64_t expected = value(next++, round); element != expected) {  // There are millions of them.
+      FAIL() << "element " << next - 1 << ": found " << element << ", expected " << expected;
+    }
+  });
   EXPECT_EQ(next, numbers.size());
 }
 
