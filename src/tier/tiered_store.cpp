@@ -198,7 +198,8 @@ int TieredStore::write_piece(const Piece& piece, const char* buffer) {
         backing_served_.count_write(piece.bytes);
         return mover_.write_backing(piece.block * block_bytes_ + piece.from, buffer, piece.bytes);
       }
-    } else if (Tier& tier = blocks_.tier(place.tier); tier.holds_changes()) {
+    } else if (Tier& tier = blocks_.tier(place.tier);
+               tier.holds_changes() && (place.dirty || !blocks_.has_failed(place.tier))) {
       tier.served.count_write(piece.bytes);
       const int error = tier.write(place.slot, piece.from, buffer, static_cast<std::size_t>(piece.bytes));
       if (error == 0) {

@@ -30,7 +30,8 @@ class DyingTierTest : public testing::Test {
     options.tiers = {tier};
     auto place = std::make_unique<FaultyStore>(std::make_shared<MemoryStore>(tier.capacity_bytes));
     place->on_read([this](auto) { return dead_.load() ? FaultyStore::fail(EIO) : FaultyStore::pass(); });
-    place->on_write([this](auto) { return dead_.load() ? FaultyStore::fail(EIO) : FaultyStore::pass(); });
+    place->on_write(
+        [this](auto) { return dead_.load() && !takes_writes_.load() ? FaultyStore::fail(EIO) : FaultyStore::pass(); });
     std::vector<std::unique_ptr<Tier>> tiers;
     tiers.push_back(std::make_unique<Tier>(tier, block_bytes, std::move(place)));
     store_ = std::make_unique<TieredStore>(backing_, options, std::move(tiers));
@@ -42,6 +43,7 @@ class DyingTierTest : public testing::Test {
   }
 
   std::atomic<bool> dead_{false};
+  std::atomic<bool> takes_writes_{false};
   const std::shared_ptr<Store> backing_ = std::make_shared<MemoryStore>(store_bytes);
   std::unique_ptr<TieredStore> store_;
 };
@@ -57,6 +59,24 @@ TEST_F(DyingTierTest, a_write_to_a_part_of_a_copy_goes_to_the_store_behind) {
   EXPECT_EQ(byte_at(8191), 2);
   EXPECT_EQ(byte_at(8192), 1);
   EXPECT_EQ(store_->flush(), 0);
+}
+
+TEST_F(DyingTierTest, a_write_to_a_copy_that_could_not_be_read_goes_to_the_store_behind) {
+  EXPECT_EQ(byte_at(0), 1);
+  ASSERT_EQ(store_->reports()[0].used_bytes, block_bytes);
+  takes_writes_ = true;
+  dead_ = true;
+  EXPECT_EQ(byte_at(0), 1);
+  ASSERT_TRUE(store_->reports()[0].failed);
+  const std::vector<char> twos(4096, 2);
+  EXPECT_EQ(store_->write(twos.data(), twos.size(), 4096), 4096);
+  EXPECT_EQ(byte_at(4095), 1);
+  EXPECT_EQ(byte_at(4096), 2);
+  EXPECT_EQ(byte_at(8192), 1);
+  EXPECT_EQ(store_->flush(), 0);
+  char byte = 0;
+  EXPECT_EQ(backing_->read(&byte, 1, 4096), 1);
+  EXPECT_EQ(byte, 2);
 }
 
 TEST_F(DyingTierTest, what_is_nowhere_else_is_an_error) {
