@@ -15,8 +15,10 @@ namespace tiermap {
 namespace {
 
 /// What the library calls its threads.
-constexpr std::array<std::string_view, 5> engine_threads = {"tiermap-manage", "tiermap-fill", "tiermap-evict",
-                                                            "tiermap-trace", "tm-adapt"};
+constexpr std::array<std::string_view, 16> engine_threads = {
+    "tiermap-manage",  "tiermap-fill", "tiermap-evict", "tiermap-write", "tiermap-trace", "tiermap-tiers",
+    "tiermap-parquet", "tiermap-wire", "tiermap-door",  "tiermap-last",  "tiermap-serve", "tm-adapt",
+    "tm-budget",       "tm-drop",      "tm-prefetch",   "tm-s3-upload"};
 
 struct ThreadTimes {
   std::string name;
