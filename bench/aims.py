@@ -76,6 +76,10 @@ FIGURES = (
           "vector-transactions", Ratio(other=Pick("memory"), panel=f"{step}, all in memory",
                                        within=f"{step}_memory_elements_per_second"))
       for step, what, paper in (("scan", "A scan", "0.95 (MegaMmap)"), ("random", "Random elements", ""))),
+    *(Aim(f"coverage-{step}", f"Pages that {what} through a transaction needs, memory for a quarter: % that are there in "
+          "time", 95, "", "vector-transactions",
+          Amount(Pick(series=step), "pages in time, memory for a quarter"))
+      for step, what in (("scan", "a scan"), ("random", "a walk over random elements"))),
     Aim("kmeans-quarter-memory", "k-means: times as long with memory for a quarter of the data", 1.1,
         "1.1 with 1/2.6 of the memory (MegaMmap, Fig. 8)", "kmeans-memory", Ratio(Pick(x=100), Pick("tiermap", x=25)),
         at_most=True),

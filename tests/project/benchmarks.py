@@ -219,6 +219,14 @@ class Page(Folder):
             self.assertTrue(any("in a phase that is local | at most 0 |" in line and line.endswith(word)
                                 for line in page), word)
 
+    def test_pages_in_time_are_held_against_the_least_that_there_may_be(self):
+        for percent, word in ((95.0, "met"), (94.9, "not met")):
+            page, _ = self.pages(vector_transactions=runs("scan, 64 KiB pages", percent, system="tiermap",
+                                                          panel="pages in time, memory for a quarter",
+                                                          metric="pages_in_time_percent"))
+            self.assertTrue(any("there in time | at least 95 |" in line and line.endswith(f"| {word} |")
+                                for line in page), word)
+
     def test_half_the_memory_may_cost_so_much_and_no_more(self):
         for half, word in ((1.23, "met"), (1.25, "not met")):
             page, _ = self.pages(bfs_memory=runs("tiermap", 1.0, x=50) + runs("tiermap", half, x=25))
