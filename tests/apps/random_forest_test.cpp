@@ -53,6 +53,7 @@ TEST_F(RandomForestTest, TheSameOnEverySystemWithAnyNumberOfThreadsInATenthOfThe
     const auto expected = with({"--system", "memory", "--threads", "1"});
     EXPECT_EQ(expected.second.size(), 840000U / 28 * 4);
     EXPECT_TRUE(with({"--threads", "3", "--budget", "84000", "--page-size", "4KiB"}) == expected) << bagging;
+    EXPECT_TRUE(with({"--fault-mode", "kernel", "--budget", "1MiB"}) == expected) << bagging;
     EXPECT_TRUE(with({"--system", "mmap", "--threads", "5"}) == expected) << bagging;
     EXPECT_FALSE(with({"--system", "memory", "--seed", "2"}) == expected) << bagging;
   }
