@@ -89,8 +89,11 @@ void KernelMapping::find_file(std::uint64_t file_bytes) {
       extent.offset % kernel_page_bytes != 0) {
     refuse_as_no_plain_file(store_->name());
   }
-  file_descriptor_ = extent.file_descriptor;
-  file_offset_ = extent.offset;
+  // Once, as others may use them while the region grows.
+  if (file_descriptor_ != extent.file_descriptor || file_offset_ != extent.offset) {
+    file_descriptor_ = extent.file_descriptor;
+    file_offset_ = extent.offset;
+  }
 }
 
 /// Makes the store reach to the region's end if the region's writes go there. Returns how much of the region it fills.

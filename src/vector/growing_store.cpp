@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "platform/page_sizes.hpp"
+#include "store/file_store.hpp"
+
 namespace tiermap {
 
 GrowingStore::GrowingStore(std::shared_ptr<Store> base, std::string name)
@@ -18,15 +21,33 @@ std::uint64_t GrowingStore::extend(std::uint64_t bytes, std::uint64_t most) noex
   return limit;
 }
 
-int GrowingStore::lengthen() {
+int GrowingStore::lengthen_to(std::uint64_t bytes) {
   const std::lock_guard lock(length_mutex_);
-  const std::uint64_t limit = limit_bytes();
-  return base_->size_bytes() < limit ? base_->resize(limit) : 0;
+  return base_->size_bytes() < bytes ? base_->resize(bytes) : 0;
 }
 
 int GrowingStore::shorten() {
   const std::lock_guard lock(length_mutex_);
   return base_->resize(limit_bytes());
+}
+
+bool GrowingStore::map_by_kernel() {
+  const bool empty = base_->size_bytes() == 0;
+  // Of an empty one nobody says which file it is.
+  if (dynamic_cast<FileStore*>(base_.get()) == nullptr || (empty && base_->resize(kernel_page_bytes) != 0)) {
+    return false;
+  }
+  Extent extent;
+  const bool located = base_->locate_read(0, kernel_page_bytes, extent) && !extent.hole;
+  if (empty && base_->resize(0) != 0) {
+    return false;
+  }
+  mapped_descriptor_ = located ? extent.file_descriptor : -1;
+  return located;
+}
+
+int GrowingStore::resize(std::uint64_t bytes) {
+  return mapped_descriptor_ >= 0 ? 0 : Store::resize(bytes);
 }
 
 std::int64_t GrowingStore::read(void* buffer, std::size_t bytes, std::uint64_t offset) {
@@ -54,6 +75,10 @@ int GrowingStore::flush() {
 }
 
 bool GrowingStore::locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& extent) const noexcept {
+  if (mapped_descriptor_ >= 0) {
+    extent = {mapped_descriptor_, offset, bytes, false};
+    return true;
+  }
   return base_->locate_read(offset, bytes, extent);
 }
 

@@ -30,9 +30,16 @@ class GrowingStore final : public Store {
   /// For a new limit, lower or not. Of what lies behind nothing is written from now on.
   void set_limit(std::uint64_t bytes) noexcept { limit_.store(bytes, std::memory_order_release); }
   /// Makes the store as long as the limit says if it is shorter. Returns 0 or a negative errno value.
-  int lengthen();
+  int lengthen() { return lengthen_to(limit_bytes()); }
+  int lengthen_to(std::uint64_t bytes);
   /// The same if it is longer, or may be: of a write that was on its way it does not know itself.
   int shorten();
+
+  /// From now on the kernel may map the store's file further than that reaches: what is behind its end is touched when
+  /// it has been made longer, and not before. False where the store is no plain file. Before it is mapped.
+  bool map_by_kernel();
+  /// Nothing to do, where the kernel maps it.
+  int resize(std::uint64_t bytes) override;
 
   std::uint64_t size_bytes() const override { return base_->size_bytes(); }
   bool writable() const override { return true; }
@@ -61,6 +68,7 @@ class GrowingStore final : public Store {
   const std::string name_;
   std::atomic<std::uint64_t> limit_;
   std::mutex length_mutex_;
+  int mapped_descriptor_ = -1;  ///< The file's, where the kernel maps it.
 };
 
 }  // namespace tiermap

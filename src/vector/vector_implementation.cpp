@@ -11,6 +11,7 @@
 
 #include "config/resolve.hpp"
 #include "config/size.hpp"
+#include "region/kernel_mapping.hpp"
 #include "store/file_open.hpp"
 #include "store/file_store.hpp"
 #include "store/registry.hpp"
@@ -177,12 +178,32 @@ void VectorImplementation::map(const VectorOptions& options) {
   region.address = options.address;
   region.replacement = options.replacement;
   Cache& cache = options.cache != nullptr ? *options.cache : *own_cache_;
+  if (growing_ && cache.fault_mode() == FaultMode::kernel && capacity_bytes_ > fixed_bytes_) {
+    map_by_kernel(region);
+  }
   std::shared_ptr<Store> store = growing_ ? std::shared_ptr<Store>(growing_) : store_;
   // What was just made has zeros alone, and no page of it is read before it was written.
   if (created_ && !growing_ && cache.fault_mode() != FaultMode::kernel) {
     store = std::make_shared<UnwrittenTailStore>(store_, 0);
   }
   region_ = cache.map(std::move(store), region);
+}
+
+// The file has at any time what the vector has: what is mapped beyond that is not touched, and made as long as it is
+// needed.
+void VectorImplementation::map_by_kernel(RegionOptions& region) {
+  if (!growing_->map_by_kernel()) {
+    refuse_as_no_plain_file(store_->name());
+  }
+  mapped_by_kernel_ = true;
+  region.reserve_bytes = capacity_bytes_;
+  region.length = mapped_for(fixed_bytes_);
+}
+
+/// So much, that it need not be mapped further with each element.
+std::uint64_t VectorImplementation::mapped_for(std::uint64_t bytes) const noexcept {
+  constexpr std::uint64_t least_step = 64 << 20;
+  return std::min(bytes + std::max(bytes / 4, least_step), capacity_bytes_);
 }
 
 void VectorImplementation::require_open() const {
@@ -201,7 +222,9 @@ std::uint64_t VectorImplementation::extend(std::uint64_t count) {
   require_open();
   std::uint64_t before = GrowingStore::no_room;
   if (growing_ && count <= most_elements()) {
-    before = growing_->extend(count * element_bytes_, capacity_bytes_ / element_bytes_ * element_bytes_);
+    const std::uint64_t bytes = count * element_bytes_;
+    before = mapped_by_kernel_ ? extend_mapped(bytes)
+                               : growing_->extend(bytes, capacity_bytes_ / element_bytes_ * element_bytes_);
   }
   if (before == GrowingStore::no_room) {
     throw OptionError("vector " + url_ + " has " + std::to_string(size()) + " elements and a capacity of " +
@@ -211,6 +234,24 @@ std::uint64_t VectorImplementation::extend(std::uint64_t count) {
                       ENOSPC);
   }
   return before / element_bytes_;
+}
+
+// Whoever sees that there is an element may touch it: before that it has its place in the file.
+std::uint64_t VectorImplementation::extend_mapped(std::uint64_t bytes) {
+  require_own_process();
+  const std::lock_guard lock(mapped_mutex_);
+  const std::uint64_t before = growing_->limit_bytes();
+  if (bytes > capacity_bytes_ / element_bytes_ * element_bytes_ - before) {
+    return GrowingStore::no_room;
+  }
+  if (before + bytes > region_.size()) {
+    region_.resize(mapped_for(before + bytes));
+  }
+  if (const int result = growing_->lengthen_to(before + bytes); result != 0) {
+    throw_file_error(-result, "vector " + url_, "cannot be made longer");
+  }
+  growing_->set_limit(before + bytes);
+  return before;
 }
 
 void VectorImplementation::resize(std::uint64_t count) {
@@ -245,6 +286,9 @@ void VectorImplementation::shrink(std::uint64_t bytes) {
   if (const int result = growing_->shorten(); result != 0) {
     growing_->set_limit(before);
     throw_file_error(-result, "vector " + url_, "cannot be made shorter");
+  }
+  if (mapped_by_kernel_) {
+    return;  // Of what is cut off a file nothing is in memory.
   }
   const std::uint64_t page_bytes = region_.page_size_bytes();
   const std::uint64_t page_end = std::min((bytes + page_bytes - 1) / page_bytes * page_bytes, before);

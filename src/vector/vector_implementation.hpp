@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "tiermap/vector.hpp"
@@ -51,6 +52,9 @@ class VectorImplementation {
   void require_whole_elements() const;
   void choose_memory(const VectorOptions& options);
   void map(const VectorOptions& options);
+  void map_by_kernel(RegionOptions& region);
+  std::uint64_t mapped_for(std::uint64_t bytes) const noexcept;
+  std::uint64_t extend_mapped(std::uint64_t bytes);
   /// What an address space has room for.
   std::uint64_t most_elements() const noexcept { return (std::uint64_t{1} << 46) / element_bytes_; }
   void refuse_to_cut_off(std::uint64_t count) const;
@@ -73,6 +77,8 @@ class VectorImplementation {
   std::unique_ptr<Cache> own_cache_;
   std::uint64_t page_size_bytes_ = 0;
   Region region_;
+  bool mapped_by_kernel_ = false;  ///< And may grow.
+  std::mutex mapped_mutex_;        ///< Held by whoever makes it longer then.
   const std::shared_ptr<OpenTransactions> transactions_ = std::make_shared<OpenTransactions>();
 };
 
