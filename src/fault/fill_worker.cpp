@@ -260,14 +260,10 @@ void FillWorker::launch(OwnedRun run) {
   if (pages == 0) {
     return;
   }
-  while (ring_.full() || !region.traffic->reads.try_enter()) {
-    if (ring_.in_flight() > 0) {
-      reap(1);
-    } else {
-      region.traffic->reads.enter();
-      break;
-    }
+  while (ring_.full()) {
+    reap(1);
   }
+  enter_traffic(region);
   run->file_descriptor = extent.file_descriptor;
   run->file_offset = extent.offset;
   const Run& under_way = *run.release();  // Until reap() has it.
@@ -275,10 +271,20 @@ void FillWorker::launch(OwnedRun run) {
   ring_.read(under_way.file_descriptor, under_way.vectors, under_way.file_offset, token);
 }
 
+// Of what the store likes to have in flight all may be our own reads, which end by our hand only.
+void FillWorker::enter_traffic(PagedRegion& region) {
+  while (!region.traffic->reads.try_enter()) {
+    if (ring_.in_flight() == 0) {
+      return region.traffic->reads.enter();
+    }
+    reap(1);
+  }
+}
+
 void FillWorker::read_now(Run& run, std::size_t from) {
   PagedRegion& region = **run.region;
   for (std::size_t index = from; index < run.frames.size(); ++index) {
-    region.traffic->reads.enter();
+    enter_traffic(region);
     const int error =
         pager_.read_page(region, run.first + index, pager_.frames().address(run.frames[index].data), false);
     region.traffic->reads.leave();

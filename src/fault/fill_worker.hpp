@@ -62,6 +62,7 @@ class FillWorker {
   enum class Claim : std::uint8_t { claimed, resident, not_wanted, no_memory, other_size };
   Claim claim(PagedRegion& region, std::uint64_t page, Arrival arrival, FillFrames& frames, OwnedRun& run);
   void launch(OwnedRun run);
+  void enter_traffic(PagedRegion& region);
   void read_now(Run& run, std::size_t from);
   void finish(Run& run, std::int64_t result);
   void settle(Run& run, std::size_t index, int error);

@@ -99,5 +99,43 @@ TEST_P(FaultyStores, APageThatIsBeingWrittenHoldsUpNoEviction) {
   EXPECT_EQ(inner_->word(first_word(stalled_page)), 42U);
 }
 
+// Every other segment is a hole, which is zeros without any read: that must not wait for reads that only the same
+// thread can end.
+TEST_P(FaultyStores, ACapOnReadsHoldsUpNoHoleBetweenThem) {
+  const TemporaryDirectory directory;
+  constexpr std::uint64_t bytes = 16 << 20;
+  constexpr std::uint64_t segment_bytes = 64 << 10;
+  const auto content_at = [](std::uint64_t offset) {
+    return offset / segment_bytes % 2 == 0 ? first_content(offset / 8) : 0;
+  };
+  const std::shared_ptr<Store> store =
+      open_store("sparse:" + directory.encoded() + "/store?segment=64KiB&max_reads=2", OpenMode::create, bytes);
+  for (std::uint64_t offset = 0; offset < bytes; offset += page_bytes) {
+    const std::uint64_t content = content_at(offset);
+    if (content != 0) {
+      ASSERT_EQ(store->write(&content, sizeof content, offset), 8);
+    }
+  }
+  Cache cache(cache_options(GetParam(), 32 << 20));
+  const Region region = cache.map(store, {.access = Access::read_only, .page_size_bytes = page_bytes});
+  Region ahead = cache.map(store, {.access = Access::read_only, .page_size_bytes = page_bytes});
+  const Prefetch prefetch = ahead.prefetch({0, bytes / 2});
+  std::vector<std::thread> threads;
+  for (std::uint64_t thread = 0; thread < 6; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (std::uint64_t offset = thread * page_bytes; offset < bytes; offset += 6 * page_bytes) {
+        EXPECT_EQ(*reinterpret_cast<volatile std::uint64_t*>(region.data() + offset), content_at(offset)) << offset;
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  prefetch.wait();
+  for (std::uint64_t offset = 0; offset < bytes; offset += page_bytes) {
+    ASSERT_EQ(*reinterpret_cast<volatile std::uint64_t*>(ahead.data() + offset), content_at(offset)) << offset;
+  }
+}
+
 }  // namespace
 }  // namespace tiermap
