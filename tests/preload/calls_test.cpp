@@ -4,6 +4,8 @@
 
 #include <array>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -74,6 +76,31 @@ TEST_P(CallsTest, DoSoByDefault) {
     EXPECT_EQ(served.output, plain.output) << options;
     EXPECT_EQ(served.errors, plain.errors) << options;
   }
+}
+
+// ext2 has time stamps of whole seconds: of two changes within one the second cannot be told by them.
+TEST(CoarseTimeStamps, ChangesOfOthersAreSeen) {
+  skip_where_nothing_is_served();
+  if (IsSkipped()) {
+    return;
+  }
+  if (!has_program("mke2fs")) {
+    GTEST_SKIP() << "there is no mke2fs";
+  }
+  const ProgramRuns runs;
+  const std::string image = runs.path("image");
+  const std::string folder = runs.path("mounted");
+  std::filesystem::create_directory(folder);
+  std::ofstream{image};
+  std::filesystem::resize_file(image, 16 << 20);
+  if (runs.plain("mke2fs -q -t ext2 " + image).exit_code != 0 ||
+      runs.plain("mount -o loop " + image + " " + folder).exit_code != 0) {
+    GTEST_SKIP() << "an image of a file system cannot be mounted here";
+  }
+  const ProgramResult served = runs.served(program + " others_changes_under_locks " + folder + "/file");
+  EXPECT_EQ(runs.plain("umount " + folder).exit_code, 0);
+  EXPECT_EQ(served.output, "each is seen: ok\n") << served.errors;
+  EXPECT_TRUE(tells_of_mappings(served.report)) << served.report;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "cases.h"
 
 #include <sys/file.h>
+#include <sys/wait.h>
 
 enum { place = 70000 };
 
@@ -106,10 +107,53 @@ static void downgrades(void) {
   check("for reading", fcntl(descriptor, F_SETLK, &lock) == 0 && others_read() == 2);
 }
 
+/* Another process, started before anything is mapped, stores each byte that it is told under a lock. */
+static void store_for_others(int orders, int answers) {
+  unsigned char value;
+  int descriptor = open_again();
+  while (read(orders, &value, 1) == 1) {
+    int stored =
+        flock(descriptor, LOCK_EX) == 0 && pwrite(descriptor, &value, 1, place) == 1 && flock(descriptor, LOCK_UN) == 0;
+    if (!stored || write(answers, &value, 1) != 1) {
+      break;
+    }
+  }
+  _exit(0);
+}
+
+/* However soon one change follows the other: those who take turns see each. */
+static void others_changes_under_locks(void) {
+  int orders[2];
+  int answers[2];
+  close(make_file());
+  if (pipe(orders) != 0 || pipe(answers) != 0) {
+    exit(3);
+  }
+  if (fork() == 0) {
+    close(orders[1]);
+    store_for_others(orders[0], answers[1]);
+  }
+  int descriptor = open_again();
+  volatile unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ, MAP_SHARED, 0);
+  int right = 1;
+  for (int round = 0; round < 60; ++round) {
+    unsigned char value = (unsigned char)(round + 1);
+    int stored = write(orders[1], &value, 1) == 1 && read(answers[0], &value, 1) == 1;
+    right = right && stored && flock(descriptor, LOCK_EX) == 0 && memory[place] == value;
+    if (round % 3 == 2) {
+      right = right && pwrite(descriptor, &value, 1, place + page_bytes) == 1 && memory[place + page_bytes] == value;
+    }
+    right = flock(descriptor, LOCK_UN) == 0 && right;
+  }
+  close(orders[1]);
+  check("each is seen", wait(NULL) > 0 && right);
+}
+
 const struct test_case lock_cases[] = {
     {"flock_ends", flock_ends},
     {"flock_lasts", flock_lasts},
     {"record_lock_ends", record_lock_ends},
     {"downgrades", downgrades},
+    {"others_changes_under_locks", others_changes_under_locks},
     {NULL, NULL},
 };

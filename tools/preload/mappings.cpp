@@ -473,7 +473,7 @@ std::unique_ptr<Mapping> Mappings::make_mapping(const MapRequest& request, const
   mapping->bytes = options.length;
   mapping->file = FileIdentity::of(status);
   mapping->path = path;
-  mapping->changed = changed_at(status);
+  mapping->changed = settled(changed_at(status));
   mapping->slot = served_.add(mapping->start, mapping->bytes, mapping->file, mapping->shared_and_writable());
   own_descriptors_.add_all(mapping->descriptors());
   if (!changes_under_way_.wait_until_ended(mapping->file)) {

@@ -46,6 +46,9 @@ inline std::int64_t changed_at(const struct stat& status) noexcept {
   return status.st_ctim.tv_sec * 1'000'000'000 + status.st_ctim.tv_nsec;
 }
 
+/// A time of change that is not the next change's too: file systems count it in ticks, of up to two seconds. Else 0.
+std::int64_t settled(std::int64_t changed) noexcept;
+
 struct Mapping {
   MapRequest request;
   std::byte* start = nullptr;

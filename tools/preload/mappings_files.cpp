@@ -19,14 +19,6 @@ std::int64_t change_time(const Mapping& mapping) noexcept {
   return changed_at(status);
 }
 
-/// A time stamp that is not the next change's too: kernels count them in ticks. Else 0.
-std::int64_t settled(std::int64_t changed) noexcept {
-  constexpr std::int64_t longest_tick = 20'000'000;
-  timespec now = {};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  return now.tv_sec * 1'000'000'000 + now.tv_nsec - changed > longest_tick ? changed : 0;
-}
-
 /// The part of [offset, offset + bytes) of the file that the mapping shows, in bytes from its start.
 ByteRange shown(const Mapping& mapping, std::uint64_t offset, std::uint64_t bytes) noexcept {
   const auto first = static_cast<std::uint64_t>(mapping.request.offset);
@@ -37,6 +29,16 @@ ByteRange shown(const Mapping& mapping, std::uint64_t offset, std::uint64_t byte
 }
 
 }  // namespace
+
+std::int64_t settled(std::int64_t changed) noexcept {
+  constexpr std::int64_t second = 1'000'000'000;
+  constexpr std::int64_t longest_tick = 20'000'000;  // Of kernels' clocks.
+  // Without a fraction it may be of a file system that has only whole seconds, or even ones.
+  const std::int64_t longest = changed % second == 0 ? 2 * second + longest_tick : longest_tick;
+  timespec now = {};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return now.tv_sec * second + now.tv_nsec - changed > longest ? changed : 0;
+}
 
 // Whoever can be told by a call gets the errno value; there is a line on standard error in any case.
 int Mappings::write_back(Mapping& mapping, ByteRange range) noexcept {
@@ -106,7 +108,8 @@ int Mappings::around_change(FileIdentity file, std::uint64_t offset, std::uint64
   return 0;
 }
 
-// The time stamp is ours then, but where another process had changed the file before: that is still to be read anew.
+// A time stamp that another process's change may have too tells nothing, nor does one where another process had changed
+// the file before: that is still to be read anew.
 void Mappings::change_noting_times(FileIdentity file, const std::function<void()>& change) {
   for (const auto& mapping : mappings_) {
     if (mapping->file == file && mapping->changed != change_time(*mapping)) {
@@ -116,7 +119,7 @@ void Mappings::change_noting_times(FileIdentity file, const std::function<void()
   change();
   for (const auto& mapping : mappings_) {
     if (mapping->file == file && mapping->changed != 0) {
-      mapping->changed = change_time(*mapping);
+      mapping->changed = settled(change_time(*mapping));
     }
   }
 }
@@ -140,8 +143,10 @@ void Mappings::locked(FileIdentity file) {
       continue;
     }
     const std::int64_t now = change_time(*mapping);
-    if (mapping->shared_and_writable() || mapping->changed.exchange(now) != now) {
+    const std::int64_t known = settled(now);
+    if (mapping->shared_and_writable() || mapping->changed != now) {
       read_anew(*mapping);
+      mapping->changed = known;
     }
   }
 }
