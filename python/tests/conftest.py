@@ -51,6 +51,22 @@ def rows(tmp_path):
     return path, values
 
 
+@pytest.fixture
+def coarse_path(tmp_path):
+    """A directory on a file system with time stamps of whole seconds."""
+    image, mounted = tmp_path / "image", tmp_path / "mounted"
+    mounted.mkdir()
+    with open(image, "wb") as file:
+        file.truncate(16 * MIB)
+    for command in (["mke2fs", "-q", "-t", "ext2", "-I", "128", image], ["mount", "-o", "loop", image, mounted]):
+        try:
+            subprocess.run(command, check=True, capture_output=True, timeout=60)
+        except (OSError, subprocess.CalledProcessError) as error:
+            pytest.skip(f"an image of ext2 cannot be mounted here: {error}")
+    yield mounted
+    subprocess.run(["umount", "--lazy", mounted], check=True, timeout=60)
+
+
 def write_heap(mode, path):
     """Runs the program that writes heaps; its exit status."""
     return subprocess.run([HEAP_WRITER, mode, str(path)], check=False, timeout=100).returncode

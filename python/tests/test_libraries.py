@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 
 import numpy as np
 import pytest
@@ -49,6 +50,7 @@ def test_dask_copies_nothing(rows):
 
 def test_dask_names_an_array_without_reading_it(rows):
     dask_array = pytest.importorskip("dask.array")
+    time.sleep(0.05)  # Until the time stamp of the file tells it from another that is written next.
     array = tiermap.map(rows[0], budget="1MiB")
     first, second = (dask_array.from_array(array, chunks=(512, 300)) for _ in range(2))
     assert first.name == second.name
@@ -80,6 +82,17 @@ def test_dask_tells_what_a_file_had_from_what_it_has(tmp_path):
     np.save(path, np.arange(1000) + 5)
     first, second = (dask_array.from_array(array, chunks=300) for array in (before, tiermap.map(path)))
     assert int((second - first).sum().compute()) == 5000
+
+
+def test_dask_tells_what_a_file_had_within_the_same_second(coarse_path):
+    dask_array = pytest.importorskip("dask.array")
+    names = set()
+    for value in range(5):
+        np.full(1000, value).tofile(coarse_path / "numbers.bin")
+        array = tiermap.map(coarse_path / "numbers.bin", np.int64)
+        names.add(dask_array.from_array(array, chunks=300).name)
+        del array
+    assert len(names) == 5
 
 
 def mean_of(array):

@@ -405,3 +405,15 @@ def test_threads_map_files_while_one_is_interrupted_at_the_end_of_its_array(zero
     gc.collect()
     thread.join()
     assert watch() is None and got == [errno.EBUSY, 2] and time.monotonic() - began < 30
+
+
+def test_what_was_changed_within_a_tick_of_the_file_systems_clock_is_read_anew(coarse_path):
+    for index in range(5):
+        path = coarse_path / f"{index}.bin"
+        np.zeros(100_000, np.int64).tofile(path)
+        before = tiermap.map(path, np.int64)
+        assert before[5] == 0
+        with open(path, "r+b") as file:
+            file.seek(40)
+            file.write((7).to_bytes(8, "little"))
+        assert tiermap.map(path, np.int64)[5] == 7

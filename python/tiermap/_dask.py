@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tiermap import _operations
-from tiermap._location import path_of, state_of
+from tiermap._location import path_of
 
 
 def dask_names() -> Any:
@@ -39,7 +39,7 @@ def token_of(array: Any) -> Any:
         return dask_names()(np.asarray(array))
     source = mapping.recipe.source
     # Of what was changed or replaced since, some bytes may be in memory as they were.
-    if mapping.recipe.writable or path_of(source) is None or mapping.state != state_of(source):
+    if mapping.recipe.writable or path_of(source) is None or not mapping.has_state_of_its_own(source):
         return uuid.uuid4().hex
     return ("tiermap.Array", *mapping.state,
             _operations.address(array) - mapping.address + mapping.recipe.offset, array.shape, array.strides,

@@ -5,10 +5,16 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import time
 from dataclasses import dataclass
 from typing import Any, List, Optional, Tuple
 
 from tiermap import _core, _store_url
+
+#: In nanoseconds, as time stamps are.
+SECOND = 1_000_000_000
+#: The longest of kernels' clocks.
+CLOCK_TICK = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -144,6 +150,13 @@ def state_of(source: Any) -> Tuple[Any, ...]:
         except OSError:
             states.append(())
     return tuple(states)
+
+
+def tells_of_changes(state: Tuple[Any, ...]) -> bool:
+    """Whether a change from now on gives another state: file systems count time in ticks, some of two seconds."""
+    now = time.time_ns()
+    return all(now - changed > (0 if changed % SECOND else 2 * SECOND) + CLOCK_TICK
+               for changed in (numbers[-1] for numbers in state if numbers))
 
 
 def check_identity(source: Any, identity: str) -> None:

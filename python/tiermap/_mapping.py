@@ -12,7 +12,8 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from tiermap import _core, _endings, _finding, _python_store
 from tiermap._cache import Cache, members
-from tiermap._location import HeapPlace, check_identity, identity_of, key_of, machine, name_of, path_of, state_of
+from tiermap._location import (HeapPlace, check_identity, identity_of, key_of, machine, name_of, path_of, state_of,
+                               tells_of_changes)
 
 #: sync() and prefetch() go forward by this much where someone wants to be told.
 PIECE = 64 << 20
@@ -81,6 +82,7 @@ class Mapping(_core.Region):
     def __init__(self, cache: Cache, store: _core.Store, recipe: Recipe, among_processes: bool = False) -> None:
         engine = cache.engine_among_processes() if among_processes else cache.engine
         self.state = state_of(recipe.source)  # Of when nothing of it was in memory yet.
+        self.state_tells = tells_of_changes(self.state)
         super().__init__(engine, store, writable=recipe.writable, private_copy=recipe.private_copy,
                          offset=recipe.offset, length=recipe.length, page_size=recipe.page_size,
                          read_ahead=recipe.read_ahead, advice=recipe.advice)
@@ -126,7 +128,27 @@ class Mapping(_core.Region):
 
     def is_of_now(self, source: Any) -> bool:
         """Whether it has nothing in memory of what was otherwise before. The source may be another name of the same."""
-        return self.through_kernel or self.state == state_of(source)
+        if not self.through_kernel:
+            if self.state != state_of(source):
+                return False
+            if not self.state_tells:
+                self.look_anew()
+        return True
+
+    def has_state_of_its_own(self, source: Any) -> bool:
+        """Whether the state is the source's as well, and what is read from now on is of no other state."""
+        if self.state != state_of(source):
+            return False
+        if not self.state_tells:
+            self.look_anew()
+        return self.state_tells
+
+    def look_anew(self) -> None:
+        """Drops what may have been read before a change that the state does not tell."""
+        tells = tells_of_changes(self.state)  # From here on: what is read below is newer.
+        if not self.through_kernel:
+            self.discard(0, self.size)
+        self.state_tells = tells
 
     def covers(self, offset: int, length: int) -> bool:
         """Whether these bytes of the store are in it."""

@@ -93,7 +93,7 @@ TEST(CoarseTimeStamps, ChangesOfOthersAreSeen) {
   std::filesystem::create_directory(folder);
   std::ofstream{image};
   std::filesystem::resize_file(image, 16 << 20);
-  if (runs.plain("mke2fs -q -t ext2 " + image).exit_code != 0 ||
+  if (runs.plain("mke2fs -q -t ext2 -I 128 " + image).exit_code != 0 ||
       runs.plain("mount -o loop " + image + " " + folder).exit_code != 0) {
     GTEST_SKIP() << "an image of a file system cannot be mounted here";
   }
