@@ -84,21 +84,22 @@ std::string DataSetLayout::text() const {
 
 std::vector<std::byte> encode(const DataSetFacts& facts) {
   std::vector<std::byte> bytes;
-  append(bytes, std::array{facts.identity, facts.version, facts.bytes, facts.whole_bytes, facts.read_nanoseconds});
+  append(bytes, std::array{facts.identity, facts.version, facts.bytes, facts.whole_bytes, facts.read_nanoseconds,
+                           facts.announced});
   append(bytes, numbers_of(facts.layout));
   return bytes;
 }
 
 std::optional<DataSetFacts> decode_facts(std::span<const std::byte> body) {
-  std::array<std::uint64_t, 5> numbers{};
+  std::array<std::uint64_t, 6> numbers{};
   LayoutNumbers of_layout{};
   if (!take(body, numbers) || !take(body, of_layout)) {
     return std::nullopt;
   }
   const std::optional<DataSetLayout> layout = layout_of(of_layout);
-  return layout.has_value()
-             ? std::optional(DataSetFacts{numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], *layout})
-             : std::nullopt;
+  return layout.has_value() ? std::optional(DataSetFacts{numbers[0], numbers[1], numbers[2], numbers[3], numbers[4],
+                                                         numbers[5], *layout})
+                            : std::nullopt;
 }
 
 std::vector<std::byte> encode(const CreateForm& form) {

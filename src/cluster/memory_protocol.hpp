@@ -24,12 +24,13 @@ enum class MemoryRequest : std::uint16_t {
   flush,     ///< Words: handle.
   resize,    ///< Words: handle, bytes here, bytes of the whole.
   punch,     ///< Words: handle, offset, bytes.
-  renew,  ///< Words: handle. The content is a new version, which copies that missed a write are not. Reply's words: it.
+  renew,     ///< Words: handle, version. The content is that, and copies that missed a write are of an older one.
   /// Words: handle, offset. Body: what a copy has of a block that is damaged here. -EAGAIN: it is something else.
   mend,
   /// Words: handle. Body: ScoredRanges. A hint of who has it attached, however; nobody waits for the reply.
   score,
-  keep,  ///< Words: handle. What was to be gone when who made it has let go of it stays.
+  keep,      ///< Words: handle. What was to be gone when who made it has let go of it stays.
+  announce,  ///< Words: handle, version. It may come to be that of copies elsewhere: nobody is to take it for another.
 };
 
 /// How a data set lies on its servers. Each server keeps what it was told, so that nobody opens it as something else.
@@ -51,10 +52,11 @@ struct DataSetLayout {
 
 struct DataSetFacts {
   std::uint64_t identity = 0;  ///< Drawn when it was made: another data set of the same name has another.
-  std::uint64_t version = 0;   ///< Raised by renew alone.
+  std::uint64_t version = 0;   ///< As renew said last.
   std::uint64_t bytes = 0;     ///< Here.
   std::uint64_t whole_bytes = 0;
   std::uint64_t read_nanoseconds = 0;  ///< DataSet::read_nanoseconds(): 0 where no scores are wanted.
+  std::uint64_t announced = 0;         ///< The latest version that this server has heard of.
   DataSetLayout layout;
 };
 

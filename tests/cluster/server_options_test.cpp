@@ -175,9 +175,10 @@ TEST(ProtocolTest, WhatIsEncodedIsDecoded) {
   EXPECT_EQ(back->whole_bytes, 12345U);
   EXPECT_EQ(back->identity, 99U);
   EXPECT_EQ(back->layout.text(), "striped over 3 servers, 2 copies, stripes of 64KiB");
-  const DataSetFacts facts{1, 2, 3, 4, 5, layout};
+  const DataSetFacts facts{1, 2, 3, 4, 5, 6, layout};
   EXPECT_EQ(decode_facts(encode(facts))->whole_bytes, 4U);
   EXPECT_EQ(decode_facts(encode(facts))->read_nanoseconds, 5U);
+  EXPECT_EQ(decode_facts(encode(facts))->announced, 6U);
   const auto bytes = encode(form);
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     decode_form(std::span(bytes).first(length));  // Nothing is read past the end: for AddressSanitizer to see.

@@ -75,6 +75,7 @@ std::unique_ptr<RemoteStore> attach(std::unique_ptr<Wire> wire, const Reached& r
   std::vector<std::unique_ptr<RemoteDataSet>> parts(target.servers.size());
   std::optional<StoreError> failure = reached.failure;
   std::uint64_t newest = 0;
+  std::uint64_t announced = 0;
   for (std::size_t index = 0; index < parts.size(); ++index) {
     if (reached.clients[index] == nullptr) {
       continue;
@@ -90,6 +91,7 @@ std::unique_ptr<RemoteStore> attach(std::unique_ptr<Wire> wire, const Reached& r
     }
     check_layout(parts[index]->facts(), target, index, parts[index]->server());
     newest = std::max(newest, parts[index]->facts().version);
+    announced = std::max(announced, parts[index]->facts().announced);
   }
   std::size_t unreached = 0;
   std::size_t usable = 0;
@@ -122,7 +124,8 @@ std::unique_ptr<RemoteStore> attach(std::unique_ptr<Wire> wire, const Reached& r
   for (const auto& part : parts) {
     bytes = part == nullptr ? bytes : std::min(bytes, part->facts().whole_bytes);
   }
-  return std::make_unique<RemoteStore>(std::move(wire), std::move(parts), target.layout, bytes, writing, url);
+  return std::make_unique<RemoteStore>(std::move(wire), std::move(parts), target.layout,
+                                       RemoteVersion{newest, announced}, bytes, writing, url);
 }
 
 void create_on(const Reached& reached, const RemoteTarget& target, std::uint64_t bytes) {

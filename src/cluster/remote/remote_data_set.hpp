@@ -44,7 +44,7 @@ class RemoteDataSet {
     return client_->connection().start(
         WireMessage(static_cast<std::uint16_t>(MemoryRequest::mend), {handle_, offset, 0, 0}, bytes));
   }
-  /// flush, resize, punch, renew: as long as the server lives it may take its time.
+  /// flush, resize, punch, announce, renew: as long as the server lives it may take its time.
   WireCall start_change(MemoryRequest kind, std::uint64_t first = 0, std::uint64_t second = 0) {
     return client_->connection().start(request(kind, first, second), std::nullopt);
   }

@@ -37,7 +37,8 @@ struct RemoteStore::WrittenPiece {
 };
 
 RemoteStore::RemoteStore(std::unique_ptr<Wire> wire, std::vector<std::unique_ptr<RemoteDataSet>> parts,
-                         const DataSetLayout& layout, std::uint64_t bytes, bool writable, std::string name)
+                         const DataSetLayout& layout, const RemoteVersion& version, std::uint64_t bytes, bool writable,
+                         std::string name)
     : wire_(std::move(wire)),
       parts_(std::move(parts)),
       layout_(layout),
@@ -46,7 +47,8 @@ RemoteStore::RemoteStore(std::unique_ptr<Wire> wire, std::vector<std::unique_ptr
       writable_(writable),
       name_(std::move(name)),
       owner_(::getpid()),
-      size_(bytes) {
+      size_(bytes),
+      version_(version) {
   for (const auto& part : parts_) {
     scores_.add_server(part == nullptr ? nullptr : part->score_sender(),
                        part == nullptr ? 0 : part->facts().read_nanoseconds);
@@ -61,21 +63,44 @@ void RemoteStore::lose(std::uint32_t server, int error_number) {
     return;
   }
   // Before anything is said to be written without it: it must not be taken for up to date when it is back.
-  while (!renew_others()) {
-  }
+  renew_others(announce_next());
 }
 
-/// Whether all that are left have taken a new version. One that is given up here may have done so, too, and is behind
-/// only once the others have a newer one.
-bool RemoteStore::renew_others() {
-  bool all_did = true;
-  for (const auto& [server, status] : ask_all(MemoryRequest::renew, 0, 0)) {
-    if (status != 0) {
-      parts_[server]->give_up("it does not take a new version");
-      all_did = false;
+/// Returns how many have heard of it, which are all that are left where versions matter.
+std::size_t RemoteStore::announce_next() {
+  version_.announced = (version_.announced / RemoteVersion::step + 1) * RemoteVersion::step;
+  std::size_t told = 0;
+  for (const auto& [server, status] : ask_all(MemoryRequest::announce, version_.announced, 0)) {
+    told += status == 0 ? 1U : 0U;
+    if (status != 0 && (status != -EBADMSG || placement_.copies() > 1)) {
+      parts_[server]->give_up("it does not hear of a new version");
     }
   }
-  return all_did;
+  return told;
+}
+
+/// Until all that are left have taken a new version, of which so many have been told. One that is given up here may
+/// have done so, too, and is behind only once the others have a newer one.
+void RemoteStore::renew_others(std::size_t told) {
+  const bool striped = layout_.kind == DataSetLayout::Kind::striped;
+  const std::size_t enough = striped ? layout_.servers - layout_.copies + 1 : layout_.copies;
+  for (bool all_did = false; !all_did;) {
+    if (told >= enough) {
+      version_.content = version_.announced;
+    } else if (striped) {
+      return;  // What counts as written is on all its servers, and so few could not be read without the others.
+    } else {
+      ++version_.content;
+    }
+    all_did = true;
+    for (const auto& [server, status] : ask_all(MemoryRequest::renew, version_.content, 0)) {
+      if (status != 0 && (status != -EBADMSG || placement_.copies() > 1)) {
+        parts_[server]->give_up("it does not take a new version");
+        all_did = false;
+      }
+    }
+    told = all_did ? told : announce_next();
+  }
 }
 
 /// For what a server was left out of that is given up at this moment: it is done once the others know of that.
@@ -350,10 +375,18 @@ int RemoteStore::begin_changes() {
   if (begun_.load(std::memory_order_acquire) || layout_.kind == DataSetLayout::Kind::single) {
     return 0;
   }
-  const std::lock_guard lock(beginning_);
-  const int result = begun_.load() ? 0 : change_all(MemoryRequest::renew, 0, 0);
-  begun_.store(result == 0, std::memory_order_release);
-  return result;
+  const std::lock_guard lock(losing_);
+  const std::size_t needed = layout_.kind == DataSetLayout::Kind::replicated ? layout_.copies : parts_.size();
+  if (!begun_.load()) {
+    const std::size_t told = announce_next();
+    if (told < needed) {
+      return -EIO;  // And nothing has become newer than what is out of reach.
+    }
+    renew_others(told);
+    const auto usable = [](const auto& part) { return part != nullptr && part->usable(); };
+    begun_.store(static_cast<std::size_t>(std::ranges::count_if(parts_, usable)) >= needed);
+  }
+  return begun_.load() ? 0 : -EIO;
 }
 
 int RemoteStore::flush() {

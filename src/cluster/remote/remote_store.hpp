@@ -18,6 +18,17 @@
 
 namespace tiermap {
 
+/// Which of the copies lack what others have. A writer takes a later version than any that he has heard of: he names it
+/// to all servers, and only if as many have heard it as an acknowledged write is on, one of whom everybody meets who
+/// opens the data set, does it become that of the content. So no two writers take one for different contents, and
+/// where a writer reached too few, what he did is older than what others write without him.
+struct RemoteVersion {
+  static constexpr std::uint64_t step = std::uint64_t{1} << 32U;  ///< What is in between: where too few were left.
+
+  std::uint64_t content = 0;
+  std::uint64_t announced = 0;  ///< By anybody.
+};
+
 /// Reads and writes go in pieces, many in flight. A server that fails, or does not answer in time, is given up for
 /// good:
 /// reads go to another copy, or fail with EIO; writes count on what is left if that are as many copies as asked, after
@@ -26,7 +37,8 @@ class RemoteStore final : public Store {
  public:
   /// `parts` by server; one that is not usable may be null. All of one data set.
   RemoteStore(std::unique_ptr<Wire> wire, std::vector<std::unique_ptr<RemoteDataSet>> parts,
-              const DataSetLayout& layout, std::uint64_t bytes, bool writable, std::string name);
+              const DataSetLayout& layout, const RemoteVersion& version, std::uint64_t bytes, bool writable,
+              std::string name);
   ~RemoteStore() override;
 
   std::uint64_t size_bytes() const override { return size_.load(std::memory_order_acquire); }
@@ -87,7 +99,8 @@ class RemoteStore final : public Store {
   }
   int resize_all(std::uint64_t bytes);
   void lose(std::uint32_t server, int error_number);
-  bool renew_others();
+  std::size_t announce_next();
+  void renew_others(std::size_t told);
   void await_losing();
   std::uint32_t copies_asked() const noexcept { return layout_.copies; }
   /// Of a fork(), where other threads of the parent's may have had the locks.
@@ -103,10 +116,10 @@ class RemoteStore final : public Store {
   const pid_t owner_;
   std::atomic<std::uint64_t> size_;
   std::mutex losing_;
+  RemoteVersion version_;     ///< Guarded by losing_.
   WriterFirstMutex writing_;  ///< Alone for who copies what others could be writing.
   std::atomic<bool> told_lost_{false};
   std::atomic<std::uint32_t> told_{0};  ///< Lines about damage.
-  std::mutex beginning_;
   std::atomic<bool> begun_{false};      ///< The servers have been told that there is a new version.
   std::atomic<std::uint32_t> turn_{0};  ///< Which copy the next read asks first.
 };

@@ -373,8 +373,9 @@ void Catalog::release(DataSet& set, bool writing) noexcept {
 }
 
 DataSetFacts Catalog::facts(const DataSet& set) const {
-  return {set.identity,           set.version.load(),     set.store->size_bytes(),
-          set.whole_bytes.load(), set.read_nanoseconds(), set.layout};
+  return {
+      set.identity,         set.version.load(), set.store->size_bytes(), set.whole_bytes.load(), set.read_nanoseconds(),
+      set.announced.load(), set.layout};
 }
 
 /// To give back many gigabytes takes seconds, in which others attach theirs: the lock is not held meanwhile.

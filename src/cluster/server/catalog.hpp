@@ -1,6 +1,7 @@
 // The data sets of a memory server: what there is, whose it is, and who is attached to it.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -33,6 +34,8 @@ struct DataSet {
   /// What it takes to read 64 KiB from the slowest of some of its places; 0 where all are the same, in no tiers: then
   /// scores do nothing.
   std::uint64_t read_nanoseconds() const noexcept;
+  /// By who writes, who is one at a time.
+  void announce(std::uint64_t one) noexcept { announced = std::max(announced.load(), one); }
   /// Says to its tiers what `from`, a client, says in the body of a message. Returns 0 or a negative errno value.
   int take_scores(std::span<const std::byte> body, const void* from);
 
@@ -41,7 +44,8 @@ struct DataSet {
   DataSetRights rights;
   DataSetLayout layout;
   std::uint64_t identity = 0;
-  std::atomic<std::uint64_t> version{1};
+  std::atomic<std::uint64_t> version{0};
+  std::atomic<std::uint64_t> announced{0};  ///< The latest that anybody who writes has named.
   std::atomic<std::uint64_t> whole_bytes{0};
   std::shared_ptr<Store> store;
   /// The same, where blocks are checked; null for what is in plain DRAM, or is written in a format of its own.

@@ -27,7 +27,7 @@ Client& client_of(WireConnection& connection) {
 }
 
 bool names_attachment(MemoryRequest kind) noexcept {
-  return kind >= MemoryRequest::detach && kind <= MemoryRequest::keep;
+  return kind >= MemoryRequest::detach && kind <= MemoryRequest::announce;
 }
 
 /// What a request is about, and how many bytes it takes.
@@ -51,6 +51,7 @@ MemoryTask task_of(const WireRequest& request, const void* set) noexcept {
       return {TaskRange::writing_all(set), UINT64_MAX};
     case MemoryRequest::list:
     case MemoryRequest::renew:
+    case MemoryRequest::announce:
     case MemoryRequest::score:
     case MemoryRequest::keep:
       return {TaskRange(), 0};
@@ -61,7 +62,7 @@ MemoryTask task_of(const WireRequest& request, const void* set) noexcept {
 
 bool changes(MemoryRequest kind) noexcept {
   return kind == MemoryRequest::write || kind == MemoryRequest::resize || kind == MemoryRequest::punch ||
-         kind == MemoryRequest::renew || kind == MemoryRequest::keep;
+         kind == MemoryRequest::renew || kind == MemoryRequest::keep || kind == MemoryRequest::announce;
 }
 
 }  // namespace
@@ -260,7 +261,12 @@ void MemoryServer::answer(WireRequest& request, const std::shared_ptr<Attachment
       case MemoryRequest::punch:
         return request.reply(attachment->set().store->punch(words[1], words[2]));
       case MemoryRequest::renew:
-        return request.reply(0, {attachment->set().version.fetch_add(1) + 1, 0, 0, 0});
+        attachment->set().announce(words[1]);
+        attachment->set().version = words[1];
+        return request.reply(0);
+      case MemoryRequest::announce:
+        attachment->set().announce(words[1]);
+        return request.reply(0);
       case MemoryRequest::mend: {
         const std::shared_ptr<CheckedStore>& checked = attachment->set().checked;
         return request.reply(checked == nullptr ? -ENOTSUP : checked->mend(words[1], request.body()));

@@ -13,7 +13,7 @@ namespace tiermap {
 
 /// What both sides speak. Raised whenever a message means something else than before: servers and clients of different
 /// numbers refuse each other in the introduction, whose own layout never changes.
-inline constexpr std::uint32_t wire_version = 8;
+inline constexpr std::uint32_t wire_version = 9;
 
 /// Numbers that go with a message; what they mean is its kind's business.
 using WireWords = std::array<std::uint64_t, 4>;
