@@ -139,11 +139,11 @@ void SharedImplementation::in_words_of_home(const Work& work) {
   try {
     work();
   } catch (const Error& error) {
+    if (phase() == Phase::read_only && error.code().value() == EROFS) {  // Whatever the home said before.
+      refuse_what_was_written();
+    }
     if (const std::string failure = home_->failure(); !failure.empty()) {
       throw StoreError(error.code().value(), failure);
-    }
-    if (phase() == Phase::read_only && error.code().value() == EROFS) {
-      refuse_what_was_written();
     }
     throw;
   }

@@ -164,6 +164,22 @@ TEST_F(DamageAtRestTest, WhatIsWrittenAsAWholeIsGoodAgain) {
   processes->expect_success();
 }
 
+TEST_F(DamageAtRestTest, WhatIsWrittenInTheReadOnlyPhaseIsDiscardedWhateverFailedBefore) {
+  run(1, [](Job& job, Words& vector) {
+    std::vector<std::uint64_t> all(vector.size());
+    expect_named(refusal_of([&] { vector.copy_to(all); }));
+    vector.set_phase(Phase::read_only);
+    vector[3] = 42;
+    const std::string told = refusal_of([&] { vector.set_phase(Phase::shared); });
+    EXPECT_NE(told.find("in its read-only phase is discarded"), std::string::npos) << told;
+    vector.set_phase(Phase::shared);
+    EXPECT_EQ(vector[3], value_at(3));
+    vector.close();
+    job.end();
+  });
+  processes->expect_success();
+}
+
 TEST_F(DamageAtRestTest, WhatAllReadTogetherIsHandedToNobody) {
   run(3, [](Job&, Words& vector) {
     const VectorRange before{0, damaged * words_of_a_block};
