@@ -169,5 +169,20 @@ TEST_F(CatalogTest, WhatWasMadeSmallIsStillOneThatWasMade) {
   EXPECT_NO_THROW(catalog.create("", form, 1 << 20));
 }
 
+TEST_F(CatalogTest, RoomForWhatCouldNotBeMadeLongerIsThereAgain) {
+  constexpr std::uint64_t too_long = std::uint64_t{1} << 61U;  // For the table of its checksums.
+  ServerOptions options;
+  options.directory = path("");
+  options.directory_bytes = too_long + (1 << 20);
+  Catalog catalog(options);
+  CreateForm form;
+  form.name = "set";
+  catalog.create("", form, 4096);
+  const std::shared_ptr<Attachment> attachment = catalog.attach("", "", "set", true);
+  EXPECT_THROW(catalog.resize(attachment->set(), too_long, too_long), Error);
+  form.name = "other";
+  EXPECT_NO_THROW(catalog.create("", form, 2 << 20));
+}
+
 }  // namespace
 }  // namespace tiermap

@@ -295,5 +295,25 @@ TEST(RemoteStoreTest, ADirectoryThatIsNoneIsRefusedBeforeAnythingIsMadeThere) {
   }
 }
 
+TEST(RemoteStoreTest, AListThatNoMessageHoldsIsRefusedInWords) {
+  const ServedStores served(1);
+  WireOptions options;
+  options.largest_body = 4096;
+  Wire wire(options);
+  MemoryClient client(wire, served.addresses[0], {});
+  CreateForm form;
+  for (int number = 0; number < 100; ++number) {
+    form.name = "one-of-a-hundred-" + std::to_string(number);
+    client.create(form, 4096);
+  }
+  try {
+    client.list("");
+    FAIL() << "it was told";
+  } catch (const StoreError& error) {
+    EXPECT_EQ(error.code().value(), EMSGSIZE) << error.what();
+  }
+  EXPECT_EQ(client.list("one-of-a-hundred-7").size(), 1U);
+}
+
 }  // namespace
 }  // namespace tiermap

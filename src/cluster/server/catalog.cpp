@@ -388,7 +388,14 @@ int Catalog::resize(DataSet& set, std::uint64_t bytes, std::uint64_t whole_bytes
   }
   count(set, before + more);
   lock.unlock();
-  const int result = set.store->resize(bytes);
+  int result = 0;
+  try {
+    result = set.store->resize(bytes);
+  } catch (...) {
+    lock.lock();
+    count(set, before);
+    throw;
+  }
   lock.lock();
   if (result == 0) {
     set.whole_bytes = whole_bytes;

@@ -196,6 +196,10 @@ void MemoryServer::create(WireRequest& request, const std::weak_ptr<const void>&
 
 void MemoryServer::list(WireRequest& request) {
   const std::string text = encode(catalog_.list(request.from()->user(), request.text()));
+  if (text.size() > request.from()->largest_body()) {
+    request.refuse(-EMSGSIZE, "there are more data sets than one message can list: ask for one by its name");
+    return;
+  }
   WireMessage answer = WireMessage::answer(0, {}, text.size());
   std::ranges::copy(std::as_bytes(std::span(text)), answer.body().data());
   request.reply(std::move(answer));
