@@ -1,6 +1,7 @@
 // Shared vectors: what ranks see of each other, and what it costs. The first ones are the examples of
 // docs/coherence.md.
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <fstream>
 #include <numeric>
@@ -41,6 +42,27 @@ TEST(CoherenceTest, WhatWasWrittenUnderALockIsSeenByWhoHasItNext) {
     }
     job.barrier();
     EXPECT_EQ(vector[5], 150);
+    vector.close();
+  });
+}
+
+TEST(CoherenceTest, AnElementThatIsCopiedIsSeenAsAWhole) {
+  using Wide = std::array<std::uint64_t, 8>;
+  const Servers servers;
+  run_job(servers, 2, [](Job& job) {
+    auto vector = SharedVector<Wide>::create(job, "v", 64);
+    constexpr std::uint64_t last = 300;
+    std::array<Wide, 1> element{};
+    for (std::uint64_t value = 1; element[0][0] < last; ++value) {
+      if (job.rank() == 0) {
+        element[0].fill(value);
+        vector.copy_from(element, 5);
+      } else {
+        vector.copy_to(element, 5);
+        EXPECT_EQ(std::ranges::count(element[0], element[0][0]), 8);
+      }
+    }
+    job.barrier();
     vector.close();
   });
 }
