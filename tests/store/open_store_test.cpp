@@ -1,5 +1,6 @@
 // URLs: what they mean, and that each bad one gives one line with the value and the remedy, and creates nothing.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,6 +31,27 @@ TEST(OpenStore, every_scheme_opens) {
   EXPECT_EQ(open_store(sparse + "?segment=64KiB&capacity=1GiB", OpenMode::create, 5)->size_bytes(), 5U);
   EXPECT_EQ(open_store(sparse, OpenMode::read_only)->size_bytes(), 5U);
   EXPECT_EQ(open_store("concat://" + encoded + "/a," + encoded + "/a@10+20", OpenMode::read_only)->size_bytes(), 120U);
+}
+
+TEST(OpenStore, a_pattern_for_which_there_are_no_descriptors_says_so) {
+  const TemporaryDirectory directory;
+  write_file(directory / "a", "x");
+  struct rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const struct rlimit none = {0, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  std::string message;
+  int error_number = 0;
+  try {
+    open_store("file://" + directory.encoded() + "/*", OpenMode::read_only);
+  } catch (const StoreError& error) {
+    message = error.what();
+    error_number = error.code().value();
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(error_number, EMFILE);
+  EXPECT_NE(message.find("/*': a directory of the pattern cannot be read: "), std::string::npos) << message;
+  EXPECT_NE(message.find("raise the limit of open files"), std::string::npos) << message;
 }
 
 TEST(OpenStore, caps_are_passed_on_by_every_scheme_over_files) {
