@@ -98,8 +98,8 @@ class Region {
   void flush(ByteRange range);
   void flush() { flush({0, size()}); }
 
-  /// Drops the range from memory, dirty pages unwritten: the next access reads what the store has. Pinned pages are
-  /// read again in place.
+  /// Drops the range from memory, dirty pages unwritten, but for one that reaches beyond it and is written whole (where
+  /// no page size was chosen): the next access reads what the store has. Pinned pages are read again in place.
   void discard(ByteRange range);
 
   /// Lets `change` alter the store's bytes in the range behind the region's back (a write() to the file, say). What is
