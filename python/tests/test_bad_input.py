@@ -97,6 +97,13 @@ def test_blocks_refuses_a_size_at_the_call(numbers):
     assert sum(int(block.sum()) for block in array.blocks("4KiB", cache=False)) == int(numbers[1].sum())
 
 
+def test_blocks_takes_a_memoryview_of_an_array_and_refuses_what_is_none(numbers):
+    array = tiermap.map(numbers[0], np.int64)
+    assert sum(int(block.sum()) for block in tiermap.blocks(memoryview(array), "4KiB")) == int(numbers[1].sum())
+    with pytest.raises(TypeError, match="^flatiter is no array: give what tiermap.map"):
+        tiermap.blocks(array.flat)
+
+
 def test_numbers_of_a_cache_of_any_size_are_answered_in_one_line():
     cache = tiermap.Cache("1MiB")
     with pytest.raises(ValueError, match=f"budget {10**30} .*give at most"):

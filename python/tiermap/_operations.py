@@ -58,6 +58,14 @@ def address(array: Any) -> int:
     return int(array.__array_interface__["data"][0])
 
 
+def as_array(mapped: Any) -> Any:
+    """What has an owner, where it is an array or a memoryview of one, and TypeError if not."""
+    array = np.asarray(mapped) if isinstance(mapped, memoryview) else mapped
+    if not isinstance(array, np.ndarray):  # An iterator over one has a base, too.
+        raise TypeError(f"{type(array).__name__} is no array: give what tiermap.map() returned, or a view of it")
+    return array
+
+
 def extent(array: Any) -> Optional[Tuple[Mapping, int, int]]:
     """The mapping of an array, and where its bytes are in it: offset and count. None if it has no elements.
 
@@ -69,10 +77,7 @@ def extent(array: Any) -> Optional[Tuple[Mapping, int, int]]:
         If it begins before the mapping, as what as_strided() made may.
     """
     mapping = owner_known(array)
-    if isinstance(array, memoryview):
-        array = np.asarray(array)
-    if not isinstance(array, np.ndarray):  # An iterator over one has a base, too.
-        raise TypeError(f"{type(array).__name__} is no array: give what tiermap.map() returned, or a view of it")
+    array = as_array(array)
     if isinstance(mapping, Nothing) or array.size == 0:
         return None
     low = high = address(array)
@@ -292,6 +297,7 @@ def blocks(array: Any, size: Size = 16 * MIB, *, cache: bool = True,
         At once, for what cannot be gone over.
     """
     owner_known(array)
+    array = as_array(array)
     block_bytes = parse_size(size, "size of a block")
     if array.size == 0:
         return iter(())
