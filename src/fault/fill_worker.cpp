@@ -189,7 +189,7 @@ void FillWorker::start_prefetch(const FillRequest& request) {
         if (run != nullptr) {
           launch(std::move(run));
         }
-        prefetch_in_smaller_pages(region, page);
+        prefetch_in_smaller_pages(region, page, request.completion);
       }
       if (request.completion != nullptr) {
         request.completion->settle(1, claimed == Claim::resident ? 1 : 0);
@@ -215,7 +215,7 @@ void FillWorker::start_prefetch(const FillRequest& request) {
 }
 
 // Some of the page is there in another size: what is missing is read in the next smaller one.
-void FillWorker::prefetch_in_smaller_pages(PagedRegion& region, std::uint64_t page) {
+void FillWorker::prefetch_in_smaller_pages(PagedRegion& region, std::uint64_t page, PrefetchState* completion) {
   const PageSizeChoice& choice = *region.choice;
   if (&region == &choice.small() || choice.is_wide(region.page_address(page))) {
     return;
@@ -223,8 +223,15 @@ void FillWorker::prefetch_in_smaller_pages(PagedRegion& region, std::uint64_t pa
   PagedRegion& smaller = &region == &choice.wide() ? choice.large() : choice.small();
   smaller.users.fetch_add(1, std::memory_order_acq_rel);
   const unsigned shift = region.page_shift - smaller.page_shift;
-  start_prefetch(
-      {.region = &smaller, .first = page << shift, .count = std::uint32_t{1} << shift, .kind = FillKind::prefetch});
+  const std::uint32_t count = std::uint32_t{1} << shift;
+  if (completion != nullptr) {
+    completion->expect(count);
+  }
+  start_prefetch({.region = &smaller,
+                  .first = page << shift,
+                  .count = count,
+                  .kind = FillKind::prefetch,
+                  .completion = completion});
 }
 
 // Hands the run to the kernel if one extent holds at least its first page whole; what is behind the extent is read at

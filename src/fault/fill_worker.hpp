@@ -57,7 +57,7 @@ class FillWorker {
   void recycle(Run& run) noexcept;
   void start_fault(const FillRequest& request);
   void start_prefetch(const FillRequest& request);
-  void prefetch_in_smaller_pages(PagedRegion& region, std::uint64_t page);
+  void prefetch_in_smaller_pages(PagedRegion& region, std::uint64_t page, PrefetchState* completion);
   bool frames_for_prefetch(PagedRegion& region, Arrival arrival, FillFrames& frames);
   enum class Claim : std::uint8_t { claimed, resident, not_wanted, no_memory, other_size };
   Claim claim(PagedRegion& region, std::uint64_t page, Arrival arrival, FillFrames& frames, OwnedRun& run);

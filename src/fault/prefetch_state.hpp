@@ -23,6 +23,8 @@ class PrefetchState {
   }
   explicit PrefetchState(std::uint32_t pages) noexcept : left_(pages) {}
 
+  /// So many more are to be settled, in place of one that is not settled yet.
+  void expect(std::uint32_t pages) noexcept { left_.fetch_add(pages, std::memory_order_relaxed); }
   /// `pages` more are settled, `resident` of them in memory.
   void settle(std::uint32_t pages, std::uint32_t resident) noexcept {
     resident_.fetch_add(resident, std::memory_order_relaxed);

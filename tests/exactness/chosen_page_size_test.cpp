@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "exactness/watchdog.hpp"
 #include "store/memory_store.hpp"
 #include "store/random_rounds.hpp"
+#include "store/temporary_directory.hpp"
 #include "tiermap/tiermap.hpp"
 
 namespace tiermap {
@@ -201,6 +203,23 @@ TEST_P(ChosenPageSize, NoWordIsLostBesideAPartThatIsDiscarded) {
     thread.join();
   }
   EXPECT_TRUE(check(0, 0));
+}
+
+// Where a part of a wide page is in memory already, the rest of it comes in smaller ones.
+TEST_P(ChosenPageSize, APrefetchIsAwaitedThatCompletesAPart) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "store";
+  write_file(path, std::string(8 * mib, 'x'));
+  Region region = cache_->map(path, {.access = Access::read_only});
+  region.advise(Advice::random);  // Faults on small pages.
+  for (std::uint64_t wide_page = 0; wide_page < 8; ++wide_page) {
+    const std::uint64_t start = wide_page * mib;
+    EXPECT_EQ(static_cast<char>(static_cast<volatile std::byte&>(region.data()[start + 5 * block_bytes])), 'x');
+    EXPECT_EQ(region.statistics().resident_bytes, start + block_bytes);
+    // A block, 15 others of its 64 KiB, and 15 times 64 KiB.
+    EXPECT_EQ(region.prefetch({start, mib}).wait(), 31U);
+    EXPECT_EQ(region.statistics().resident_bytes, start + mib);
+  }
 }
 
 }  // namespace
