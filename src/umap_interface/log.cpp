@@ -21,6 +21,8 @@ namespace {
 
 constexpr std::array<const char*, 5> names = {"NONE", "ERROR", "WARNING", "INFO", "DEBUG"};
 
+std::mutex telling_once;
+
 void write_line(std::string_view text) noexcept {
   const int before = errno;
   std::string_view parts[] = {"umap: ", text, "\n"};
@@ -65,16 +67,23 @@ void log(LogLevel level, std::string_view text) noexcept {
 }
 
 void log_once(LogLevel level, const std::string& text) noexcept {
-  static std::mutex mutex;
   static std::set<std::string> told;
   try {
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(telling_once);
     if (!told.insert(text).second) {
       return;
     }
   } catch (...) {  // Out of memory: rather twice than never.
   }
   log(level, text);
+}
+
+void hold_log() noexcept {
+  telling_once.lock();
+}
+
+void release_log() noexcept {
+  telling_once.unlock();
 }
 
 }  // namespace tiermap::umap_interface

@@ -15,5 +15,8 @@ LogLevel log_level() noexcept;
 void log(LogLevel level, std::string_view text) noexcept;
 /// The same, of the same text once in a process.
 void log_once(LogLevel level, const std::string& text) noexcept;
+/// Around a fork(): no other thread is in log_once() then, of which the child would wait for ever.
+void hold_log() noexcept;
+void release_log() noexcept;
 
 }  // namespace tiermap::umap_interface

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "umap_interface/log.hpp"
 #include "umap_interface/process.hpp"
 
 namespace tiermap::umap_interface {
@@ -14,14 +15,17 @@ std::atomic<Process*> current{nullptr};
 
 void before_fork() {
   current.load()->hold();
+  hold_log();
 }
 
 void after_fork_in_parent() {
+  release_log();
   current.load()->release();
 }
 
 /// The parent's cache, regions and locks are left as they lie: none of its threads came along.
 void after_fork_in_child() {
+  release_log();
   const Process& parents = *current.load();
   auto* own = new Process;
   own->inherit(parents);

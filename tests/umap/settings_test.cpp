@@ -1,5 +1,8 @@
 // The UMAP_ variables and the umapcfg_ functions: defaults, ranges, who wins; and that the page tells of all of them.
+#include <sys/wait.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <cstdio>
 #include <fstream>
@@ -55,6 +58,36 @@ TEST_F(SettingsOfUmapTest, AVariableThatCannotBeUsedMakesMappingFail) {
     EXPECT_EQ(errno, EINVAL) << name << "=" << value;
     ::unsetenv(name);
   }
+}
+
+TEST_F(SettingsOfUmapTest, AVariableThatCannotBeUsedIsToldInAForkedChild) {
+  ::setenv("UMAP_PAGESIZE", "5000", 1);
+  std::atomic<bool> done{false};
+  std::thread asking([&] {
+    while (!done) {
+      ::umapcfg_get_read_ahead();
+    }
+  });
+  std::thread another([&] {
+    while (!done) {
+      ::umapcfg_get_read_ahead();
+    }
+  });
+  int status = 0;
+  for (int round = 0; round < 1500 && status == 0; ++round) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(20);
+      ::umapcfg_get_read_ahead();
+      ::_exit(0);
+    }
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+  }
+  done = true;
+  asking.join();
+  another.join();
+  ::unsetenv("UMAP_PAGESIZE");
+  EXPECT_EQ(status, 0) << "the child waited for a lock that another thread had when it was forked";
 }
 
 TEST_F(SettingsOfUmapTest, CodeWinsOverVariables) {
