@@ -315,5 +315,21 @@ TEST(RemoteStoreTest, AListThatNoMessageHoldsIsRefusedInWords) {
   EXPECT_EQ(client.list("one-of-a-hundred-7").size(), 1U);
 }
 
+TEST(RemoteStoreTest, WhatCannotBeSoLongStaysAsItIs) {
+  const ServedStores served(2);
+  const std::string url = served.url("set", "?layout=striped&stripe=64KiB");
+  EXPECT_THROW(open_store(url, OpenMode::create, UINT64_MAX), StoreError);
+  const auto store = open_store(url, OpenMode::create, mebi);
+  const auto content = test_body(mebi, 1);
+  EXPECT_EQ(store->write(content.data(), content.size(), 0), static_cast<std::int64_t>(mebi));
+  for (const std::uint64_t bytes : {UINT64_MAX, UINT64_MAX - (64U << 10U), std::uint64_t{1} << 63U}) {
+    EXPECT_EQ(store->resize(bytes), -EFBIG) << bytes;
+    EXPECT_EQ(store->size_bytes(), mebi);
+  }
+  std::vector<std::byte> got(mebi);
+  EXPECT_EQ(store->read(got.data(), got.size(), 0), static_cast<std::int64_t>(mebi));
+  EXPECT_TRUE(same_bytes(got, content));
+}
+
 }  // namespace
 }  // namespace tiermap

@@ -132,6 +132,10 @@ void create_on(const Reached& reached, const RemoteTarget& target, std::uint64_t
   if (reached.failure.has_value()) {
     throw *reached.failure;
   }
+  if (bytes > DataSetPlacement::most_bytes) {
+    throw StoreError(EFBIG, "data set " + quote_value(target.name) + " cannot have " + std::to_string(bytes) +
+                                " bytes: choose up to " + format_size(DataSetPlacement::most_bytes));
+  }
   CreateForm form{target.name, target.place, target.readers, target.writers, bytes, 0, target.layout};
   const WireNonce nonce = draw_nonce();
   std::memcpy(&form.identity, nonce.data(), sizeof(form.identity));

@@ -54,6 +54,8 @@ class DataSetPlacement {
     const std::span<const std::uint32_t> stripes = table_->stripes(server);
     return place < stripes.size() ? stripes[place] * layout_.stripe_bytes + within : UINT64_MAX;
   }
+  /// Of what is counted in whole stripes.
+  static constexpr std::uint64_t most_bytes = std::uint64_t{1} << 62U;
   /// What each server has to have for so many bytes, without a table.
   std::uint64_t local_bytes(std::uint64_t bytes) const noexcept {
     if (!striped()) {

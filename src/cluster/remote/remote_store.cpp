@@ -444,6 +444,9 @@ int RemoteStore::resize(std::uint64_t bytes) {
   if (in_child()) {
     return -EIO;
   }
+  if (bytes > DataSetPlacement::most_bytes) {
+    return -EFBIG;
+  }
   int result = begin_changes();
   // Who made it smaller before may have died before all servers had heard of it.
   const bool unequal = std::ranges::any_of(parts_, [&](const auto& part) {
