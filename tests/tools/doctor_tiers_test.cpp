@@ -44,6 +44,21 @@ TEST(DoctorTiersTest, what_it_measures_is_a_file_of_tiers) {
             "remote://HOST:PORT\n");
 }
 
+TEST(DoctorTiersTest, a_directory_may_be_called_as_memory_is) {
+  const TemporaryDirectory directory;
+  std::filesystem::create_directory(directory / "dram");
+  const CommandResult result = run_tiermap({"doctor", "--tiers", "dram", "--cost", "dram=0.5", "--cost", "memory=2"},
+                                           {}, [&] { return ::chdir(directory.path().c_str()) == 0; });
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const TieringOptions options = parse_tiering_options(result.output, "printed");
+  ASSERT_EQ(options.tiers.size(), 2U);
+  for (const TierOptions& tier : options.tiers) {
+    const bool in_memory = tier.kind == TierKind::memory;
+    EXPECT_EQ(tier.name, in_memory ? "dram of the machine" : "dram");
+    EXPECT_EQ(tier.cost_per_gigabyte, in_memory ? 2 : 0.5);
+  }
+}
+
 /// One line on standard error that begins so and names a remedy, nothing on standard output.
 void expect_refused(const std::vector<std::string>& words, int exit_code, const std::string& beginning,
                     const std::string& remedy, const std::function<bool()>& prepare = {}) {

@@ -220,6 +220,10 @@ std::vector<TierOptions> tiers_at(const std::vector<std::string>& places) {
     refuse_one_place_twice(tier, tiers);
     tiers.push_back(tier);
   }
+  // A directory may be called so, too.
+  while (std::ranges::count(tiers, tiers.front().name, &TierOptions::name) > 1) {
+    tiers.front().name += " of the machine";
+  }
   return tiers;
 }
 
