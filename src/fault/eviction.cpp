@@ -64,7 +64,10 @@ Pager::Eviction Pager::evict(const Victim& victim) noexcept {
   }
   while (true) {
     const PageState state = word.state();
-    const bool gone = word.frame() != victim.frame || state == PageState::absent || state == PageState::failed;
+    // By then the page may have gone, and come back into the same frame, and another evictor have unmapped it.
+    const bool unmapped_already = state == PageState::unmapped && word.probation();
+    const bool gone =
+        word.frame() != victim.frame || state == PageState::absent || state == PageState::failed || unmapped_already;
     if (gone || word.owned()) {
       refuse(victim.frame);
       // What is being written to a store that fails is no sign that anything will go.
