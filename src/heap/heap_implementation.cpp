@@ -47,6 +47,21 @@ CacheOptions own_cache_options(const std::string& path, const HeapOptions& optio
   return wanted;
 }
 
+std::unique_ptr<Cache> own_cache(const std::string& path, const HeapOptions& options) {
+  return options.cache == nullptr ? std::make_unique<Cache>(own_cache_options(path, options)) : nullptr;
+}
+
+/// Throws OptionError where the kernel writes to the data when it likes.
+void require_checkpoints(const std::string& path, const Cache& cache) {
+  if (cache.fault_mode() == FaultMode::kernel) {
+    throw OptionError("heap " + path +
+                          " cannot have checkpoints in fault mode kernel, where the kernel writes to its data when it "
+                          "likes: choose another fault mode, or do without checkpoints (" +
+                          cache.fault_mode_reason() + ")",
+                      ENOTSUP);
+  }
+}
+
 /// The superblock is written last: without it this is no heap.
 void write_empty_heap(Store& data, const HeapSuperblock& superblock, bool has_journal, const std::string& path) {
   StoreMetadataArea area(data, HeapLayout::metadata_offset);
@@ -71,6 +86,11 @@ std::unique_ptr<HeapImplementation> HeapImplementation::create(const std::string
   region.page_size_bytes = options.page_size_bytes;
   region.advice = options.advice;  // Which the default depends on.
   const HeapSuperblock superblock{random_identity(), capacity, resolve(region).page_size_bytes};
+  // Before anything is made: a program that lets the error end it takes nothing away.
+  std::unique_ptr<Cache> cache = own_cache(path, options);
+  if (options.checkpoints) {
+    require_checkpoints(path, options.cache != nullptr ? *options.cache : *cache);
+  }
   HeapInTheMaking making(path);
   HeapFiles files = making.create_files(options.backing, HeapLayout(capacity));
   if (options.checkpoints) {
@@ -78,16 +98,21 @@ std::unique_ptr<HeapImplementation> HeapImplementation::create(const std::string
     const Journal made(files.journal, superblock.identity, files.data->size_bytes(), true);
   }
   write_empty_heap(*files.data, superblock, options.checkpoints, path);
-  auto made = std::make_unique<HeapImplementation>(path, options, true, std::move(files));
+  auto made = std::make_unique<HeapImplementation>(path, options, true, std::move(files), std::move(cache));
   making.keep();
   return made;
 }
 
 HeapImplementation::HeapImplementation(std::string path, const HeapOptions& options, bool writable)
-    : HeapImplementation(path, options, writable, open_heap_files(path, writable)) {}
+    : HeapImplementation(path, options, writable, open_heap_files(path, writable), nullptr) {}
 
-HeapImplementation::HeapImplementation(std::string path, const HeapOptions& options, bool writable, HeapFiles files)
-    : path_(std::move(path)), writable_(writable), process_(::getpid()), files_(std::move(files)) {
+HeapImplementation::HeapImplementation(std::string path, const HeapOptions& options, bool writable, HeapFiles files,
+                                       std::unique_ptr<Cache> cache)
+    : path_(std::move(path)),
+      writable_(writable),
+      process_(::getpid()),
+      files_(std::move(files)),
+      cache_(std::move(cache)) {
   superblock_ = read_superblock(*files_.data, path_);
   layout_ = std::make_unique<HeapLayout>(superblock_.capacity_bytes);
   open_store(options);
@@ -135,18 +160,14 @@ void HeapImplementation::open_store(const HeapOptions& options) {
 }
 
 void HeapImplementation::map(const HeapOptions& options) {
-  if (options.cache == nullptr) {
-    cache_ = std::make_unique<Cache>(own_cache_options(path_, options));
+  if (cache_ == nullptr) {
+    cache_ = own_cache(path_, options);
   }
   Cache& cache = options.cache != nullptr ? *options.cache : *cache_;
-  kernel_pages_ = cache.fault_mode() == FaultMode::kernel;
-  if (checkpointed_ != nullptr && kernel_pages_) {
-    throw OptionError("heap " + path_ +
-                          " cannot have checkpoints in fault mode kernel, where the kernel writes to its data when it "
-                          "likes: choose another fault mode, or do without checkpoints (" +
-                          cache.fault_mode_reason() + ")",
-                      ENOTSUP);
+  if (checkpointed_ != nullptr) {
+    require_checkpoints(path_, cache);
   }
+  kernel_pages_ = cache.fault_mode() == FaultMode::kernel;
   RegionOptions region;
   region.access = writable_ ? Access::read_write : Access::read_only;
   region.offset = layout_->data_offset;

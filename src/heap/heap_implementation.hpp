@@ -36,8 +36,10 @@ class HeapImplementation {
   static std::unique_ptr<HeapImplementation> create(const std::string& path, const HeapOptions& options);
   /// Throws whatever cannot be of it; then nothing is open.
   HeapImplementation(std::string path, const HeapOptions& options, bool writable);
-  /// The same, on these files; `path` is what messages call it. For tests on disks of their own.
-  HeapImplementation(std::string path, const HeapOptions& options, bool writable, HeapFiles files);
+  /// The same, on these files; `path` is what messages call it. For create(), with the cache where the options name
+  /// none, and for tests on disks of their own.
+  HeapImplementation(std::string path, const HeapOptions& options, bool writable, HeapFiles files,
+                     std::unique_ptr<Cache> cache = nullptr);
   ~HeapImplementation();
   HeapImplementation(const HeapImplementation&) = delete;
   HeapImplementation& operator=(const HeapImplementation&) = delete;

@@ -28,6 +28,8 @@ TEST_F(HeapKernelMode, takes_heaps_without_checkpoints) {
   with_checkpoints.checkpoints = true;
   EXPECT_TRUE(says(refusal<OptionError>([&] { Heap::create(path_, with_checkpoints); }), "fault mode kernel"));
   EXPECT_FALSE(std::filesystem::exists(path_));
+  // Before anything is made, so that nothing stays where a program ends by that error.
+  EXPECT_TRUE(says(refusal<OptionError>([&] { Heap::create(path_ + "/no/folder", with_checkpoints); }), "fault mode"));
   Heap::create(path_, options()).construct<HeapVector<int>>("many")(1000, 5);
   EXPECT_EQ(Heap::open_read_only(path_, with_checkpoints).find<HeapVector<int>>("many")->at(999), 5);
 }
