@@ -1,7 +1,9 @@
 #include "mpi/ranks.hpp"
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
+#include <thread>
 
 #include "command_line/process_usage.hpp"
 #include "command_line/program.hpp"
@@ -79,6 +81,8 @@ int run(const std::string& name, CLI::App& app, int argc, char** argv,
   MPI_Init(&argc, &argv);
   const int code = exit_code_of(name, [&] { return work_and_print(work); });
   if (code != 0) {
+    // With the abort mpiexec ends, and what it has not passed on by then of what was said is lost.
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
     MPI_Abort(MPI_COMM_WORLD, code);  // The others wait for this one.
   }
   MPI_Finalize();
