@@ -165,6 +165,9 @@ MadePath::~MadePath() {
   if (!path_.empty()) {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
+    if (ignored) {  // To look into a directory takes a descriptor, and an empty one goes without.
+      std::filesystem::remove(path_, ignored);
+    }
     keep();
   }
 }

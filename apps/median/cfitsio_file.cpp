@@ -6,13 +6,16 @@
 #include <cerrno>
 #include <utility>
 
+#include "store/file_open.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
 
 CfitsioFile::CfitsioFile(std::string path, bool create) : path_(std::move(path)), created_(create) {
   if (create) {
+    errno = 0;
     fits_create_diskfile(&handle_, path_.c_str(), &status_);
+    has_no_descriptor_ = status_ != 0 && (errno == EMFILE || errno == ENFILE);
   } else {
     fits_open_diskfile(&handle_, path_.c_str(), READONLY, &status_);
   }
@@ -33,6 +36,9 @@ void CfitsioFile::check() {
   std::array<char, FLEN_STATUS> text{};
   fits_get_errstatus(status_, text.data());
   fits_clear_errmsg();
+  if (has_no_descriptor_) {  // Which cfitsio does not tell from all else.
+    throw_file_error(EMFILE, path_, "cannot be written");
+  }
   if (created_) {
     throw StoreError(EIO, fmt::format("{} cannot be written ({}): look whether the disk has room", path_, text.data()));
   }

@@ -35,6 +35,7 @@ class CfitsioFile {
   bool created_;
   fitsfile* handle_ = nullptr;
   int status_ = 0;
+  bool has_no_descriptor_ = false;
 };
 
 }  // namespace tiermap

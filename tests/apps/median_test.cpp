@@ -284,6 +284,18 @@ TEST_F(MedianTest, AFolderMayBeNamedWithASlashAtItsEnd) {
   EXPECT_EQ(left_behind(), (std::vector<std::string>{"images"}));
 }
 
+TEST_F(MedianTest, LeavesNothingWhereNoFileCanBeOpenedAnyMore) {
+  const std::string line =
+      "exec " + std::string(TIERMAP_BINARY_FOLDER) + "/" + program + " --count 8 --width 64 --height 64";
+  for (int limit = 16; limit <= 32; ++limit) {  // Of which some files are the test's own.
+    const Outcome outcome = run("/bin/sh", {"-c", "ulimit -n " + std::to_string(limit) + " && " + line});
+    EXPECT_TRUE(left_behind().empty()) << limit << ": " << outcome.errors;
+    if (outcome.exit_code != 0) {
+      EXPECT_NE(outcome.errors.find("ulimit -n"), std::string::npos) << limit << ": " << outcome.errors;
+    }
+  }
+}
+
 TEST_F(MedianTest, LeavesNothingWhenInterrupted) {
   // More than once: the threads that write images should be met in every moment of it.
   for (int round = 0; round < 10 && !HasFailure(); ++round) {
