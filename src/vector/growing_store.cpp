@@ -21,8 +21,18 @@ std::uint64_t GrowingStore::extend(std::uint64_t bytes, std::uint64_t most) noex
   return limit;
 }
 
+int GrowingStore::lengthen() {
+  const std::lock_guard lock(length_mutex_);
+  return make_longer(limit_bytes());
+}
+
 int GrowingStore::lengthen_to(std::uint64_t bytes) {
   const std::lock_guard lock(length_mutex_);
+  return make_longer(bytes);
+}
+
+// Called with length_mutex_ held, as whoever makes the limit lower makes the store shorter with it.
+int GrowingStore::make_longer(std::uint64_t bytes) {
   return base_->size_bytes() < bytes ? base_->resize(bytes) : 0;
 }
 

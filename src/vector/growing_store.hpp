@@ -30,7 +30,7 @@ class GrowingStore final : public Store {
   /// For a new limit, lower or not. Of what lies behind nothing is written from now on.
   void set_limit(std::uint64_t bytes) noexcept { limit_.store(bytes, std::memory_order_release); }
   /// Makes the store as long as the limit says if it is shorter. Returns 0 or a negative errno value.
-  int lengthen() { return lengthen_to(limit_bytes()); }
+  int lengthen();
   int lengthen_to(std::uint64_t bytes);
   /// The same if it is longer, or may be: of a write that was on its way it does not know itself.
   int shorten();
@@ -64,6 +64,8 @@ class GrowingStore final : public Store {
   std::string name() const override { return name_; }
 
  private:
+  int make_longer(std::uint64_t bytes);
+
   const std::shared_ptr<Store> base_;
   const std::string name_;
   std::atomic<std::uint64_t> limit_;

@@ -223,8 +223,8 @@ std::uint64_t VectorImplementation::extend(std::uint64_t count) {
   std::uint64_t before = GrowingStore::no_room;
   if (growing_ && count <= most_elements()) {
     const std::uint64_t bytes = count * element_bytes_;
-    before = mapped_by_kernel_ ? extend_mapped(bytes)
-                               : growing_->extend(bytes, capacity_bytes_ / element_bytes_ * element_bytes_);
+    const std::uint64_t most = capacity_bytes_ / element_bytes_ * element_bytes_;
+    before = mapped_by_kernel_ ? extend_mapped(bytes, most) : growing_->extend(bytes, most);
   }
   if (before == GrowingStore::no_room) {
     throw OptionError("vector " + url_ + " has " + std::to_string(size()) + " elements and a capacity of " +
@@ -237,11 +237,11 @@ std::uint64_t VectorImplementation::extend(std::uint64_t count) {
 }
 
 // Whoever sees that there is an element may touch it: before that it has its place in the file.
-std::uint64_t VectorImplementation::extend_mapped(std::uint64_t bytes) {
+std::uint64_t VectorImplementation::extend_mapped(std::uint64_t bytes, std::uint64_t most) {
   require_own_process();
   const std::lock_guard lock(mapped_mutex_);
   const std::uint64_t before = growing_->limit_bytes();
-  if (bytes > capacity_bytes_ / element_bytes_ * element_bytes_ - before) {
+  if (before > most || bytes > most - before) {
     return GrowingStore::no_room;
   }
   if (before + bytes > region_.size()) {

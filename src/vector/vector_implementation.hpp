@@ -54,7 +54,7 @@ class VectorImplementation {
   void map(const VectorOptions& options);
   void map_by_kernel(RegionOptions& region);
   std::uint64_t mapped_for(std::uint64_t bytes) const noexcept;
-  std::uint64_t extend_mapped(std::uint64_t bytes);
+  std::uint64_t extend_mapped(std::uint64_t bytes, std::uint64_t most);
   /// What an address space has room for.
   std::uint64_t most_elements() const noexcept { return (std::uint64_t{1} << 46) / element_bytes_; }
   void refuse_to_cut_off(std::uint64_t count) const;
