@@ -58,6 +58,13 @@ class NewestCopyTest : public testing::Test {
     servers[2].signal(SIGSTOP);
     EXPECT_EQ(write(*store, 99), -EIO);
   }
+  /// On the first server, which stands still then, and the others go on.
+  void leave_a_failed_write_behind(const std::string& url) {
+    fail_to_write(url);
+    servers[0].signal(SIGSTOP);
+    go_on(1);
+    go_on(2);
+  }
   void go_on(std::size_t server) const { servers[server].signal(SIGCONT); }
 
   ServerProcess servers[3];
@@ -66,10 +73,7 @@ class NewestCopyTest : public testing::Test {
 TEST_F(NewestCopyTest, WhatWasWrittenIsNewerThanWhereAWriterFailed) {
   const std::string all = url("replicated");
   fill(all, OpenMode::create, 1);
-  fail_to_write(all);
-  servers[0].signal(SIGSTOP);
-  go_on(1);
-  go_on(2);
+  leave_a_failed_write_behind(all);
   fill(all, OpenMode::read_write, 2);
   go_on(0);
   expect_content(all, 2);
@@ -78,10 +82,7 @@ TEST_F(NewestCopyTest, WhatWasWrittenIsNewerThanWhereAWriterFailed) {
 TEST_F(NewestCopyTest, WhatWasWrittenIsNewerHoweverOftenAWriterFailed) {
   const std::string all = url("replicated");
   fill(all, OpenMode::create, 1);
-  fail_to_write(all);
-  servers[0].signal(SIGSTOP);
-  go_on(1);
-  go_on(2);
+  leave_a_failed_write_behind(all);
   for (std::uint64_t seed = 2; seed < 8; ++seed) {
     fill(all, OpenMode::read_write, seed);
     go_on(0);

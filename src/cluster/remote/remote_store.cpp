@@ -70,13 +70,21 @@ void RemoteStore::lose(std::uint32_t server, int error_number) {
 std::size_t RemoteStore::announce_next() {
   version_.announced = (version_.announced / RemoteVersion::step + 1) * RemoteVersion::step;
   std::size_t told = 0;
-  for (const auto& [server, status] : ask_all(MemoryRequest::announce, version_.announced, 0)) {
-    told += status == 0 ? 1U : 0U;
-    if (status != 0 && (status != -EBADMSG || placement_.copies() > 1)) {
-      parts_[server]->give_up("it does not hear of a new version");
-    }
+  for (const Answer& answer : ask_all(MemoryRequest::announce, version_.announced, 0)) {
+    told += answer.status == 0 ? 1U : 0U;
+    give_up_who_is_behind(answer, "it does not hear of a new version");
   }
   return told;
+}
+
+/// Whether it is given up for what it answered to a new version. Where there is one copy alone, none is behind another
+/// for a message that was damaged.
+bool RemoteStore::give_up_who_is_behind(const Answer& answer, const std::string& why) {
+  const bool is_behind = answer.status != 0 && (answer.status != -EBADMSG || placement_.copies() > 1);
+  if (is_behind) {
+    parts_[answer.server]->give_up(why);
+  }
+  return is_behind;
 }
 
 /// Until all that are left have taken a new version, of which so many have been told. One that is given up here may
@@ -93,11 +101,8 @@ void RemoteStore::renew_others(std::size_t told) {
       ++version_.content;
     }
     all_did = true;
-    for (const auto& [server, status] : ask_all(MemoryRequest::renew, version_.content, 0)) {
-      if (status != 0 && (status != -EBADMSG || placement_.copies() > 1)) {
-        parts_[server]->give_up("it does not take a new version");
-        all_did = false;
-      }
+    for (const Answer& answer : ask_all(MemoryRequest::renew, version_.content, 0)) {
+      all_did = !give_up_who_is_behind(answer, "it does not take a new version") && all_did;
     }
     told = all_did ? told : announce_next();
   }

@@ -100,6 +100,7 @@ class RemoteStore final : public Store {
   int resize_all(std::uint64_t bytes);
   void lose(std::uint32_t server, int error_number);
   std::size_t announce_next();
+  bool give_up_who_is_behind(const Answer& answer, const std::string& why);
   void renew_others(std::size_t told);
   void await_losing();
   std::uint32_t copies_asked() const noexcept { return layout_.copies; }
