@@ -369,8 +369,7 @@ void PagedRegionImplementation::give_back_page_tables(Pages pages) noexcept {
       if (word.state() != PageState::absent || !engine_->pager_.hold(region_, first + held, word)) {
         break;
       }
-      if (choice_ != nullptr && choice_->excludes(region_, first + held)) {
-        engine_->pager_.let_go(region_, first + held);
+      if (left_to_other_sizes(region_, first + held)) {
         break;
       }
     }

@@ -90,6 +90,7 @@ class PagedRegionImplementation final : public RegionImplementation {
   enum class Holding : std::uint8_t { page, in_long_update, of_chosen_size };
   static constexpr int left_to_others = 1;
   int hold_page_locked(PagedRegion& region, std::uint64_t page, Holding holding = Holding::page);
+  bool left_to_other_sizes(PagedRegion& region, std::uint64_t page) noexcept;
   int hold_pages(Pages pages, std::vector<std::uint64_t>& held);
   void take_out(PagedRegion& region, Pages pages);
   void take_out_other_sizes();

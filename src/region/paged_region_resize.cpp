@@ -40,13 +40,8 @@ int PagedRegionImplementation::hold_page_locked(PagedRegion& region, std::uint64
       if (!pager.hold(region, page, word)) {
         continue;
       }
-      // All say first what they claim, and look then: whoever claims a page of another size from here on sees ours.
-      if (holding == Holding::of_chosen_size && word.state() == PageState::absent &&
-          choice_->is_in_other_size(region, page)) {
-        pager.let_go(region, page);
-        return left_to_others;
-      }
-      return 0;
+      const bool has_gone = holding == Holding::of_chosen_size && word.state() == PageState::absent;
+      return has_gone && left_to_other_sizes(region, page) ? left_to_others : 0;
     }
     if (region.manual_flush) {
       return -EBUSY;

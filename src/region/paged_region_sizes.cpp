@@ -51,6 +51,16 @@ PagedRegion& PagedRegionImplementation::prefetched_in(ByteRange range) noexcept 
   return small ? *small_ : region_;
 }
 
+// Of a page that was absent, and is held now: whether pages of another size are where it lies; then it is let go of.
+// All say first what they claim, and look then: whoever claims a page of another size from here on sees ours.
+bool PagedRegionImplementation::left_to_other_sizes(PagedRegion& region, std::uint64_t page) noexcept {
+  const bool is_left = choice_ != nullptr && choice_->is_in_other_size(region, page);
+  if (is_left) {
+    engine_->pager_.let_go(region, page);
+  }
+  return is_left;
+}
+
 // Takes pages of one large page, or a wide one, out, written back: all are held before one is let go.
 void PagedRegionImplementation::take_out(PagedRegion& region, Pages pages) {
   std::bitset<most_pages_taken_out> held;
