@@ -23,11 +23,6 @@
 namespace tiermap {
 namespace {
 
-void remove_path(const std::string& path) noexcept {
-  std::error_code ignored;
-  std::filesystem::remove_all(path, ignored);
-}
-
 /// Where on disk the store of a URL is; empty if it is not one file or directory, or no URL at all: opening will say.
 std::string path_of(const std::string& url) {
   try {
@@ -183,7 +178,7 @@ void Backing::forget() noexcept {
 void Backing::remove() noexcept {
   store_.reset();
   if (!made_path_.empty()) {
-    remove_path(made_path_);
+    remove_made(made_path_);
     forget();
   }
 }

@@ -110,7 +110,7 @@ void remove_while_it_is_filled(const std::string& path) {
   std::error_code error;
   const std::string aside = path + ".interrupted";
   std::filesystem::rename(path, aside, error);
-  std::filesystem::remove_all(error ? path : aside, error);
+  remove_made(error ? path : aside);
 }
 
 }  // namespace
@@ -134,6 +134,14 @@ void remove_if_interrupted(const std::string& path) {
 void keep_if_interrupted(const std::string& path) noexcept {
   const std::unique_lock held = hold_interruptions();
   made_paths().paths.erase(path);
+}
+
+void remove_made(const std::string& path) noexcept {
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+  if (error) {
+    std::filesystem::remove(path, error);
+  }
 }
 
 std::string partial_path(const std::string& path) {
@@ -163,11 +171,7 @@ MadePath::MadePath(std::string path) : path_(std::move(path)) {
 
 MadePath::~MadePath() {
   if (!path_.empty()) {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-    if (ignored) {  // To look into a directory takes a descriptor, and an empty one goes without.
-      std::filesystem::remove(path_, ignored);
-    }
+    remove_made(path_);
     keep();
   }
 }

@@ -31,6 +31,9 @@ auto make_uninterrupted(const std::string& path, Make&& make) {
   return made;
 }
 
+/// Removes a file or folder, if it can be: an empty folder also where no descriptor is left to look into it.
+void remove_made(const std::string& path) noexcept;
+
 /// What is to be at `path` is called this until it is whole.
 std::string partial_path(const std::string& path);
 
