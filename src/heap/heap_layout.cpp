@@ -9,6 +9,7 @@
 
 #include "config/size.hpp"
 #include "heap/allocator.hpp"
+#include "platform/page_sizes.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -37,10 +38,6 @@ Number native_at(const HeapBlock& block, std::size_t at) noexcept {
   Number number;
   std::memcpy(&number, block.data() + at, sizeof(number));
   return number;
-}
-
-std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) noexcept {
-  return (value + unit - 1) / unit * unit;
 }
 
 void seal_block(HeapBlock& block) noexcept {

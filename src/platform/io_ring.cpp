@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "platform/engine_thread.hpp"
+#include "platform/thread_sanitizer.hpp"
 
 namespace tiermap {
 
@@ -19,8 +20,17 @@ namespace {
 // COOP_TASKRUN spares the interrupt that would otherwise force each completion into this thread. Returns 0 or a
 // negative errno value.
 int make_ring(io_uring& ring, unsigned depth) noexcept {
-  const int result = io_uring_queue_init(depth, &ring, IORING_SETUP_COOP_TASKRUN);
-  return result == 0 ? 0 : io_uring_queue_init(depth, &ring, 0);
+  int result = io_uring_queue_init(depth, &ring, IORING_SETUP_COOP_TASKRUN);
+  if (result != 0) {
+    result = io_uring_queue_init(depth, &ring, 0);
+  }
+  AddressesOrderedByKernel::have_been_taken();
+  return result;
+}
+
+void give_up(io_uring& ring) noexcept {
+  AddressesOrderedByKernel::will_be_given_back();
+  io_uring_queue_exit(&ring);
 }
 
 // Some sandboxes let a ring be made, and nothing be done with it. Returns 0 or a negative errno value.
@@ -46,7 +56,7 @@ int make_ring_above_standard_streams(io_uring& ring, unsigned depth) noexcept {
   }
   io_uring low = ring;
   const int made_again = make_ring_above_standard_streams(ring, depth);
-  io_uring_queue_exit(&low);
+  give_up(low);
   return made_again;
 }
 
@@ -66,7 +76,7 @@ void IoRing::open() noexcept {
     kernel_.reset();
   } else if (const int tried = try_out(kernel_->ring); tried != 0) {
     error_number_ = -tried;
-    io_uring_queue_exit(&kernel_->ring);
+    give_up(kernel_->ring);
     kernel_.reset();
   }
 }
@@ -77,7 +87,7 @@ IoRing::~IoRing() {
     while (in_flight_ > 0) {
       reap(1);
     }
-    io_uring_queue_exit(&kernel_->ring);
+    give_up(kernel_->ring);
   }
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "platform/drop_pages.hpp"
+#include "platform/page_sizes.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -25,19 +26,19 @@ class LazyArray {
     if (size == 0) {
       return;
     }
-    void* memory = ::mmap(nullptr, bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* memory = ::mmap(nullptr, mapped_bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
       refuse(errno);
     }
     // Else all of it would get memory after mlockall(MCL_FUTURE).
-    unlock_pages(memory, bytes());
-    if (::mprotect(memory, bytes(), PROT_READ | PROT_WRITE) != 0) {
+    unlock_pages(memory, mapped_bytes());
+    if (::mprotect(memory, mapped_bytes(), PROT_READ | PROT_WRITE) != 0) {
       const int error_number = errno;
-      ::munmap(memory, bytes());
+      ::munmap(memory, mapped_bytes());
       refuse(error_number);
     }
     // Huge pages would make one touched element cost 2 MiB.
-    ::madvise(memory, bytes(), MADV_NOHUGEPAGE);
+    ::madvise(memory, mapped_bytes(), MADV_NOHUGEPAGE);
     elements_ = static_cast<T*>(memory);
   }
   LazyArray(LazyArray&& other) noexcept
@@ -49,7 +50,7 @@ class LazyArray {
   }
   ~LazyArray() {
     if (elements_ != nullptr) {
-      ::munmap(elements_, bytes());
+      ::munmap(elements_, mapped_bytes());
     }
   }
 
@@ -65,6 +66,9 @@ class LazyArray {
                             " bytes of address space for a table: raise the limit (ulimit -v), or map less");
   }
   std::size_t bytes() const noexcept { return size_ * sizeof(T); }
+  /// As the kernel has it. ThreadSanitizer goes by the number it is given: of a part of a page it would remember that
+  /// it was ours when another thread has it, by a system call that it does not see.
+  std::size_t mapped_bytes() const noexcept { return round_up(bytes(), kernel_page_bytes); }
   T* elements_ = nullptr;
   std::size_t size_ = 0;
 };

@@ -13,6 +13,8 @@
 extern "C" {
 void AnnotateIgnoreReadsBegin(const char* file, int line);
 void AnnotateIgnoreReadsEnd(const char* file, int line);
+void AnnotateHappensBefore(const char* file, int line, const volatile void* order);
+void AnnotateHappensAfter(const char* file, int line, const volatile void* order);
 }
 #endif
 
@@ -35,6 +37,28 @@ class AccessesOrderedByKernel {
   }
   AccessesOrderedByKernel(const AccessesOrderedByKernel&) = delete;
   AccessesOrderedByKernel& operator=(const AccessesOrderedByKernel&) = delete;
+};
+
+/// Of memory that a library maps and unmaps by system calls of its own, which ThreadSanitizer does not see: it would
+/// take whoever has the addresses next for one who races with whoever had them before. The kernel's lock of the memory
+/// map puts them in order. To be said before the memory is unmapped, and after it is mapped.
+class AddressesOrderedByKernel {
+ public:
+  static void will_be_given_back() noexcept {
+#ifdef TIERMAP_HAS_THREAD_SANITIZER
+    AnnotateHappensBefore(__FILE__, __LINE__, &order);
+#endif
+  }
+  static void have_been_taken() noexcept {
+#ifdef TIERMAP_HAS_THREAD_SANITIZER
+    AnnotateHappensAfter(__FILE__, __LINE__, &order);
+#endif
+  }
+
+#ifdef TIERMAP_HAS_THREAD_SANITIZER
+ private:
+  static constexpr char order = 0;  ///< Only its address counts.
+#endif
 };
 
 }  // namespace tiermap

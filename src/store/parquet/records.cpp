@@ -9,6 +9,7 @@
 #include <set>
 #include <string_view>
 
+#include "platform/page_sizes.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -132,10 +133,6 @@ void settle_nulls(ParquetField& field, const ParquetForm& form, const ParquetRea
                                    std::to_string(group) + ": say what they are to be taken for, nulls=0 or nulls=nan");
     }
   }
-}
-
-std::uint64_t round_up(std::uint64_t offset, std::uint64_t alignment) {
-  return (offset + alignment - 1) / alignment * alignment;
 }
 
 /// Of bytes that are no numbers, any place is right.
