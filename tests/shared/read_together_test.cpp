@@ -313,6 +313,40 @@ TEST(ReadTogetherTest, DisagreementsAreNamedOnEveryRank) {
   processes.expect_success();
 }
 
+/// As where it throws: the others cannot have a page any more, and it ends as it meant to.
+TEST(ReadTogetherTest, ARankOfWhichOthersAskPagesMayEndMeanwhile) {
+  const Servers servers;
+  for (int round = 0; round < 20; ++round) {
+    RankProcesses processes(3, [&](std::uint32_t rank) {
+      SharedVectorOptions options = small_pages();
+      options.budget_bytes = 1 << 20;
+      JobOptions where = servers.job(rank, 3);
+      where.name += std::to_string(round);
+      const std::string told = refusal_of([&] {
+        Job job(where);
+        auto vector = SharedVector<std::uint64_t>::create(job, "v", elements, options);
+        auto together = vector.read_together(vector.all());
+        if (rank == 0) {
+          std::this_thread::sleep_for(20ms);
+          throw StoreError(EIO, "the first rank ends");
+        }
+        std::vector<std::jthread> readers;
+        for (std::uint64_t reader = 0; reader < 8; ++reader) {
+          readers.emplace_back([&, at = reader * 12'345]() mutable {
+            while (vector[at] == 0) {
+              at = (at + 512 * 17) % elements;
+            }
+          });
+        }
+      });
+      EXPECT_EQ(told, "the first rank ends");
+    });
+    ASSERT_EQ(processes.wait(0), 0);
+    EXPECT_EQ(processes.wait(1), 128 + SIGBUS);
+    EXPECT_EQ(processes.wait(2), 128 + SIGBUS);
+  }
+}
+
 /// The first rank, from which others get everything, ends while they read: they are told, or a page cannot be had.
 TEST(ReadTogetherTest, ARankThatDiesOrHangsIsNamed) {
   const TemporaryDirectory directory(".");

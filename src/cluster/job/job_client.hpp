@@ -130,9 +130,9 @@ class JobClient {
 
   const JobPlace place_;
   const std::vector<bool> near_;
-  Relay relay_;  ///< Outlives the wire, whose requests it answers.
-  Wire wire_;
+  Relay relay_;  ///< Outlives the wire, whose requests it answers, as do the connections, by which it asks homes.
   std::vector<std::shared_ptr<WireConnection>> connections_;
+  Wire wire_;
   mutable std::mutex mutex_;
   std::map<std::string, std::thread::id> held_;  ///< Locks, by which thread. Guarded by mutex_, as what follows.
   std::string failure_;                          ///< Of the job; "" if it has not failed.
