@@ -161,7 +161,9 @@ class Job {
   bool is_first_to_tell();
 
   /// By all ranks, when no shared vector is open any more and no lock held. Leaves the job, and returns when all have:
-  /// what was made in it is gone then, what was open()ed is in its store, and another job may have its name.
+  /// what was made in it is gone then, what was open()ed is in its store, and another job may have its name. Throws
+  /// StoreError on all ranks, which have left all the same, where a store did not take what was open()ed, as on a full
+  /// disk: its server has it still, and tries again when it ends.
   void end();
 
  private:

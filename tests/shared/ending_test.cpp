@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cerrno>
 #include <future>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "cluster/served_stores.hpp"
@@ -58,6 +60,40 @@ TEST(EndingTest, WhatWasOpenedIsDurableAndFreeWhenTheJobHasEnded) {
   EXPECT_NO_THROW(SharedVector<std::uint64_t>::open(next, "set").close());
   next.end();
   durable.join();
+}
+
+/// Takes what is written, and can never say that it is durable.
+class NeverDurable final : public Store {
+ public:
+  std::uint64_t size_bytes() const override { return 4096; }
+  std::int64_t read(void*, std::size_t, std::uint64_t) override { return 0; }
+  bool writable() const override { return true; }
+  std::string name() const override { return "never"; }
+  int flush() override { return -ENOSPC; }
+};
+
+TEST(EndingTest, WhatItsStoreDoesNotTakeIsAnErrorOfTheJobsEndOnEveryRank) {
+  const ServedStores served(1, test_server_options("set", std::make_shared<NeverDurable>()));
+  const auto end_of = [&](std::uint32_t rank) {
+    JobOptions options = one_rank_on(served);
+    options.rank = rank;
+    options.ranks = 2;
+    Job job(options);
+    SharedVector<std::uint64_t>::open(job, "set").close();
+    try {
+      job.end();
+      return std::string();
+    } catch (const StoreError& error) {
+      EXPECT_EQ(error.code().value(), ENOSPC);
+      return std::string(error.what());
+    }
+  };
+  for (int turn = 0; turn < 2; ++turn) {  // All have left all the same: the next job may use it.
+    std::future<std::string> other = std::async(std::launch::async, end_of, 1);
+    for (const std::string& told : {end_of(0), other.get()}) {
+      EXPECT_NE(told.find(": data set 'set' could not be written to "), std::string::npos) << told;
+    }
+  }
 }
 
 }  // namespace

@@ -5,6 +5,9 @@
 #include <mutex>
 #include <utility>
 
+#include "config/size.hpp"
+#include "store/file_open.hpp"
+
 namespace tiermap {
 
 std::vector<BlockRun> BlockHistory::news(std::uint32_t rank, std::uint64_t since) const {
@@ -39,12 +42,8 @@ Home::Home(Catalog& catalog, std::shared_ptr<Attachment> attachment, std::string
 
 Home::~Home() {
   const std::string name = attachment_->set().name;
-  if (!drop_) {
-    // From the job's end on it is where it is to last. What fails is tried again, and said, when the server ends.
-    Store& store = *attachment_->set().store;
-    static_cast<void>(store.settle());
-    static_cast<void>(store.flush());
-  }
+  std::string failure;
+  static_cast<void>(bring_down(failure));  // What fails is tried again, and said, when the server ends.
   attachment_.reset();
   if (drop_) {
     try {
@@ -52,6 +51,25 @@ Home::~Home() {
     } catch (...) {  // One of the server's configuration stays.
     }
   }
+}
+
+// From the job's end on it is there.
+int Home::bring_down(std::string& failure) {
+  const std::uint64_t sequence = sequence_;
+  if (drop_ || down_ == sequence) {
+    return 0;
+  }
+  const DataSet& set = attachment_->set();
+  const int settled = set.store->settle();
+  const int flushed = set.store->flush();
+  const int result = settled != 0 ? settled : flushed;
+  if (result != 0) {
+    failure = "data set " + quote_value(set.name) + " could not be written to " + set.place + ": " +
+              error_text(-result) + ": see to that, and end the server, which tries it again";
+    return result;
+  }
+  down_ = sequence;
+  return 0;
 }
 
 int Home::fetch_locked(std::uint64_t offset, std::span<std::byte> buffer) const {

@@ -73,6 +73,9 @@ class Home {
   std::shared_ptr<Store> store() const noexcept { return attachment_->set().store; }
   /// Ends with the last who has it, whatever it was made with.
   void drop_at_end() noexcept { drop_ = true; }
+  /// To where it is to last, if it is to. Returns 0, or a negative errno value and in `failure` one line. Not by two
+  /// threads at once.
+  int bring_down(std::string& failure);
 
   // These return 0 or a negative errno value, and set `sequence` to the number of the last change that they see.
 
@@ -96,6 +99,7 @@ class Home {
   mutable std::shared_mutex mutex_;  ///< Shared by who reads, alone for who changes.
   BlockHistory history_;
   std::atomic<std::uint64_t> sequence_{0};  ///< Changed with mutex_.
+  std::uint64_t down_ = UINT64_MAX;         ///< As of which change it was brought down last.
 };
 
 }  // namespace tiermap

@@ -303,9 +303,17 @@ void JobClient::leave() {
   for (std::uint32_t server = 0; server < servers(); ++server) {
     calls.push_back(start(server, JobRequest::leave, {}));
   }
+  std::pair<std::uint64_t, std::string> failure;  // Of what is left there.
   for (std::uint32_t server = 0; server < servers(); ++server) {
-    require(server, calls[server].wait());
+    const WireReply& reply = calls[server].wait();
+    require(server, reply);
     left_.store(true);
+    if (reply.words[0] != 0) {
+      failure = {reply.words[0], "server " + place_.servers[server].text() + ": " + reply.body.text()};
+    }
+  }
+  if (failure.first != 0) {
+    throw StoreError(static_cast<int>(failure.first), "job " + quote_value(place_.name) + ": " + failure.second);
   }
 }
 

@@ -71,6 +71,7 @@ class JobClient {
   std::optional<std::string> held_lock() const;
   /// Returns what it was, and adds nothing if that made it more than `most`, where that is not 0.
   std::uint64_t fetch_add(std::string_view name, std::uint64_t summand, std::uint64_t most = 0);
+  /// Throws, too, where what the job leaves could not be brought to its store; this rank has left all the same.
   void leave();
 
   /// Those without which the job goes on, the first one first; the same for all ranks between two things that all do

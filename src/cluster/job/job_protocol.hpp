@@ -16,7 +16,8 @@ enum class JobRequest : std::uint16_t {
                ///< have come.
   absent,      ///< Body: a job's name. Reply's body: which ranks are missing. Needs no join.
   leave,       ///< The connection may close now without that being a failure. Answered when all who are left leave,
-               ///< and the job's data sets are where they are to last; at once if it has failed.
+               ///< and the job's data sets are where they are to last; at once if it has failed. Reply's words: 0, or
+               ///< the errno value of one that is not; body: one line about it.
   collective,  ///< Body: what this rank is at. Answered when all ranks are there: refused if not all are at the same.
   lock,        ///< Body: name. Answered when the rank has it.
   unlock,      ///< Body: name.

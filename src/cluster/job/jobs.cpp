@@ -311,9 +311,16 @@ void Jobs::end_if_all_leave(const std::shared_ptr<Job>& job, Answers& answers) {
   // Stores may take long to let go of.
   answers.then([this, leaving, homes = std::exchange(job->homes, {})]() mutable {
     workers_.give(TaskSize::large, [leaving, homes = std::move(homes)]() mutable {
+      int result = 0;
+      std::string failure;
+      for (const std::shared_ptr<Home>& home : homes) {
+        result = home == nullptr || result != 0 ? result : home->bring_down(failure);
+      }
       homes.clear();
       for (WireRequest& request : *leaving) {
-        request.reply(0);
+        WireMessage answer = WireMessage::answer(0, {static_cast<std::uint64_t>(-result), 0, 0, 0}, failure.size());
+        std::ranges::copy(std::as_bytes(std::span(failure)), answer.body().begin());
+        request.reply(std::move(answer));
       }
     });
   });
