@@ -200,6 +200,19 @@ TEST(JobTest, ARankThatDoesNotComeIsNamed) {
   processes.expect_success();
 }
 
+TEST(JobTest, ARankIsWaitedForForAsLongAsCanBeSaid) {
+  const Servers servers;
+  RankProcesses processes(2, [&](std::uint32_t rank) {
+    JobOptions options = servers.job(rank, 2);
+    options.join_patience = std::chrono::milliseconds::max();
+    if (rank == 1) {
+      std::this_thread::sleep_for(500ms);
+    }
+    Job(options).end();
+  });
+  processes.expect_success();
+}
+
 TEST(JobTest, ARankThatIsThereTwiceIsRefused) {
   const Servers servers;
   RankProcesses processes(2, [&](std::uint32_t process) {

@@ -11,8 +11,10 @@
 namespace tiermap {
 namespace {
 
+/// What is longer than anything runs is counted as that, so that the sum of a moment and it is one, too.
 std::uint64_t nanoseconds(std::chrono::milliseconds time) noexcept {
-  return static_cast<std::uint64_t>(time.count()) * 1'000'000U;
+  constexpr std::chrono::milliseconds longest = std::chrono::years(100);
+  return static_cast<std::uint64_t>(std::clamp(time, std::chrono::milliseconds(0), longest).count()) * 1'000'000U;
 }
 
 /// 0: none.
