@@ -54,7 +54,7 @@ struct SharedVectorOptions {
   std::uint64_t page_size_bytes = 64ULL << 10;
   Advice advice = Advice::normal;
   std::optional<std::uint64_t> read_ahead_bytes = std::nullopt;
-  /// So many bytes lie on one server, then as many on the next one. A multiple of the page size.
+  /// So many bytes lie on one server, then as many on the next one. A multiple of the page size, up to 64 TiB.
   std::uint64_t stripe_bytes = 1ULL << 20;
   /// Of a vector that is made; the same for all ranks. OptionError for one that is opened, or of more than 4,194,304
   /// stripes.

@@ -48,10 +48,11 @@ void check(const std::string& name, std::uint64_t element_bytes, std::optional<s
     throw OptionError(vector + " cannot have " + std::to_string(*count) + " elements: choose 1 to " +
                       std::to_string(most_bytes / element_bytes));
   }
-  if (options.page_size_bytes == 0 || options.stripe_bytes == 0 ||
+  if (options.page_size_bytes == 0 || options.stripe_bytes == 0 || options.stripe_bytes > most_bytes ||
       options.stripe_bytes % options.page_size_bytes != 0) {
     throw OptionError(vector + " cannot have stripes of " + format_size(options.stripe_bytes) + " with pages of " +
-                      format_size(options.page_size_bytes) + ": choose a multiple of the page size");
+                      format_size(options.page_size_bytes) + ": choose a multiple of the page size, up to " +
+                      format_size(most_bytes));
   }
   // What no rank can have fails here, and not when all have made it.
   RegionOptions region;

@@ -34,6 +34,18 @@ TEST(MakingTest, OptionsThatCannotBeAreRefusedBeforeAnythingIsMade) {
   });
 }
 
+TEST(MakingTest, StripesLongerThanAnythingAreRefused) {
+  const Servers servers(4);
+  run_job(servers, 2, [](Job& job) {
+    for (const int bits : {63, 62, 47}) {
+      SharedVectorOptions options;
+      options.stripe_bytes = std::uint64_t{1} << bits;
+      const std::string told = refusal_of([&] { Numbers::create(job, "v", 1000, options); });
+      EXPECT_NE(told.find("cannot have stripes of "), std::string::npos) << told;
+    }
+  });
+}
+
 /// As where all ranks have made it, and none gets the frames for it.
 TEST(MakingTest, WhatWasMadeByHalvesIsNotTakenForOneOfAnotherSize) {
   const Servers servers;
