@@ -337,7 +337,7 @@ class SharedVector {
   /// One transaction on one page: calls `change` with copies of the elements as they are at home and puts them there,
   /// all of them at once and only if nobody changed the page meanwhile, else `change` is called again with what is
   /// there then. `change` touches nothing of this vector. Others see it after their acquire, or by an update() of their
-  /// own. Throws OptionError for a range that lies in more than one page.
+  /// own. Throws OptionError for a range that lies in more than one page, or has more than 3 MiB.
   template <typename Change>
   void update(VectorRange range, Change&& change) {
     storage_.update(range, [&](std::byte* bytes) {

@@ -293,6 +293,12 @@ void SharedImplementation::update(VectorRange range, const std::function<void(st
                       " lie in more than one page of " + format_size(page_bytes) +
                       ": update those of one page, or use a lock");
   }
+  if (bytes.bytes > HomeClient::most_exchanged_bytes) {
+    throw OptionError("elements " + std::to_string(range.first) + " to " +
+                      std::to_string(range.first + range.count - 1) + " of shared vector " + quote_value(name_) +
+                      " have " + std::to_string(bytes.bytes) + " bytes, and one update takes up to " +
+                      format_size(HomeClient::most_exchanged_bytes) + ": update fewer, or use a lock");
+  }
   std::vector<std::byte> there(bytes.bytes);
   in_words_of_home([&] {
     vector_->region().update(bytes, [&] {

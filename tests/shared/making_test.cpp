@@ -109,6 +109,28 @@ TEST(MakingTest, WhereOneServerHasNoRoomTheOthersKeepTheirs) {
   processes.expect_success();
 }
 
+TEST(MakingTest, AnUpdateOfALargePageTakesWhatIsSaid) {
+  const Servers servers(1, {"--memory", "64MiB"});
+  run_job(servers, 1, [](Job& job) {
+    SharedVectorOptions options;
+    options.page_size_bytes = 8 << 20;
+    options.stripe_bytes = 8 << 20;
+    options.budget_bytes = 128 << 20;
+    auto vector = SharedVector<std::uint8_t>::create(job, "v", 8 << 20, options);
+    constexpr std::uint64_t most = 3 << 20;
+    const auto every_other = [](std::span<std::uint8_t> bytes) {
+      for (std::size_t index = 0; index < bytes.size(); index += 2) {
+        ++bytes[index];
+      }
+    };
+    vector.update({1, most}, every_other);
+    EXPECT_EQ(std::count(vector.begin(), vector.end(), 1U), most / 2);
+    const std::string told = refusal_of([&] { vector.update({0, most + 1}, every_other); });
+    EXPECT_NE(told.find("one update takes up to 3MiB"), std::string::npos) << told;
+    vector.close();
+  });
+}
+
 TEST(MakingTest, OneThatIsClosedIsDestroyedToo) {
   const Servers servers(1, {"--memory", "8MiB"});
   run_job(servers, 2, [](Job& job) {

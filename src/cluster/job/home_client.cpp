@@ -306,6 +306,11 @@ bool HomeClient::exchange(std::span<std::byte> buffer, std::uint64_t offset, con
   for (const ByteRange& range : changed) {
     list.add(local + range.offset, content.subspan(range.offset, range.bytes));
   }
+  // Of many small changes: as nobody else has changed anything beside them, all of it is as good.
+  if (list.encoded().size() > most_exchanged_bytes + ChangeList::run_overhead) {
+    list = ChangeList();
+    list.add(local, content);
+  }
   WireCall call = job_.start(server, JobRequest::exchange,
                              {homes_->parts[server].handle, local, buffer.size(), version.sequence}, list.encoded());
   counters_->exchanges.fetch_add(1, std::memory_order_relaxed);

@@ -87,6 +87,8 @@ class HomeClient {
   };
   /// Reads a range within one page. Throws StoreError.
   Version fetch_to_exchange(std::span<std::byte> buffer, std::uint64_t offset);
+  /// Of one update: with what tells where its changes are, it is a message.
+  static constexpr std::uint64_t most_exchanged_bytes = 3 << 20;
   /// `changed` are ranges of `buffer`, as of `content`. True if it was in time; else `buffer` and `version` are what is
   /// there now. Throws StoreError.
   bool exchange(std::span<std::byte> buffer, std::uint64_t offset, const std::vector<ByteRange>& changed,
