@@ -233,5 +233,24 @@ TEST(ServeCommandsTest, AServerIsMeasuredAsATier) {
   EXPECT_EQ(create.wait(), 2);
 }
 
+TEST(ServeCommandsTest, TwoPlacesOfOneServerAreTwoTiers) {
+  const TemporaryDirectory directory(".");
+  std::ofstream(directory / "node.yaml") << "listen: 127.0.0.1:0\nmemory: 100MiB\ndirectory: " << directory.path()
+                                         << "\ndirectory_size: 100MiB\n";
+  const ServerProcess server({"--config", directory / "node.yaml"});
+  const std::string url = "remote://" + server.address + "?place=";
+  ChildProcess doctor(
+      {"tiermap", "doctor", "--tiers", "--cost", url + "directory=0.5", url + "memory", url + "directory"});
+  const std::string yaml = doctor.output();
+  ASSERT_EQ(doctor.wait(), 0) << doctor.errors();
+  const TieringOptions options = parse_tiering_options(yaml, "printed");
+  for (const std::string& place : {url + "memory", url + "directory"}) {
+    const auto tier = std::ranges::find(options.tiers, place, &TierOptions::url);
+    ASSERT_NE(tier, options.tiers.end()) << yaml;
+    EXPECT_EQ(tier->name, place);
+    EXPECT_EQ(tier->cost_per_gigabyte, place.ends_with("directory") ? 0.5 : 0);
+  }
+}
+
 }  // namespace
 }  // namespace tiermap

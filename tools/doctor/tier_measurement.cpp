@@ -220,7 +220,13 @@ std::vector<TierOptions> tiers_at(const std::vector<std::string>& places) {
     refuse_one_place_twice(tier, tiers);
     tiers.push_back(tier);
   }
-  // A directory may be called so, too.
+  // One server may be several places, and a directory may be called as one is, or as memory.
+  const std::vector<TierOptions> named = tiers;
+  for (TierOptions& tier : tiers) {
+    if (tier.kind == TierKind::remote && std::ranges::count(named, tier.name, &TierOptions::name) > 1) {
+      tier.name = tier.url;
+    }
+  }
   while (std::ranges::count(tiers, tiers.front().name, &TierOptions::name) > 1) {
     tiers.front().name += " of the machine";
   }
