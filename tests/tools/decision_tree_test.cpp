@@ -61,6 +61,12 @@ TEST(DecisionTree, PagesGetSmallerWhereLittleIsUsedAgainAndLargerElsewhere) {
   EXPECT_EQ(propose_page_sizes(reused, 64 * mib, std::uint64_t{1} << 40).likely, (Sizes{}));
 }
 
+TEST(DecisionTree, NoPageSizeFollowsFromOneThatNobodySaw) {
+  const PageSizes sizes = propose_page_sizes(scattered, 0, 64 * mib);
+  EXPECT_EQ(sizes.likely, (Sizes{}));
+  EXPECT_EQ(sizes.unlikely, (Sizes{}));
+}
+
 TEST(DecisionTree, ReadAheadFollowsWhetherWhatWasReadAheadWasUsed) {
   EXPECT_EQ(values_of(propose_read_ahead(sequential, 4 * mib, 1024 * mib)), (Values{"16MiB", "64MiB"}));
   EXPECT_EQ(values_of(propose_read_ahead(sequential, 4 * mib, 64 * mib)), (Values{"16MiB"}));

@@ -72,6 +72,9 @@ PageSizes propose_page_sizes(const Character& character, std::uint64_t page_byte
   const OptionRow& row = option_row(OptionId::page_size);
   std::vector<std::uint64_t> larger;
   std::vector<std::uint64_t> smaller;
+  if (page_bytes == 0) {
+    return {};
+  }
   for (std::uint64_t bytes = page_bytes * step; bytes <= std::min(row.maximum, budget_bytes / least_pages);
        bytes *= step) {
     larger.push_back(bytes);

@@ -227,6 +227,11 @@ void Search::tune_page_size() {
     result_.remarks.emplace_back("the program's regions have pages of several sizes, set in code: not tried");
     return;
   }
+  if (best_.page_bytes == 0) {
+    result_.remarks.emplace_back(
+        "page size: not tried, as no region that fetched pages was there long enough to be seen");
+    return;
+  }
   const PageSizes sizes = propose_page_sizes(character(), best_.page_bytes, best_.budget_bytes);
   if (!climb_page_sizes(sizes.likely, sizes.why_likely)) {
     climb_page_sizes(sizes.unlikely, sizes.why_unlikely);
