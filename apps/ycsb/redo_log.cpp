@@ -52,7 +52,10 @@ RedoLog::RedoLog(std::string path, std::uint64_t identity, Durability durability
                                         path_));
   }
   end_ = static_cast<std::uint64_t>(status.st_size);
-  if (create) {
+  if (!create) {
+    // Who was killed may have left a frame that the disk has not: the pool is not written before it has.
+    sync();
+  } else {
     LogHeader header;
     header.identity = identity_;
     header.checksum = header.computed_checksum();

@@ -64,7 +64,8 @@ class RedoLog {
  public:
   /// Makes one, durably. Throws StoreError if it exists or cannot be made.
   static std::unique_ptr<RedoLog> create(const std::string& path, std::uint64_t identity, Durability durability);
-  /// Opens one that is there. It must be replayed and emptied before the first commit(). Throws StoreError.
+  /// Opens one that is there; the disk has all of it when this returns. It must be replayed and emptied before the
+  /// first commit(). Throws StoreError.
   static std::unique_ptr<RedoLog> open(const std::string& path, std::uint64_t identity, Durability durability);
   ~RedoLog();
   RedoLog(const RedoLog&) = delete;

@@ -4,8 +4,11 @@
 
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <thread>
@@ -14,6 +17,18 @@
 #include "apps/program_fixture.hpp"
 #include "tiermap/error.hpp"
 #include "ycsb/log_frames.hpp"
+
+namespace {
+
+std::atomic<int> files_made_durable{0};
+
+}  // namespace
+
+/// In place of the C library's.
+int fdatasync(int descriptor) {
+  ++files_made_durable;
+  return static_cast<int>(::syscall(SYS_fdatasync, descriptor));
+}
 
 namespace tiermap::test {
 namespace {
@@ -120,6 +135,15 @@ TEST_F(RedoLogTest, ForgetsAllWhenEmptied) {
   write_frames(3);
   RedoLog::open(log(), identity, Durability::sync)->empty();
   expect_words(0, 0);
+}
+
+// What only the kernel has of it, where the process was killed, must not be gone when parts of it are in the pool.
+TEST_F(RedoLogTest, WhatIsFoundIsOnTheDiskBeforeItIsGivenBack) {
+  write_frames(2);
+  const int before = files_made_durable;
+  const auto opened = RedoLog::open(log(), identity, Durability::none);
+  replay_log(opened->contents(), identity, pool_bytes,
+             [&](std::span<const std::byte>) { EXPECT_GT(files_made_durable, before); });
 }
 
 TEST_F(RedoLogTest, ALastFrameThatIsCutAnywhereIsForgottenWhole) {
