@@ -43,10 +43,11 @@ class EdgeSource {
 std::unique_ptr<EdgeSource> make_rmat_source(std::uint32_t scale, std::uint64_t edge_factor, std::uint64_t seed);
 
 /// A text file: an edge list (two vertex numbers a line, from 0, anything after them ignored; lines that begin with #
-/// or % are comments) or, if it begins with %%MatrixMarket, a matrix in coordinate form (pattern, real, integer or
-/// complex; general, symmetric, skew-symmetric or hermitian). The whole file is looked at once, here. Throws StoreError
-/// if it cannot be read, OptionError that names file and line if it cannot be understood. If `both_ways`, whoever asks
-/// adds the opposite of each edge himself, and the mirror image of a symmetric matrix is left out.
+/// or % are comments) or, if the first line that is no such comment begins with %%MatrixMarket, a matrix in coordinate
+/// form (pattern, real, integer or complex; general, symmetric, skew-symmetric or hermitian). The whole file is looked
+/// at once, here. Throws StoreError if it cannot be read, OptionError that names file and line if it cannot be
+/// understood. If `both_ways`, whoever asks adds the opposite of each edge himself, and the mirror image of a symmetric
+/// matrix is left out.
 std::unique_ptr<EdgeSource> make_text_source(const std::string& path, bool both_ways);
 
 }  // namespace tiermap

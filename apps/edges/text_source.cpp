@@ -17,7 +17,7 @@
 namespace tiermap {
 namespace {
 
-constexpr std::string_view banner = "%%MatrixMarket";
+constexpr std::string_view banner = "%%matrixmarket";  // In small letters, in which it may be, too.
 
 /// Takes a whole number off the front of `text`; nothing if there is none or it is too large.
 std::optional<std::uint64_t> take_number(std::string_view& text) {
@@ -100,11 +100,12 @@ TextFormat read_banner(LineReader& reader) {
 class EdgeReader {
  public:
   EdgeReader(const std::string& path, bool both_ways) : path_(path), lines_(path), both_ways_(both_ways) {
-    found_ = lines_.next();
-    if (found_ && std::string_view(lines_.line()).substr(0, banner.size()) == banner) {
+    // What stands before a matrix's first line makes no list of edges of it.
+    do {
+      found_ = lines_.next();
+    } while (found_ && !is_banner(lines_.line()) && is_empty_or_comment(lines_.line()));
+    if (found_ && is_banner(lines_.line())) {
       format_ = read_banner(lines_);
-      found_ = lines_.next_with_content();
-    } else if (found_ && (lines_.line().find_first_not_of(" \t") == std::string::npos || is_comment(lines_.line()))) {
       found_ = lines_.next_with_content();
     }
   }
@@ -132,9 +133,10 @@ class EdgeReader {
   }
 
  private:
-  static bool is_comment(const std::string& line) {
-    const char first = line[line.find_first_not_of(" \t")];
-    return first == '#' || first == '%';
+  static bool is_banner(const std::string& line) { return lower_case(line.substr(0, banner.size())) == banner; }
+  static bool is_empty_or_comment(const std::string& line) {
+    const std::size_t first = line.find_first_not_of(" \t");
+    return first == std::string::npos || line[first] == '#' || line[first] == '%';
   }
 
   void check_entries() const {

@@ -103,6 +103,22 @@ TEST_F(EdgeSourceTest, EachLineEndsAsItLikes) {
   }
 }
 
+// Else the line with its sizes would be an edge, and its entries edges between other vertices.
+TEST_F(EdgeSourceTest, AMatrixIsOneWhateverStandsBeforeItAndHoweverItIsSpelt) {
+  for (const char* before : {"", "\n", "# made by a test\n% another remark\n"}) {
+    for (const char* banner : {"%%MatrixMarket", "%%matrixmarket"}) {
+      const std::string text =
+          std::string(before) + banner + " matrix coordinate pattern general\n% a remark\n5 5 2\n1 2\n2 3\n";
+      const auto source = make_text_source(write_file("edges", text), false);
+      EXPECT_EQ(source->vertices(), 5U) << text;
+      const std::vector<Edge> edges = edges_of(*source, 1);
+      ASSERT_EQ(edges.size(), 2U) << text;
+      EXPECT_EQ(edges[0].source, 0U);
+      EXPECT_EQ(edges[1].target, 2U);
+    }
+  }
+}
+
 TEST_F(EdgeSourceTest, WhatIsNoTextIsRefusedByWhatItIs) {
   const auto refuse = [&](const std::string& contents, const std::string& part) {
     const std::string file = write_file("edges", contents);
