@@ -36,7 +36,10 @@ float read_pixel(CfitsioFile& file, const CubeShape& shape, std::uint64_t pixel)
 std::string find_wrong_median(const FitsDirectory& directory, const SearchPlan& plan, const Sky& sky,
                               const std::vector<VectorMedian>& medians) {
   std::vector<std::vector<float>> values(medians.size());
-  float largest = 0;
+  double brightest_sky = 0;
+  for (const float level : sky.levels) {
+    brightest_sky = std::max(brightest_sky, std::abs(static_cast<double>(level)));
+  }
   for (std::uint64_t image = 0; image < directory.images.size(); ++image) {
     CfitsioFile file = CfitsioFile::open(directory.images[image].path);
     fits_movabs_hdu(file.handle(), directory.images[image].part + 1, nullptr, file.status());
@@ -46,7 +49,6 @@ std::string find_wrong_median(const FitsDirectory& directory, const SearchPlan& 
       const float value = pixel == outside_image ? no_value : read_pixel(file, plan.shape, pixel);
       if (!std::isnan(value)) {
         values[index].push_back(value - sky.levels[image]);
-        largest = std::max(largest, std::abs(value));
       }
     }
     file.check();
@@ -55,10 +57,16 @@ std::string find_wrong_median(const FitsDirectory& directory, const SearchPlan& 
     std::vector<float>& own = values[index];
     std::sort(own.begin(), own.end());
     const std::size_t half = own.size() / 2;
-    const float median = own.empty() ? 0 : own.size() % 2 == 1 ? own[half] : (own[half - 1] + own[half]) / 2;
-    // The same calculation, so the same result but for the rounding of a compiler that joins two steps into one. Both
-    // may be infinite: of pixels near the largest float.
-    const bool same = median == medians[index].flux || std::abs(median - medians[index].flux) <= 1e-6F * largest;
+    const float upper = own.empty() ? 0 : own[half];
+    const float lower = own.empty() || own.size() % 2 == 1 ? upper : own[half - 1];
+    const float median = own.size() % 2 == 1 ? upper : (lower + upper) / 2;
+    // The same calculation, so the same result but for the rounding of a compiler that joins two steps into one, which
+    // is a share of the pixels in the middle: of others, however bright, there are as many on either side. Both may be
+    // infinite: of pixels near the largest float.
+    const double rounding =
+        1e-6 * (std::abs(static_cast<double>(lower)) + std::abs(static_cast<double>(upper)) + brightest_sky);
+    const bool same =
+        median == medians[index].flux || std::abs(static_cast<double>(median) - medians[index].flux) <= rounding;
     if (own.size() != medians[index].pixels || !same) {
       return fmt::format("the median along vector {} is {} of {} pixels, and by the pixels that cfitsio reads {} of {}",
                          medians[index].vector, medians[index].flux, medians[index].pixels, median, own.size());

@@ -1,4 +1,5 @@
-// A directory of images: when they were taken, and their pixels where the files are mapped as they are.
+// A directory of images: when they were taken, their pixels where the files are mapped as they are, and which medians
+// are right.
 
 #include "median/image_directory.hpp"
 
@@ -8,6 +9,7 @@
 #include "apps/program_fixture.hpp"
 #include "fits/fits_images.hpp"
 #include "median/cube.hpp"
+#include "median/search_check.hpp"
 
 namespace tiermap::test {
 namespace {
@@ -23,6 +25,16 @@ class ImageDirectoryTest : public ProgramTest {
     }
   }
   std::string cube() const { return path("work"); }
+
+  /// In an image of floats.
+  static void write_pixel(const std::string& image, std::uint64_t pixel, float value) {
+    fitsfile* file = nullptr;
+    int status = 0;
+    fits_open_diskfile(&file, image.c_str(), READWRITE, &status);
+    fits_write_img(file, TFLOAT, static_cast<LONGLONG>(pixel) + 1, 1, &value, &status);
+    fits_close_file(file, &status);
+    ASSERT_EQ(status, 0) << image;
+  }
 
   static bool same(float one, float other) { return one == other || (std::isnan(one) && std::isnan(other)); }
   std::vector<std::vector<float>> pixels_of_;
@@ -53,6 +65,27 @@ TEST_F(ImageDirectoryTest, TimesAreThoseOfTheHeaders) {
   EXPECT_EQ(read_fits_directory(cube()).times, (std::vector<double>{0, 0.5, 2}));
   make_images({{}});
   EXPECT_EQ(read_fits_directory(cube()).times, (std::vector<double>{0, 1, 2, 3}));
+}
+
+// As where cameras write the largest number that there is for a pixel that they could not read.
+TEST_F(ImageDirectoryTest, AMedianIsWrongHoweverBrightOtherPixelsAre) {
+  make_images({{.bits = -32}, {.bits = -32}, {.bits = -32}});
+  const FitsDirectory directory = read_fits_directory(cube());
+  SearchPlan plan;
+  plan.shape = directory.shape;
+  plan.duration = 2;
+  plan.speeds = {0, 0};
+  plan.random_vectors = 1;
+  const Sky sky{{0, 0, 0}, 1};
+  for (std::size_t image = 0; image < directory.images.size(); ++image) {
+    const MotionVector motion = plan[0];
+    const std::uint64_t pixel = pixel_at(motion, directory.times[image], plan.shape);
+    ASSERT_NE(pixel, outside_image);
+    write_pixel(directory.images[image].path, pixel, image == 0 ? 1e30F : 10.0F * static_cast<float>(image));
+  }
+  EXPECT_EQ(find_wrong_median(directory, plan, sky, {{0, 3, 20, 0}}), "");
+  EXPECT_NE(find_wrong_median(directory, plan, sky, {{0, 3, 21, 0}}), "");
+  EXPECT_NE(find_wrong_median(directory, plan, sky, {{0, 2, 20, 0}}), "");
 }
 
 }  // namespace
