@@ -140,6 +140,9 @@ void check_options(const WorkloadOptions& options, const BfsOptions& bfs) {
   if (by_visitors && bfs.direction != BfsOptions().direction) {
     throw OptionError("direction " + bfs.direction + " is of levels in step: leave out --traversal or --direction");
   }
+  if (by_visitors && bfs.scan != BfsOptions().scan) {
+    throw OptionError("scan " + bfs.scan + " is of levels in step: leave out --traversal or --scan");
+  }
   if (!by_visitors && parse_state(bfs.state)) {
     throw OptionError("state " + bfs.state + " needs queues that may be on a store: choose --traversal visitor-queue");
   }

@@ -134,9 +134,10 @@ void check_generate(const KmerOptions& kmer, const WorkloadOptions& options) {
   if (kmer.generate.empty()) {
     return;
   }
-  if (!kmer.genomes.empty() || !kmer.reads.empty() || !kmer.kmers.empty() || !options.file.empty()) {
+  if (!kmer.genomes.empty() || !kmer.reads.empty() || !kmer.kmers.empty() || !kmer.output.empty() ||
+      !options.file.empty()) {
     throw OptionError(
-        "--generate writes genomes and reads and stops: leave out --genomes, --reads, --kmers, --database "
+        "--generate writes genomes and reads and stops: leave out --genomes, --reads, --kmers, --output, --database "
         "and --file");
   }
   if (path_exists(kmer.generate)) {

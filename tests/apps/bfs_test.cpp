@@ -240,6 +240,7 @@ TEST_F(BfsTest, RefusesBadOptions) {
   expect_refused(program, {"--scale", "4", "--state", "disk"}, "mapped");
   expect_refused(program, {"--scale", "4", "--state", "mapped"}, "--traversal visitor-queue");
   expect_refused(program, {"--scale", "4", "--traversal", "visitor-queue", "--direction", "auto"}, "--direction");
+  expect_refused(program, {"--scale", "4", "--traversal", "visitor-queue", "--scan", "alternate"}, "--scan");
   expect_refused(program, {"--scale", "4", "--lookahead", "far"}, "far");
   expect_refused(program, {"--scale", "4", "--graph", path("missing/graph")}, "missing");
 }

@@ -244,6 +244,7 @@ TEST_F(KmerProgramTest, RefusesBadOptions) {
   refuse({"--work", "lookup", "--kmers", some, "--reads", some}, "choose one");
   refuse(small_input(), "nothing says what to look up");
   refuse({"--generate", path("work/x"), "--reads", some}, "leave out");
+  refuse({"--generate", path("work/x"), "--output", path("work/y")}, "leave out");
   refuse({"--generate", path("none/x")}, "none/x");
   refuse({"--output", path("none/x")}, "none/x cannot be written");
   refuse({"--system", "mmap", "--file", "sparse://" + path("none")}, "--system tiermap");
