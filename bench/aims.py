@@ -197,7 +197,7 @@ def outcome_of(aim, lines, label=""):
     wanted = f"at {'most' if aim.at_most else 'least'} {aim.least:g}"
     found = (amount_of if isinstance(aim.ratio, Amount) else ratio_of)(lines, aim.ratio)
     if found is None:
-        return Outcome(aim.key, aim.what, wanted, aim.paper, reason_for_none(lines), None)
+        return Outcome(aim.key, aim.what, wanted, aim.paper, reason_for_none(lines, aim.ratio.panel), None)
     shown = round(found.value, 2)
     met = shown <= aim.least if aim.at_most else shown >= aim.least
     number = f"{shown:.2f}" if isinstance(aim.ratio, Ratio) else f"{shown:g}"
@@ -224,14 +224,15 @@ def place(x, label=""):
     return f"{x:g}" if isinstance(x, (int, float)) else str(x)
 
 
-def reason_for_none(lines):
-    """Why there is no figure."""
+def reason_for_none(lines, panel=None):
+    """Why there is no figure, of one panel if it is named."""
     skipped = next((line["reason"] for line in lines if line["kind"] == "skipped"), None)
     if not any(line["kind"] == "run" for line in lines):
         return f"not measured: {skipped}" if skipped else "not measured yet"
     if any(line["kind"] == "cut" for line in lines):
         return "not measured: cut by the time for it"
-    failed = next((line["failed"] for line in lines if line["kind"] == "run" and line["failed"]), None)
+    failed = next((line["failed"] for line in lines
+                   if line["kind"] == "run" and line["failed"] and panel in (None, line["panel"])), None)
     return f"not measured at this place{f' (a run failed: {failed})' if failed else ''}"
 
 

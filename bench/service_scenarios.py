@@ -57,16 +57,18 @@ def ycsb_page_sizes(bench):
     return cases + ycsb(bench, "A", 32, x=None, tiermap=())
 
 
-def median_page_sizes(bench):
+def median(bench, *options, **more):
+    """Medians along vectors through images that are kept as floats, so that mmap, which maps the files, and Tiermap,
+    which maps the pixels, page as many bytes."""
     images = bench.scratch / "shared-images"
-    # Kept as floats, so that mmap, which maps the files, and Tiermap, which maps the pixels, page as many bytes.
     size = bench.make(images, MEDIAN, "--bytes", option_bytes(bench.data_bytes), "--bitpix", "-32", "--file", images,
                       "--keep", "--vectors", 1, "--no-verify", "--json")
-    sizes = bench.choose((64 * KIB, MIB), (64 * KIB, 256 * KIB, MIB), tuple(16 * KIB << step for step in range(10)))
+    return bench.compare(MEDIAN, "--images", images, "--threads", bench.cores, *options, beside=IN_FLIGHT_BYTES,
+                         data_bytes=size, drop=(images,), metric="vectors_per_second", **more)
 
-    def compare(panel, *options, **more):
-        return bench.compare(MEDIAN, "--images", images, "--threads", bench.cores, *options, beside=IN_FLIGHT_BYTES,
-                             panel=panel, data_bytes=size, drop=(images,), metric="vectors_per_second", **more)
+
+def median_page_sizes(bench):
+    sizes = bench.choose((64 * KIB, MIB), (64 * KIB, 256 * KIB, MIB), tuple(16 * KIB << step for step in range(10)))
     panels = (("many in flight", ("--vectors", bench.choose(100000, 1000000, 1000000))),
               # A few vectors: with so few under way each of their pixels costs a page.
               ("16 in flight", ("--in-flight", 16, "--vectors", bench.choose(200, 2000, 20000))))
@@ -74,8 +76,8 @@ def median_page_sizes(bench):
     for panel, options in panels[:bench.choose(1, 2, 2)]:
         for page in sizes:
             ways = tuple((series, ("--page-size", option_bytes(page), *mode)) for series, mode in SELF_SERVING)
-            cases += compare(panel, *options, x=page, tiermap=ways, mmap=())
-        cases += compare(panel, *options, tiermap=(), mmap=bench.mmap_with_hints)
+            cases += median(bench, *options, panel=panel, x=page, tiermap=ways, mmap=())
+        cases += median(bench, *options, panel=panel, tiermap=(), mmap=bench.mmap_with_hints)
     return cases
 
 

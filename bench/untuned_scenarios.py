@@ -6,7 +6,7 @@ from engine_scenarios import data_file
 from graph_scenarios import BFS, INGEST, LIST_BYTES, graph_file, ingest, search
 from lookup_scenarios import KMER, RANDOM_IO, SEARCH, kmer_database, kmer_input
 from measurement import MIB, option_bytes
-from service_scenarios import YCSB, ycsb
+from service_scenarios import MEDIAN, YCSB, median, ycsb
 from sort_scenarios import PROGRAM as SORT, sort
 
 # The programs' own choices of a page size are settings too.
@@ -16,7 +16,7 @@ READS = ("bench-random_read", "bench-sequential_read")
 FEW = "a thread a processor"
 PANELS = ("sort", "bfs", "sequential read", "random blocks of 64 KiB", f"random-io, read, {FEW}",
           "random-io, read, 64 threads", f"random-io, write, {FEW}", "search", "k-mer look-up", "ingest",
-          "ycsb, workload A")
+          "ycsb, workload A", "median")
 
 
 def _small(bench):
@@ -82,12 +82,13 @@ def untuned(bench):
             *_random_io(bench, "read", bench.cores, FEW), *_random_io(bench, "read", 64, "64 threads"),
             *_random_io(bench, "write", bench.cores, FEW), *_look_ups(bench), *_kmers(bench),
             *ingest(bench, lists_scale, LIST_BYTES << lists_scale, bench.cores, panel="ingest", **PLAIN),
-            *ycsb(bench, "A", bench.cores, panel="ycsb, workload A", **PLAIN, x=None)]
+            *ycsb(bench, "A", bench.cores, panel="ycsb, workload A", **PLAIN, x=None),
+            *median(bench, "--vectors", bench.choose(50000, 200000, 1000000), panel="median", **hinted)]
 
 
 SCENARIOS = (
     Scenario("untuned", "Untuned: every workload without a setting",
              "Each program with `--page-size auto` and nothing else chosen (no page size, no read-ahead, no fault mode), "
              "beside mmap with every advice. Memory is a quarter of the data, half in graph construction.",
-             (SORT, BFS, RANDOM_IO, SEARCH, KMER, INGEST, YCSB, *READS), untuned, weight=3),
+             (SORT, BFS, RANDOM_IO, SEARCH, KMER, INGEST, YCSB, MEDIAN, *READS), untuned, weight=3),
 )

@@ -186,6 +186,13 @@ class Page(Folder):
         self.assertIn("Scenario `search`: not measured: tiermap-search is not built.", page)
         self.assertIn("Scenario `ycsb-threads`: not measured yet.", page)
 
+    def test_what_failed_elsewhere_is_no_reason(self):
+        page, _ = self.pages(untuned=runs("tiermap untuned", 2.0, panel="sort")
+                             + runs("mmap normal", panel="sort", failed="no luck"))
+        self.assertTrue(any(line.startswith("| Untuned, sort: ") and "not measured at this place (a run failed: no luck)"
+                            in line for line in page))
+        self.assertIn("| Untuned, median: against mmap | at least 0.9 |  | not measured at this place |  |", page)
+
     def test_throughput_that_falls_as_threads_are_added_does_not_meet_its_figure(self):
         for later, word in ((9.6, "met"), (9.4, "not met")):
             page, _ = self.pages(kmer_threads=runs("tiermap", 10.0, x=2, metric="bases_per_second")
