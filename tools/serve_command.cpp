@@ -121,7 +121,8 @@ void print_json(const nlohmann::json& report) {
 
 void list(const ServeOptions& options) {
   const HostAndPort server = parse_host_and_port(options.server, "server");
-  Wire wire{WireOptions{.family = resolve(server).family()}};
+  const SocketAddress address = resolve(server);
+  Wire wire{WireOptions{.loopback = address.loopback(), .family = address.family()}};
   MemoryClient client(wire, server, login_from_environment(""));
   const std::vector<DataSetLine> lines = client.list("");
   if (options.json) {

@@ -15,6 +15,7 @@
 #include "cluster/wire_fixture.hpp"
 #include "store/temporary_directory.hpp"
 #include "tiermap/error.hpp"
+#include "tiermap/job.hpp"
 #include "tiermap/tiermap.hpp"
 
 namespace tiermap {
@@ -448,6 +449,18 @@ std::vector<std::string> open_listeners(pid_t process) {
 TEST(FailureTest, AServerOnLoopbackHasNoSocketThatOthersCouldReach) {
   const ServerProcess server;
   EXPECT_EQ(open_listeners(server.pid()), std::vector<std::string>{});
+}
+
+TEST(FailureTest, NorHasWhoUsesIt) {
+  const ServerProcess server;
+  const auto store = open_store(server.url("set"), OpenMode::create, mebi);
+  JobOptions options;
+  options.rank = 0;
+  options.ranks = 1;
+  options.servers = server.address;
+  Job job(options);
+  EXPECT_EQ(open_listeners(::getpid()), std::vector<std::string>{});
+  job.end();
 }
 
 TEST(FailureTest, ATermEndsTheServerAndItsFilesHaveEverything) {

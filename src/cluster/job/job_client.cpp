@@ -22,6 +22,8 @@ WireOptions wire_options(const JobPlace& place) {
   options.timeout = place.timeout;
   options.secret_required = !place.login.secret.empty();  // Of ranks that connect to this one.
   options.family = common_family(place.servers);
+  const std::array<HostAndPort, 1> own{{{place.host, 0}}};
+  options.loopback = all_loopback(place.servers) && (place.host.empty() || all_loopback(own));
   return options;
 }
 

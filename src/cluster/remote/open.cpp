@@ -17,6 +17,7 @@ std::unique_ptr<Wire> make_wire(const RemoteTarget& target) {
   WireOptions options;
   options.timeout = target.timeout;
   options.family = common_family(target.servers);
+  options.loopback = all_loopback(target.servers);
   return std::make_unique<Wire>(options);
 }
 

@@ -184,6 +184,16 @@ AddressFamily common_family(std::span<const HostAndPort> addresses) {
   return without[0] == nullptr ? AddressFamily::ipv4 : AddressFamily::ipv6;
 }
 
+bool all_loopback(std::span<const HostAndPort> addresses) {
+  return std::ranges::all_of(addresses, [](const HostAndPort& address) {
+    try {
+      return resolve(address).loopback();
+    } catch (const Error&) {  // Who connects there says so.
+      return false;
+    }
+  });
+}
+
 std::string own_host_towards(const HostAndPort& address) {
   const SocketAddress there = resolve(address);
   const FileDescriptor probe(::socket(there.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));

@@ -52,6 +52,9 @@ SocketAddress resolve(const HostAndPort& address, std::optional<AddressFamily> f
 /// who connects there hears of it. Throws OptionError that names two which have none together.
 AddressFamily common_family(std::span<const HostAndPort> addresses);
 
+/// Whether all of them are loopback addresses. A host that does not resolve is none.
+bool all_loopback(std::span<const HostAndPort> addresses);
+
 /// The address of this machine from which packets go there, as a number. Sends none. Throws StoreError.
 std::string own_host_towards(const HostAndPort& address);
 

@@ -85,8 +85,8 @@ struct WireOptions {
   /// whoever can connect, before any proof, over transports where it does so in software (TCP): for networks where
   /// everybody may read everything.
   bool one_sided = false;
-  /// Who listens does so on a loopback address. UCX then has no other address of this machine either, unless
-  /// UCX_NET_DEVICES says which.
+  /// Who listens does so on a loopback address, and so do all to whom it connects. UCX then has no other address of
+  /// this machine either, unless UCX_NET_DEVICES says which: it listens, also where nobody is to connect.
   bool loopback = false;
   /// Of all addresses at which this wire listens or connects; others are refused.
   AddressFamily family = AddressFamily::ipv4;
