@@ -147,6 +147,14 @@ TEST(SameAddressTest, WhereOneRankHasSomethingAlreadyAnotherPlaceIsTaken) {
   constexpr std::uint64_t bytes = std::uint64_t{64} << 20U;
   constexpr std::uint64_t space = std::uint64_t{32} << 30U;
   const std::uint64_t top = Clutter(space).address();  // Forked ranks have the same.
+  std::vector<Clutter> above;                          // And in what earlier tests left free there, nothing more.
+  for (std::uint64_t hole = space / 2; hole >= bytes / 32; hole /= 2) {
+    above.emplace_back(hole);
+    while (above.back().address() >= top + space) {
+      above.emplace_back(hole);
+    }
+    above.pop_back();
+  }
   const Servers servers;
   for (const std::uint64_t places : {std::uint64_t{8}, std::uint64_t{2000}}) {
     RankProcesses processes(2, [&](std::uint32_t rank) {
