@@ -144,6 +144,28 @@ TEST_F(FitsOpeningTest, AKeywordWhoseValueCannotBeTakenIsNamed) {
   expect_said(refusal("a.fits", EINVAL), {"a.fits has a BSCALE that cannot be taken (", "): mend its header"});
 }
 
+// Of such an image programs take different bytes for its pixels.
+TEST_F(FitsOpeningTest, ImagesWithNumbersBeforeTheirPixels) {
+  write_image(directory_ / "a.fits", {.bits = 16}, 1);
+  std::string bytes = read_file(directory_ / "a.fits");
+  bytes.replace(bytes.find("COMMENT "), 80, "PCOUNT  =                    0" + std::string(50, ' '));
+  write_file(directory_ / "a.fits", bytes);
+  EXPECT_EQ(open_store(url("a.fits"), OpenMode::read_only)->size_bytes(), 128U);
+  bytes[bytes.find("PCOUNT  =") + 29] = '5';
+  write_file(directory_ / "a.fits", bytes);
+  expect_said(refusal("a.fits", EINVAL), {"a.fits has in HDU 0 an image with PCOUNT 5", ": write it without"});
+}
+
+TEST_F(FitsOpeningTest, ImagesOfMorePixelsThanCanBeCounted) {
+  write_image(directory_ / "a.fits", {.bits = 16}, 1);
+  std::string bytes = read_file(directory_ / "a.fits");
+  for (const char* side : {"NAXIS1  =           4294967296", "NAXIS2  =           4294967296"}) {
+    bytes.replace(bytes.find(std::string(side).substr(0, 9)), 30, side);
+  }
+  write_file(directory_ / "a.fits", bytes);
+  expect_said(refusal("a.fits", EINVAL), {"a.fits is cut off: an image of 4294967296 x 4294967296 pixels"});
+}
+
 TEST_F(FitsOpeningTest, CompressedImages) {
   write_image(directory_ / "a.fits", {.width = 100, .height = 100}, 1);
   fitsfile* from = nullptr;

@@ -156,8 +156,13 @@ FitsImage find_fits_image(FitsFile& file, const std::string& part) {
   for (const std::uint64_t side : image.axes) {
     too_many = too_many || __builtin_mul_overflow(bytes, side, &bytes);
   }
-  if (bytes == 0) {
+  if (!has_pixels(image.axes)) {
     refuse_part(file, which + "an image of " + image.axes_text() + " pixels", EINVAL);
+  }
+  // cfitsio looks for the pixels behind so many numbers, other programs before them: an image is to have none.
+  if (const std::int64_t others = file.integer("PCOUNT").value_or(0); others != 0) {
+    refuse_image(file, which + "an image with PCOUNT " + std::to_string(others) +
+                           ", numbers that are none of its pixels: write it without");
   }
   if (too_many || image.data_at > file.bytes() || bytes > file.bytes() - image.data_at) {
     refuse_image(file, "is cut off: an image of " + image.axes_text() + " pixels ends past its " +
