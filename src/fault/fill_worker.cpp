@@ -21,7 +21,18 @@ std::uint32_t marker_interval(std::uint32_t pages) noexcept {
 
 /// Whether a page is there already, for whoever wants it prefetched: one that is just being read may never be.
 bool in_memory(PageWord word) noexcept {
-  return word.frame() != no_frame && word.state() != PageState::filling && word.state() != PageState::failed;
+  return word.state() != PageState::absent && word.frame() != no_frame && word.state() != PageState::filling &&
+         word.state() != PageState::failed;
+}
+
+/// Whether a larger page is there in which it lies.
+bool in_larger_page(const PagedRegion& region, std::uint64_t page) noexcept {
+  const auto lies_in = [&](const PagedRegion& larger) {
+    const std::uint64_t around = larger.page_of(region.page_address(page));
+    return larger.page_bytes > region.page_bytes && around < larger.table.capacity() &&
+           in_memory(larger.table.load(around));
+  };
+  return region.choice != nullptr && (lies_in(region.choice->wide()) || lies_in(region.choice->large()));
 }
 
 }  // namespace
@@ -135,6 +146,9 @@ FillWorker::Claim FillWorker::claim(PagedRegion& region, std::uint64_t page, Arr
   const PageWord now = region.table.load(page);
   if (now.state() != PageState::absent) {
     return in_memory(now) ? Claim::resident : Claim::not_wanted;
+  }
+  if (in_larger_page(region, page)) {
+    return Claim::resident;
   }
   const bool at_hand =
       pager_.waiting_for_frames.load(std::memory_order_acquire) == 0 && pager_.try_frames(region, arrival, frames);

@@ -222,5 +222,16 @@ TEST_P(ChosenPageSize, APrefetchIsAwaitedThatCompletesAPart) {
   }
 }
 
+// What lies in a wide page is there, in whatever size it is asked for.
+TEST_P(ChosenPageSize, APrefetchCountsWhatIsThereInAWidePage) {
+  const ByteRange wide_page{0, mib};
+  ASSERT_EQ(region_.prefetch(wide_page).wait(), 1U);
+  ASSERT_EQ(region_.statistics().resident_bytes, mib);
+  EXPECT_EQ(region_.prefetch({0, mib / 2}).wait(), 8U);
+  region_.advise(Advice::random);
+  EXPECT_EQ(region_.prefetch({mib / 2, 2 * block_bytes}).wait(), 2U);
+  EXPECT_EQ(region_.statistics().resident_bytes, mib);
+}
+
 }  // namespace
 }  // namespace tiermap
