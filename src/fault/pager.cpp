@@ -90,6 +90,9 @@ Resolution Pager::resolve(PagedRegion& region, std::uint64_t page, bool write, P
         if (page >= region.going_from.load()) {
           return Resolution::done;
         }
+        if (region.choice != nullptr && &region == &region.choice->wide()) {
+          return Resolution::moved;  // It has gone, and there may be no room for so much at once.
+        }
         if (region.under_update(page)) {
           if (leave_to_update(region, page, word)) {
             return Resolution::wait;

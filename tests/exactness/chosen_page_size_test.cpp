@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "exactness/engine_setting.hpp"
+#include "exactness/signal_trap.hpp"
 #include "exactness/watchdog.hpp"
+#include "store/faulty_store.hpp"
 #include "store/memory_store.hpp"
 #include "store/random_rounds.hpp"
 #include "store/temporary_directory.hpp"
@@ -141,6 +143,7 @@ class ChosenPageSize : public testing::TestWithParam<FaultMode> {
     return chosen;
   }
 
+  SignalTrap trap_;  // Before the first cache.
   const std::shared_ptr<MemoryStore> store_ = std::make_shared<MemoryStore>(region_bytes);
   std::vector<std::uint64_t> expected_ = std::vector<std::uint64_t>(blocks * thread_count);
   std::unique_ptr<Cache> cache_;
@@ -231,6 +234,57 @@ TEST_P(ChosenPageSize, APrefetchCountsWhatIsThereInAWidePage) {
   region_.advise(Advice::random);
   EXPECT_EQ(region_.prefetch({mib / 2, 2 * block_bytes}).wait(), 2U);
   EXPECT_EQ(region_.statistics().resident_bytes, mib);
+}
+
+// Who waits for a wide page as it is written takes another size once it has gone: by then a smaller budget may have no
+// room for so much at once, for which he waited, and then got SIGBUS.
+TEST_P(ChosenPageSize, NoFaultNeedsRoomForAWidePage) {
+  const Watchdog watchdog("wide pages that go", std::chrono::seconds(60));
+  const auto slow = std::make_shared<FaultyStore>(store_);
+  slow->on_write([](const FaultyStore::Call&) { return FaultyStore::delay(std::chrono::milliseconds(2)); });
+  CacheOptions options;
+  options.budget_bytes = budget_bytes;
+  options.fault_mode = GetParam();
+  options.publish_statistics = false;
+  Cache cache(options);
+  Region region = cache.map(slow, {.access = Access::read_write});
+  const auto word_of = [&](std::uint64_t wide_page) {
+    return reinterpret_cast<volatile std::uint64_t*>(region.data() + wide_page * mib);
+  };
+  constexpr std::uint64_t wide_pages = 24;
+  std::atomic<int> signal{0};
+  std::atomic<int> wrong{0};
+  for (int round = 0; round < 4; ++round) {
+    cache.set_budget_bytes(budget_bytes);
+    region.prefetch({0, wide_pages * mib}).wait();
+    for (std::uint64_t page = 0; page < wide_pages; ++page) {
+      if (const int raised = SignalTrap::store(word_of(page), page + 1); raised != 0) {
+        signal = raised;
+      }
+    }
+    std::atomic<bool> ended{false};
+    std::vector<std::thread> threads;
+    for (std::uint64_t thread = 0; thread < 8; ++thread) {
+      threads.emplace_back([&, thread] {
+        for (std::uint64_t page = thread; !ended.load(); page = (page + 5) % wide_pages) {
+          std::uint64_t found = page + 1;
+          if (const int raised = SignalTrap::load(word_of(page), found); raised != 0) {
+            signal = raised;
+          } else if (found != page + 1) {
+            ++wrong;
+          }
+        }
+      });
+    }
+    cache.set_budget_bytes(cache.minimum_budget_bytes());
+    ended.store(true);
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+    region.discard({0, region.size()});
+  }
+  EXPECT_EQ(signal, 0);
+  EXPECT_EQ(wrong, 0);
 }
 
 }  // namespace
