@@ -129,14 +129,18 @@ std::int64_t ConcatStore::write(const void* buffer, std::size_t bytes, std::uint
 }
 
 int ConcatStore::flush() {
-  int result = flush_error_.load();
-  for (const OpenPart& part : parts_) {
-    // All are tried: one bad disk must not keep the data of the others in memory.
-    const int one = writable_ ? synchronise(part.file.buffered(), false) : 0;
-    result = result == 0 ? one : result;
+  if (!writable_) {
+    return 0;
   }
-  flush_error_.store(result);
-  return result;
+  return flushes_.run([this] {
+    int result = 0;
+    for (const OpenPart& part : parts_) {
+      // All are tried: one bad disk must not keep the data of the others in memory.
+      const int one = synchronise(part.file.buffered(), false);
+      result = result == 0 ? one : result;
+    }
+    return result;
+  });
 }
 
 bool ConcatStore::locate(std::uint64_t offset, std::uint64_t bytes, std::uint64_t alignment,

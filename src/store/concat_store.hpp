@@ -1,20 +1,20 @@
 // Many files, or parts of files, as one range.
 #pragma once
 
-#include <atomic>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "store/file_open.hpp"
+#include "store/shared_flush.hpp"
 #include "tiermap/store.hpp"
 
 namespace tiermap {
 
 /// Of fixed size: each part has the length it had when the store was opened. Of a part whose file is cut afterwards the
 /// rest of the page that it ends in reads as zeros, pages behind cannot be read, and the parts behind it stay where
-/// they are. Thread-safe: but for flush_error_ nothing changes after the constructor.
+/// they are. Thread-safe: but for flushes_ nothing changes after the constructor.
 class ConcatStore final : public Store {
  public:
   struct Part {
@@ -67,7 +67,7 @@ class ConcatStore final : public Store {
   std::optional<ElementLayout> elements_;
   std::uint64_t size_ = 0;
   std::uint32_t alignment_ = 1;  ///< The largest of the parts.
-  std::atomic<int> flush_error_{0};
+  SharedFlush flushes_;
 };
 
 }  // namespace tiermap

@@ -112,15 +112,7 @@ int FileStore::flush() {
   if (!writable_) {
     return 0;
   }
-  if (const int earlier = flush_error_.load(); earlier != 0) {
-    return earlier;
-  }
-  const bool whole = size_changed_.exchange(false);
-  const int result = synchronise(file_.buffered(), whole);
-  if (result != 0) {
-    flush_error_.store(result);
-  }
-  return result;
+  return flushes_.run([this] { return synchronise(file_.buffered(), size_changed_.exchange(false)); });
 }
 
 int FileStore::resize(std::uint64_t bytes) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "store/file_open.hpp"
+#include "store/shared_flush.hpp"
 #include "tiermap/store.hpp"
 
 namespace tiermap {
@@ -61,7 +62,7 @@ class FileStore final : public Store {
   std::atomic<std::uint64_t> lost_end_{0};  ///< Where the file ended before others cut it.
   std::mutex growth_mutex_;
   std::atomic<bool> size_changed_{false};
-  std::atomic<int> flush_error_{0};
+  SharedFlush flushes_;
 };
 
 }  // namespace tiermap

@@ -218,12 +218,7 @@ int SparseStore::flush() {
   if (!writable_) {
     return 0;
   }
-  // Data that the kernel once failed to write is gone from its memory: no later success can take that back.
-  int result = flush_error_.load();
-  if (result == 0) {
-    result = synchronise_segments();
-    flush_error_.store(result);
-  }
+  int result = flushes_.run([this] { return synchronise_segments(); });
   // After the data, so that a size never promises bytes that are not there. What could not be saved is tried again.
   if (const int saved = save_metadata(); result == 0) {
     result = saved;

@@ -8,6 +8,7 @@
 
 #include "platform/lazy_array.hpp"
 #include "store/file_open.hpp"
+#include "store/shared_flush.hpp"
 #include "store/sparse_directory.hpp"
 #include "store/sparse_metadata.hpp"
 #include "tiermap/store.hpp"
@@ -92,7 +93,7 @@ class SparseStore final : public Store {
   bool directory_changed_ = false;  ///< Guarded by mutex_.
   bool discarding_ = false;         ///< Guarded by mutex_.
   std::atomic<bool> metadata_changed_{false};
-  std::atomic<int> flush_error_{0};
+  SharedFlush flushes_;
 };
 
 }  // namespace tiermap

@@ -226,13 +226,17 @@ int FitsImageStore::write_part(const OpenImage& image, std::uint64_t pixel, std:
 }
 
 int FitsImageStore::flush() {
-  int result = flush_error_.load();
-  for (const OpenImage& image : images_) {
-    const int one = writable_ ? synchronise(image.file.file.buffered(), false) : 0;
-    result = result == 0 ? one : result;
+  if (!writable_) {
+    return 0;
   }
-  flush_error_.store(result);
-  return result;
+  return flushes_.run([this] {
+    int result = 0;
+    for (const OpenImage& image : images_) {
+      const int one = synchronise(image.file.file.buffered(), false);
+      result = result == 0 ? one : result;
+    }
+    return result;
+  });
 }
 
 }  // namespace tiermap

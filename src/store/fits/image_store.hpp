@@ -2,7 +2,6 @@
 // spans, and converted on the way.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,12 +9,13 @@
 
 #include "store/file_open.hpp"
 #include "store/fits/image.hpp"
+#include "store/shared_flush.hpp"
 #include "tiermap/store.hpp"
 
 namespace tiermap {
 
 /// Image after image, of fixed size. Files are read by O_DIRECT where their file system lets, in whole blocks in which
-/// the pixels begin anywhere. Thread-safe: but for flush_error_ nothing changes after the constructor.
+/// the pixels begin anywhere. Thread-safe: but for flushes_ nothing changes after the constructor.
 class FitsImageStore final : public Store {
  public:
   /// Images of equal axes, of files or, to be read, of files in stores, each converted to `target`. `stacked`: they
@@ -64,7 +64,7 @@ class FitsImageStore final : public Store {
   ElementLayout elements_;
   std::uint64_t image_bytes_ = 0;
   std::vector<OpenImage> images_;
-  std::atomic<int> flush_error_{0};
+  SharedFlush flushes_;
 };
 
 }  // namespace tiermap
