@@ -103,7 +103,8 @@ SparseStore::SparseStore(SparseDirectory directory, const SparseMetadata& metada
       size_(metadata.size_bytes),
       descriptors_(table_entries()),
       used_(writable ? table_entries() : 0),
-      discarding_(metadata.discarding) {}
+      discarding_(metadata.discarding),
+      saved_size_(metadata.size_bytes) {}
 
 std::unique_ptr<SparseStore> SparseStore::open(const std::string& path, OpenMode mode, std::uint64_t create_bytes,
                                                const SparseOptions& options) {

@@ -19,7 +19,7 @@ bool aligned(const void* buffer, std::uint64_t bytes, std::uint64_t offset, std:
 
 SparseStore::~SparseStore() {
   // Closing is no promise of durability, but a size that grew should not be forgotten by a program that ends well.
-  if (writable_ && metadata_changed_.load()) {
+  if (writable_ && size_bytes() != saved_size_) {
     flush();
   }
   for (std::size_t index = 0; index < descriptors_.size() && index * segment_bytes_ < capacity_bytes(); ++index) {
@@ -209,9 +209,6 @@ void SparseStore::raise_size(std::uint64_t end) noexcept {
   std::uint64_t size = size_bytes();
   while (size < end && !size_.compare_exchange_weak(size, end, std::memory_order_acq_rel)) {
   }
-  if (size < end) {
-    metadata_changed_.store(true);
-  }
 }
 
 int SparseStore::flush() {
@@ -245,12 +242,15 @@ int SparseStore::save_metadata() noexcept {
     result = synchronise(directory_.descriptor(), true);
     directory_changed_ = result != 0;
   }
-  if (result == 0 && metadata_changed_.exchange(false)) {
-    result = store_sparse_metadata(directory_.descriptor(), metadata());
-    if (result != 0) {
-      metadata_changed_.store(true);
-    }
-  }
+  // By the size, and not by who says that he has raised it: he may not have come to that.
+  return result == 0 && size_bytes() != saved_size_ ? store_metadata() : result;
+}
+
+/// Called with mutex_ held.
+int SparseStore::store_metadata() noexcept {
+  const SparseMetadata now = metadata();
+  const int result = store_sparse_metadata(directory_.descriptor(), now);
+  saved_size_ = result == 0 ? now.size_bytes : saved_size_;
   return result;
 }
 
@@ -271,7 +271,7 @@ int SparseStore::resize(std::uint64_t bytes) {
   discarding_ = discarding_ || bytes <= size_before;
   capacity_.store(std::max(bytes, capacity_before));
   size_.store(bytes, std::memory_order_release);
-  int result = store_sparse_metadata(directory_.descriptor(), metadata());
+  int result = store_metadata();
   if (result != 0) {
     size_.store(size_before, std::memory_order_release);
     capacity_.store(capacity_before);
@@ -282,7 +282,7 @@ int SparseStore::resize(std::uint64_t bytes) {
     result = discard_past(bytes);
     if (result == 0) {
       discarding_ = false;
-      result = store_sparse_metadata(directory_.descriptor(), metadata());
+      result = store_metadata();
     }
   }
   return result;

@@ -77,6 +77,7 @@ class SparseStore final : public Store {
   SparseMetadata metadata() const noexcept;
   int synchronise_segments() noexcept;
   int save_metadata() noexcept;
+  int store_metadata() noexcept;
   int discard_past(std::uint64_t size) noexcept;
 
   SparseDirectory directory_;
@@ -92,7 +93,7 @@ class SparseStore final : public Store {
   std::mutex mutex_;
   bool directory_changed_ = false;  ///< Guarded by mutex_.
   bool discarding_ = false;         ///< Guarded by mutex_.
-  std::atomic<bool> metadata_changed_{false};
+  std::uint64_t saved_size_;        ///< Guarded by mutex_. What the metadata file has.
   SharedFlush flushes_;
 };
 
