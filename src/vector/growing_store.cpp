@@ -36,6 +36,15 @@ int GrowingStore::make_longer(std::uint64_t bytes) {
   return base_->size_bytes() < bytes ? base_->resize(bytes) : 0;
 }
 
+int GrowingStore::cut(std::uint64_t bytes) {
+  const std::lock_guard lock(length_mutex_);
+  const int result = base_->resize(bytes);
+  if (result == 0) {
+    set_limit(bytes);
+  }
+  return result;
+}
+
 int GrowingStore::shorten() {
   const std::lock_guard lock(length_mutex_);
   return base_->resize(limit_bytes());

@@ -27,12 +27,16 @@ class GrowingStore final : public Store {
   static constexpr std::uint64_t no_room = ~std::uint64_t{0};
   /// Adds to the limit and returns what it was; no_room, and nothing is changed, if it would be over `most`.
   std::uint64_t extend(std::uint64_t bytes, std::uint64_t most) noexcept;
-  /// For a new limit, lower or not. Of what lies behind nothing is written from now on.
+  /// For a new limit. Of what lies behind nothing is written from now on.
   void set_limit(std::uint64_t bytes) noexcept { limit_.store(bytes, std::memory_order_release); }
   /// Makes the store as long as the limit says if it is shorter. Returns 0 or a negative errno value.
   int lengthen();
   int lengthen_to(std::uint64_t bytes);
-  /// The same if it is longer, or may be: of a write that was on its way it does not know itself.
+  /// Makes the store shorter, and the limit lower only once it is: where that fails nothing may have been dropped
+  /// meanwhile. Returns 0 or a negative errno value.
+  int cut(std::uint64_t bytes);
+  /// Makes it as long as the limit says if it is longer, or may be: of a write that was on its way it does not know
+  /// itself.
   int shorten();
 
   /// From now on the kernel may map the store's file further than that reaches: what is behind its end is touched when

@@ -282,9 +282,7 @@ void VectorImplementation::shrink(std::uint64_t bytes) {
     throw OptionError("vector " + url_ + " cannot shrink: open it for writing in a store that can grow", ENOTSUP);
   }
   const std::uint64_t before = growing_->limit_bytes();
-  growing_->set_limit(bytes);
-  if (const int result = growing_->shorten(); result != 0) {
-    growing_->set_limit(before);
+  if (const int result = growing_->cut(bytes); result != 0) {
     throw_file_error(-result, "vector " + url_, "cannot be made shorter");
   }
   if (mapped_by_kernel_) {

@@ -1,10 +1,16 @@
 // Vectors that become shorter or longer while transactions are open.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <functional>
+#include <memory>
 #include <numeric>
+#include <utility>
 #include <vector>
 
+#include "store/file_store.hpp"
+#include "store/forwarding_store.hpp"
 #include "store/temporary_directory.hpp"
 #include "tiermap/serialized_vector.hpp"
 #include "tiermap/vector.hpp"
@@ -128,6 +134,34 @@ TEST_F(ResizedVectorTest, of_a_class_of_the_programs_own_it_may_be_any_element_t
   auto own = vector_.transaction<Backwards>(std::uint64_t{500});
   refuses_to_be(499, 499);
   vector_.resize(500);
+}
+
+/// Cannot be made shorter, and takes its time to say so.
+class UncutStore final : public ForwardingStore {
+ public:
+  explicit UncutStore(std::shared_ptr<Store> base) : ForwardingStore(std::move(base)) {}
+  int resize(std::uint64_t bytes) override {
+    if (bytes >= size_bytes()) {
+      return base_->resize(bytes);
+    }
+    meanwhile();
+    return -EIO;
+  }
+  std::function<void()> meanwhile;
+};
+
+TEST_F(ResizedVectorTest, what_leaves_memory_while_it_cannot_be_cut_is_stored) {
+  const auto store = std::make_shared<UncutStore>(FileStore::open(directory_ / "uncut", OpenMode::create, 0, {}));
+  auto vector = Vector<std::uint64_t>::on(store, small());
+  vector.resize(count, 1);
+  vector.sync();
+  std::ranges::fill(vector.span(), 7);
+  const ByteRange all{0, count * sizeof(std::uint64_t)};
+  store->meanwhile = [&] { vector.region().write_back(all); };  // As evictors do.
+  EXPECT_THROW(vector.resize(10), StoreError);
+  ASSERT_EQ(vector.size(), count);
+  vector.region().advise(Advice::dont_need, all);
+  EXPECT_TRUE(std::ranges::all_of(vector.span(), [](std::uint64_t number) { return number == 7; }));
 }
 
 TEST_F(ResizedVectorTest, elements_with_records_the_same) {
