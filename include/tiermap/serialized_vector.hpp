@@ -390,6 +390,8 @@ class SerializedVector {
   }
   void destroy() {
     require_not_moved();
+    records_->storage().require_removable();
+    index_->storage().require_removable();
     records_->destroy();
     index_->destroy();
   }

@@ -79,6 +79,8 @@ class VectorStorage {
   void bound_memory(std::uint64_t bytes);
   void sync();
   void close();
+  /// Throws what destroy() throws where there is no one file to remove.
+  void require_removable() const;
   void destroy();
   ByteRange bytes_of(VectorRange range) const;
   /// Nobody needs these elements soon: their pages, but for one that they do not fill, go to the store in the

@@ -118,6 +118,10 @@ void VectorStorage::close() {
   }
 }
 
+void VectorStorage::require_removable() const {
+  implementation().require_removable();
+}
+
 void VectorStorage::destroy() {
   implementation().destroy();
 }

@@ -365,15 +365,22 @@ void VectorImplementation::close() {
   written_.reset();
 }
 
-void VectorImplementation::destroy() {
+void VectorImplementation::require_removable() const {
   require_own_process();
-  if (file_.empty() && !temporary_) {
+  if (file_.empty() && !temporary_ && !removed_) {
     throw OptionError("vector " + url_ + " is not one file, and is left as it is: close it and remove its files",
                       ENOTSUP);
   }
+}
+
+// What has the file's name later is another one, which may be somebody else's.
+void VectorImplementation::destroy() {
+  require_removable();
   if (!file_.empty() && ::unlink(file_.c_str()) != 0) {
     throw_file_error(errno, file_, "cannot be removed");
   }
+  file_.clear();
+  removed_ = true;
   if (growing_) {
     growing_->set_limit(0);  // Nothing of it is written any more.
   }

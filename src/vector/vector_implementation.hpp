@@ -42,6 +42,7 @@ class VectorImplementation {
   void bound_memory(std::uint64_t bytes);
   void sync();
   void close();
+  void require_removable() const;
   void destroy();
   ByteRange bytes_of(VectorRange range) const;
 
@@ -69,6 +70,7 @@ class VectorImplementation {
   const bool temporary_;
   const bool created_;
   std::string file_;                       ///< Empty where the store is not one file with a name.
+  bool removed_ = false;                   ///< The file was, by destroy().
   std::unique_ptr<WrittenParts> written_;  ///< The last one to be given up: what is behind may write until then.
   std::shared_ptr<Store> store_;
   std::shared_ptr<GrowingStore> growing_;  ///< The same, if it can grow.

@@ -218,5 +218,24 @@ TEST_F(SerializedVectorTest, WhatCannotBeIsRefused) {
   EXPECT_FALSE(std::filesystem::exists(path_) || std::filesystem::exists(path_ + ".index"));
 }
 
+TEST_F(SerializedVectorTest, BothAreRemovedOrNothingIs) {
+  const auto records = [&] { return std::filesystem::exists(path_); };
+  const std::string sparse = "sparse:" + directory_.encoded() + "/index?segment=1MiB&capacity=64MiB";
+  Texts beside = Texts::create(path_, {.index_url = sparse, .vector = small().vector});
+  refusal_of_call<OptionError>(ENOTSUP, [&] { beside.destroy(); });
+  EXPECT_TRUE(records());
+  beside.close();
+  // The records are gone already where the index cannot be removed yet.
+  const std::string index = directory_ / "list";
+  Texts texts = Texts::create(directory_ / "more", {.index_url = index, .vector = small().vector});
+  std::filesystem::rename(index, index + ".away");
+  std::filesystem::create_directory(index);
+  EXPECT_THROW(texts.destroy(), StoreError);
+  std::filesystem::remove(index);
+  std::filesystem::rename(index + ".away", index);
+  texts.destroy();
+  EXPECT_FALSE(std::filesystem::exists(index) || std::filesystem::exists(directory_ / "more"));
+}
+
 }  // namespace
 }  // namespace tiermap

@@ -351,6 +351,9 @@ TEST_F(VectorTest, is_never_removed_but_by_destroy) {
   numbers.destroy();
   EXPECT_FALSE(std::filesystem::exists(path_));
   numbers.close();
+  Vector<int>::create(path_, 10, small());
+  numbers.destroy();
+  EXPECT_TRUE(std::filesystem::remove(path_)) << "another one";
   auto sparse = Vector<int>::create("sparse://" + path_ + "?segment=1MiB&capacity=64MiB", 10, small());
   refusal_of_call<OptionError>(ENOTSUP, [&] { sparse.destroy(); });
   EXPECT_EQ(sparse.size(), 10U) << "it is as it was";
