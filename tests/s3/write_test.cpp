@@ -200,6 +200,34 @@ TEST_F(S3WriteTest, AnswersThatAreLostDoNotCountAsSomebodyElsesWrites) {
   }
 }
 
+TEST_F(S3WriteTest, WhatWasMadeThoughNobodyHeardOfItIsNoneOfSomebodyElses) {
+  for (const std::uint64_t bytes : {std::uint64_t{9000}, std::uint64_t{11} << 20}) {
+    const std::string key = "key" + std::to_string(bytes);
+    const auto store = open_store(server_.url(key, "part=5MiB&retries=0"), OpenMode::create, bytes);
+    std::string expected(bytes, '\0');
+    for (const char* text : {"one", "two", "six"}) {
+      write(*store, text, 0);
+      server_.fault(bytes < 10'000 ? "put" : "complete", "lost", 1);
+      server_.fault("get", "503", 2);  // So that nobody knows.
+      EXPECT_NE(flush(*store), 0);
+      server_.ask("calm");
+      expected.replace(0, 3, text);
+      EXPECT_TRUE(server_.saved(key) == expected);
+      char buffer[4];
+      EXPECT_EQ(store->read(buffer, 4, bytes - 4), 4);  // What is in the object.
+      write(*store, text, 4097);
+      expected.replace(4097, 3, text);
+      EXPECT_EQ(flush(*store), 0) << said_;
+      EXPECT_TRUE(server_.saved(key) == expected);
+      expect_equal(*store, {expected.begin(), expected.end()});
+    }
+    write(*store, "mine", 0);
+    server_.load(key, "theirs");
+    EXPECT_EQ(flush(*store), -ESTALE);
+    EXPECT_EQ(server_.saved(key), "theirs");
+  }
+}
+
 TEST_F(S3WriteTest, FailuresInAnAnswerThatBeganWellAreSeen) {
   const auto store = open_store(server_.url("key", "part=5MiB&retries=0"), OpenMode::create, 11 << 20);
   write(*store, "text", 0);

@@ -135,8 +135,10 @@ int S3WrittenStore::make_object() {
   S3Failure failure;
   try {
     for (int beginning = 0; beginning < most_beginnings; ++beginning) {
+      const std::shared_ptr<const S3Version> before = base_->version();
       failure = make_new_version(bytes, changed);
-      if (!failure.conflict) {
+      const bool stale = failure.error_number == ESTALE && !failure.conflict;
+      if (failure.error_number == 0 || !(failure.conflict || (stale && base_->take_own_version(before)))) {
         break;
       }
     }
@@ -167,7 +169,7 @@ S3Failure S3WrittenStore::put(const S3Client::Change& change, std::uint64_t byte
   if (failure.error_number != 0) {
     return failure;
   }
-  return base_->replace([&](S3Version& made) { return client_->put(change, content, made); });
+  return base_->replace(change.commit, [&](S3Version& made) { return client_->put(change, content, made); });
 }
 
 S3Failure S3WrittenStore::upload(const S3Client::Change& change, std::uint64_t bytes,
@@ -186,7 +188,8 @@ S3Failure S3WrittenStore::upload(const S3Client::Change& change, std::uint64_t b
   }
   failure = upload_parts(change, id, parts);
   if (failure.error_number == 0) {
-    failure = base_->replace([&](S3Version& made) { return client_->complete_upload(change, id, parts, made); });
+    failure = base_->replace(change.commit,
+                             [&](S3Version& made) { return client_->complete_upload(change, id, parts, made); });
   }
   if (failure.error_number != 0) {
     client_->give_up_upload(id);
