@@ -318,6 +318,31 @@ TEST_F(ParquetWritingTest, AFileThatAnotherProgramReplacedIsLeftToIt) {
   EXPECT_EQ(read_file(directory_ / "points.parquet"), other);
 }
 
+TEST_F(ParquetWritingTest, RowsStayWhereTheyAreThoughAnotherProgramReplacesAFileBesideThem) {
+  std::vector<char> expected = coordinates();
+  for (const char* name : {"part-0.parquet", "part-1.parquet", "part-2.parquet", "part-3.parquet"}) {
+    copy(name);
+  }
+  const std::string other = read_file(copy("points.parquet"));
+  const auto store = open_store(url("part-*", "columns=x,y,z"), OpenMode::read_write);
+  const std::uint64_t last = expected.size() - 12;
+  for (const char* text : {"abcd", "efgh"}) {
+    ASSERT_EQ(store->write(text, 4, last), 4);
+    std::memcpy(expected.data() + last, text, 4);
+    if (std::filesystem::exists(directory_ / "points.parquet")) {
+      std::filesystem::rename(directory_ / "points.parquet", directory_ / "part-0.parquet");  // Of more rows.
+    }
+    ASSERT_EQ(store->flush(), 0);
+    expect_equal(*store, expected);
+  }
+  EXPECT_EQ(read_file(directory_ / "part-0.parquet"), other);
+  testing::internal::CaptureStderr();
+  ASSERT_EQ(store->write("abcd", 4, 0), 4);
+  EXPECT_EQ(store->flush(), -ESTALE);
+  expect_said(testing::internal::GetCapturedStderr(), {"part-0.parquet was replaced by another program"});
+  EXPECT_EQ(read_file(directory_ / "part-0.parquet"), other);
+}
+
 // The first file is replaced already, the second one not, when what was written into the first is taken back.
 TEST_F(ParquetWritingTest, WhatIsTakenBackAfterAnAttemptThatFailedIsThere) {
   copy("points.parquet");

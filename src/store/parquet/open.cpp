@@ -93,8 +93,10 @@ void require_rows(const ParquetUrl& parsed, const ParquetRowsStore& rows, const 
   }
 }
 
+/// `descriptors` have the files of these paths open, whatever bears the names by now; without them the names count.
 std::unique_ptr<ParquetRowsStore> open_files(const ParquetCodec& codec, const std::vector<std::string>& paths,
-                                             const ParquetUrl& parsed, const StoreUrl& url) {
+                                             const std::vector<int>& descriptors, const ParquetUrl& parsed,
+                                             const StoreUrl& url) {
   if (!allow_open_files(4 * paths.size())) {
     refuse_url(url,
                std::to_string(paths.size()) + " files, up to four descriptors each, are more than the limit of " +
@@ -102,8 +104,11 @@ std::unique_ptr<ParquetRowsStore> open_files(const ParquetCodec& codec, const st
                EMFILE);
   }
   std::vector<ParquetFile> files;
-  for (const std::string& path : paths) {
-    std::shared_ptr<Store> file = FileStore::open(path, OpenMode::read_only, 0, parsed.file);
+  for (std::size_t number = 0; number < paths.size(); ++number) {
+    const std::string& path = paths[number];
+    OpenedFile opened = open_file(descriptors.empty() ? path : "/proc/self/fd/" + std::to_string(descriptors[number]),
+                                  false, parsed.file.direct);
+    auto file = std::make_shared<FileStore>(path, std::move(opened), false, parsed.file);
     files.push_back(open_rows_of(codec, std::move(file), path, parsed.form));
   }
   auto rows = std::make_unique<ParquetRowsStore>(std::move(files), parsed.decoded_bytes, url.text, parsed.file);
@@ -151,7 +156,7 @@ std::unique_ptr<Store> open_parquet(const StoreUrl& url, OpenMode mode, const Ne
     create_parquet_file(codec, paths.front(), parsed.form, parsed.creation, made, url);
   }
   if (mode == OpenMode::read_only) {
-    return open_files(codec, paths, parsed, url);
+    return open_files(codec, paths, {}, parsed, url);
   }
   std::vector<ParquetTarget> targets;
   std::vector<std::string> real_paths;  // Whatever the working directory will be.
@@ -159,8 +164,10 @@ std::unique_ptr<Store> open_parquet(const StoreUrl& url, OpenMode mode, const Ne
     targets.push_back(lock_parquet_file(one));
     real_paths.push_back(targets.back().path);
   }
-  return std::make_unique<ParquetWritableStore>(
-      std::move(targets), [&codec, real_paths, parsed, url] { return open_files(codec, real_paths, parsed, url); });
+  return std::make_unique<ParquetWritableStore>(std::move(targets),
+                                                [&codec, real_paths, parsed, url](const std::vector<int>& descriptors) {
+                                                  return open_files(codec, real_paths, descriptors, parsed, url);
+                                                });
 }
 
 }  // namespace tiermap

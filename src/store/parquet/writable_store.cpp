@@ -79,10 +79,15 @@ std::shared_ptr<const ParquetWritableStore::Content> ParquetWritableStore::conte
   return content_;
 }
 
-/// The rows as the files have them now, and nothing over them.
+/// The rows as the files have them now, and nothing over them. Not by the files' names: what another program has put
+/// there may have other rows.
 void ParquetWritableStore::take_rows() {
+  std::vector<int> descriptors;
+  for (const ParquetTarget& target : targets_) {
+    descriptors.push_back(target.replaced.valid() ? target.replaced.get() : target.file.get());
+  }
   auto taken = std::make_shared<Content>();
-  taken->rows = open_rows_();
+  taken->rows = open_rows_(descriptors);
   taken->changes =
       std::make_unique<OverlayStore>(taken->rows, taken->rows->size_bytes(), directory_of_target(targets_.front()));
   std::shared_ptr<const Content> before = std::move(taken);  // It may be the last to have it: not with the lock.

@@ -37,9 +37,10 @@ ParquetTarget lock_parquet_file(const std::string& path);
 /// and for none that come later. As long as one cannot be made what was written stays, is read, and is tried again.
 class ParquetWritableStore final : public Store {
  public:
-  using OpenRows = std::function<std::unique_ptr<ParquetRowsStore>()>;
+  using OpenRows = std::function<std::unique_ptr<ParquetRowsStore>(const std::vector<int>& descriptors)>;
 
-  /// `open_rows` opens the targets as they are then, in this order. Throws what it throws, and StoreError.
+  /// `open_rows` opens the targets, which the descriptors have open in this order. Throws what it throws, and
+  /// StoreError.
   ParquetWritableStore(std::vector<ParquetTarget> targets, OpenRows open_rows);
   ~ParquetWritableStore() override;
   ParquetWritableStore(const ParquetWritableStore&) = delete;
