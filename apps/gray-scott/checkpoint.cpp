@@ -64,8 +64,11 @@ std::map<std::uint64_t, std::string> finished_checkpoints(const std::string& fol
     const std::string name = entry.path().filename().string();
     std::uint64_t step = 0;
     if (name.starts_with(name_begin) && name.ends_with(name_end)) {
-      std::from_chars(name.data() + name_begin.size(), name.data() + name.size(), step);
-      finished.emplace(step, entry.path().string());
+      const char* const end = name.data() + name.size() - name_end.size();
+      const auto number = std::from_chars(name.data() + name_begin.size(), end, step);
+      if (number.ec == std::errc{} && number.ptr == end) {  // No copy that somebody has put aside.
+        finished.emplace(step, entry.path().string());
+      }
     }
   }
   return finished;
