@@ -1,6 +1,7 @@
 #include "store/overlay_store.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -218,6 +219,20 @@ bool OverlayStore::align(std::uint64_t offset, Extent& extent) const noexcept {
   return extent.bytes != 0 && offset % alignment_ == 0 && extent.offset % alignment_ == 0;
 }
 
+/// Cutting the file gives its room back and makes the rest of the last block read as zeros. It never becomes longer,
+/// which there may be no room for.
+int OverlayStore::cut_scratch(std::uint64_t bytes, std::uint64_t whole_blocks) noexcept {
+  struct stat status = {};
+  if (::fstat(scratch_.buffered(), &status) != 0) {
+    return -errno;
+  }
+  const auto end = static_cast<off_t>(bytes);
+  const bool cut = end >= status.st_size ||
+                   (::ftruncate(scratch_.buffered(), end) == 0 &&
+                    ::ftruncate(scratch_.buffered(), std::min(static_cast<off_t>(whole_blocks), status.st_size)) == 0);
+  return cut ? 0 : -errno;
+}
+
 int OverlayStore::resize(std::uint64_t bytes) {
   const std::lock_guard lock(resize_mutex_);
   const std::uint64_t before = size_bytes();
@@ -225,14 +240,11 @@ int OverlayStore::resize(std::uint64_t bytes) {
     return -EFBIG;
   }
   if (bytes <= before) {
-    base_limit_.store(std::min(base_limit_.load(), bytes), std::memory_order_release);
     const std::uint64_t blocks = (bytes + block_bytes - 1) / block_bytes;
-    // Cutting the file gives its room back and makes the rest of the last block read as zeros.
-    const auto whole = static_cast<off_t>(blocks * block_bytes);
-    if (::ftruncate(scratch_.buffered(), static_cast<off_t>(bytes)) != 0 ||
-        ::ftruncate(scratch_.buffered(), whole) != 0) {
-      return -errno;
+    if (const int error = cut_scratch(bytes, blocks * block_bytes); error != 0) {
+      return error;
     }
+    base_limit_.store(std::min(base_limit_.load(), bytes), std::memory_order_release);
     size_.store(bytes, std::memory_order_release);
     set_written(blocks, written_end_.load(std::memory_order_acquire), false);
     return 0;

@@ -53,6 +53,7 @@ class OverlayStore final : public Store {
 
  private:
   bool align(std::uint64_t offset, Extent& extent) const noexcept;
+  int cut_scratch(std::uint64_t bytes, std::uint64_t whole_blocks) noexcept;
   std::uint64_t run_end(std::uint64_t offset, std::uint64_t end) const noexcept;
   void set_written(std::uint64_t first, std::uint64_t end, bool written) noexcept;
   std::int64_t read_base(char* buffer, std::size_t bytes, std::uint64_t offset);

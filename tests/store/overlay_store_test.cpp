@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "store/faulty_store.hpp"
+#include "store/file_size_limit.hpp"
 #include "store/file_store.hpp"
 #include "store/memory_store.hpp"
 #include "store/reference_check.hpp"
@@ -94,6 +95,25 @@ TEST(OverlayStore, a_write_that_was_on_its_way_is_cut_off_too) {
   ASSERT_EQ(overlay.resize(2 * block), 0);
   ASSERT_EQ(overlay.resize(8 * block), 0);
   expect_equal(overlay, std::vector<char>(8 * block, 0));
+}
+
+TEST(OverlayStore, what_nothing_was_written_to_takes_no_room_to_be_cut) {
+  const TemporaryDirectory directory;
+  auto base = std::make_shared<MemoryStore>(100'000);
+  std::vector<char> expected(100'000, 1);
+  ASSERT_EQ(base->write(expected.data(), expected.size(), 0), 100'000);
+  OverlayStore overlay(base, 100'000, directory.path());
+  ASSERT_EQ(overlay.write("xyz", 3, 10), 3);
+  std::memcpy(expected.data() + 10, "xyz", 3);
+  const FileSizeLimit limit(8192);
+  EXPECT_EQ(overlay.resize(70'001), 0);
+  ASSERT_EQ(overlay.resize(100'000), 0);
+  std::fill(expected.begin() + 70'001, expected.end(), 0);
+  expect_equal(overlay, expected);
+  ASSERT_EQ(overlay.resize(11), 0);
+  ASSERT_EQ(overlay.resize(100'000), 0);
+  std::fill(expected.begin() + 11, expected.end(), 0);
+  expect_equal(overlay, expected);
 }
 
 TEST(OverlayStore, a_directory_that_takes_no_file_is_named) {
