@@ -9,6 +9,7 @@
 
 #include "observe/published_tiers.hpp"
 #include "platform/write_unless_closed.hpp"
+#include "tier/capped_store.hpp"
 #include "tier/throttled_store.hpp"
 #include "tier/tiering_options.hpp"
 #include "tiermap/error.hpp"
@@ -30,6 +31,11 @@ std::vector<std::unique_ptr<Tier>> open_tiers(const TieringOptions& options) {
     tiers.push_back(std::make_unique<Tier>(tier, options.block_bytes));
   }
   return tiers;
+}
+
+std::shared_ptr<Store> as_it_likes(std::shared_ptr<Store> backing) {
+  const bool capped = backing->max_reads_in_flight() != 0 || backing->max_writes_in_flight() != 0;
+  return capped ? std::make_shared<CappedStore>(std::move(backing)) : std::move(backing);
 }
 
 std::shared_ptr<Store> as_slow_as_said(std::shared_ptr<Store> backing, const TieringOptions& options) {
@@ -55,7 +61,7 @@ TieredStore::TieredStore(std::shared_ptr<Store> backing, const TieringOptions& o
 TieredStore::TieredStore(std::shared_ptr<Store> backing, const TieringOptions& options,
                          std::vector<std::unique_ptr<Tier>> tiers)
     : process_(::getpid()),
-      backing_(as_slow_as_said(std::move(backing), options)),
+      backing_(as_it_likes(as_slow_as_said(std::move(backing), options))),
       block_bytes_(options.block_bytes),
       emulated_(
           options.backing_emulated ||
