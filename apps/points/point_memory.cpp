@@ -48,6 +48,16 @@ std::uint32_t dimensions_of(const Store& store, const ElementLayout& elements, s
   return dimensions.value_or(static_cast<std::uint32_t>(in_a_row));
 }
 
+constexpr std::uint64_t looked_at_bytes = 512;
+
+/// Lines of letters that can be printed: so many floats never look like that by chance.
+bool is_text(std::string_view bytes) {
+  const auto is_letter = [](char byte) { return (byte >= ' ' && byte <= '~') || byte == '\t'; };
+  const auto is_line_end = [](char byte) { return byte == '\n' || byte == '\r'; };
+  return std::ranges::any_of(bytes, is_line_end) &&
+         std::ranges::all_of(bytes, [&](char byte) { return is_letter(byte) || is_line_end(byte); });
+}
+
 /// Of a store whose bytes are taken for floats, as they lie.
 void refuse_format(Store& store, const PointTerms& terms) {
   struct Format {
@@ -61,13 +71,17 @@ void refuse_format(Store& store, const PointTerms& terms) {
       {"SIMPLE  ", "a FITS file", "fits:PATH"},
       {"PAR1", "a Parquet file", "parquet:PATH?columns=A,B"},
   }};
-  std::array<char, 8> begin{};
-  read_fully(store, begin.data(), std::min<std::uint64_t>(begin.size(), store.size_bytes()), 0);
+  std::string begin(std::min<std::uint64_t>(looked_at_bytes, store.size_bytes()), '\0');
+  read_fully(store, begin.data(), begin.size(), 0);
   for (const Format& format : formats) {
-    if (std::string_view(begin.data(), begin.size()).starts_with(format.begin)) {
+    if (begin.starts_with(format.begin)) {
       refuse_points(store, fmt::format("is {}, and no {} as they lie in memory: name it as {}", format.name,
                                        terms.points, format.url));
     }
+  }
+  if (is_text(begin)) {
+    refuse_points(
+        store, fmt::format("is text, and no {} as they lie in memory: name it as csv:PATH?type=float32", terms.points));
   }
 }
 

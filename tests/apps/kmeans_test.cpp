@@ -234,6 +234,7 @@ TEST_F(KMeansTest, RefusesFilesOfOtherFormatsThatAreNamedWithoutThem) {
   header.resize(2880, ' ');
   expect_refused(program, {write_file("points", header)}, "name it as fits:PATH");
   expect_refused(program, {write_file("points", "PAR1" + bytes + "1234PAR1")}, "name it as parquet:PATH?columns=A,B");
+  expect_refused(program, {write_file("points", "x,y,z\r\n1,2,3\r\n4.5,5,6\r\n")}, "name it as csv:PATH?type=float32");
 }
 
 TEST_F(KMeansTest, TheHelpOfGeneratingListsWhatItTakes) {
