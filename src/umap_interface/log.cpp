@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -34,30 +35,42 @@ void write_line(std::string_view text) noexcept {
   errno = before;
 }
 
-LogLevel read_level() noexcept {
-  const char* text = std::getenv("UMAP_LOG_LEVEL");
-  if (text == nullptr) {
-    return LogLevel::error;
-  }
+/// -1 if it is none.
+int level_of(const char* text) noexcept {
   for (std::size_t level = 0; level < names.size(); ++level) {
     if (::strcasecmp(text, names[level]) == 0) {
-      return static_cast<LogLevel>(level);
+      return static_cast<int>(level);
     }
   }
-  // A program that pages for others may set what it likes: nothing is allocated for it.
+  return -1;
+}
+
+// A program that pages for others may set what it likes: nothing is allocated for it.
+void tell_of_unknown_level(const char* text) noexcept {
   std::array<char, 160> line{};
   std::snprintf(line.data(), line.size(),
                 "UMAP_LOG_LEVEL '%.60s' is unknown: choose ERROR, WARNING, INFO, DEBUG or NONE", text);
   hide_control_characters({line.data(), std::strlen(line.data())});
   write_line(line.data());
-  return LogLevel::error;
 }
 
 }  // namespace
 
+// What several threads find out at once is the same. A static that one of them makes would not be done in a child that
+// another one forks meanwhile.
 LogLevel log_level() noexcept {
-  static const LogLevel level = read_level();
-  return level;
+  static std::atomic<int> known{-1};
+  int level = known.load();
+  if (level >= 0) {
+    return static_cast<LogLevel>(level);
+  }
+  const char* const text = std::getenv("UMAP_LOG_LEVEL");
+  const int said = text == nullptr ? static_cast<int>(LogLevel::error) : level_of(text);
+  const int meant = said < 0 ? static_cast<int>(LogLevel::error) : said;
+  if (known.compare_exchange_strong(level, meant) && said < 0) {
+    tell_of_unknown_level(text);
+  }
+  return static_cast<LogLevel>(meant);
 }
 
 void log(LogLevel level, std::string_view text) noexcept {
@@ -67,9 +80,9 @@ void log(LogLevel level, std::string_view text) noexcept {
 }
 
 void log_once(LogLevel level, const std::string& text) noexcept {
-  static std::set<std::string> told;
   try {
     const std::lock_guard lock(telling_once);
+    static std::set<std::string> told;
     if (!told.insert(text).second) {
       return;
     }

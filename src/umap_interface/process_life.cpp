@@ -3,53 +3,76 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <mutex>
 #include <new>
 
 #include "umap_interface/log.hpp"
 #include "umap_interface/process.hpp"
+#include "umap_interface/program_store.hpp"
 
 namespace tiermap::umap_interface {
 namespace {
 
 std::atomic<Process*> current{nullptr};
+/// Held while that is made. No static of a function's: of a first call that is under way at a fork the child would wait
+/// for the end, and who makes the call is not there.
+constinit std::mutex making;
 
 void before_fork() {
-  current.load()->hold();
+  making.lock();
+  if (Process* const process = current.load()) {
+    process->hold();
+  }
+  ProgramStore::hold_all();
   hold_log();
 }
 
-void after_fork_in_parent() {
+void release_shared() {
   release_log();
-  current.load()->release();
+  ProgramStore::release_all();
+  making.unlock();
+}
+
+void after_fork_in_parent() {
+  if (Process* const process = current.load()) {
+    process->release();
+  }
+  release_shared();
 }
 
 /// The parent's cache, regions and locks are left as they lie: none of its threads came along.
 void after_fork_in_child() {
-  release_log();
-  const Process& parents = *current.load();
-  auto* own = new Process;
-  own->inherit(parents);
-  current.store(own);
+  if (const Process* const parents = current.load()) {
+    auto* own = new Process;
+    own->inherit(*parents);
+    current.store(own);
+  }
+  release_shared();
 }
 
 void at_the_end() {
   current.load()->sync_at_exit();
 }
 
-bool begin() {
-  current.store(new Process);
-  // Where either is refused (no memory), the program has no fork or no write-back at the end, and all else.
-  ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-  std::atexit(at_the_end);
-  return true;
-}
+// Where this is refused (no memory), a child finds the locks as they are.
+[[maybe_unused]] const int taking_part = ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 
 }  // namespace
 
 Process& Process::instance() {
-  static const bool begun = begin();
-  static_cast<void>(begun);
-  return *current.load();
+  Process* process = current.load();
+  if (process == nullptr) {
+    const std::lock_guard held(making);
+    process = current.load();
+    if (process == nullptr) {
+      process = new Process;
+      current.store(process);
+      // Now and no sooner: what the program makes before its first region is there until that is written back. Where it
+      // is refused (no memory), there is no write-back at the end, and all else.
+      std::atexit(at_the_end);
+    }
+  }
+  return *process;
 }
 
 }  // namespace tiermap::umap_interface

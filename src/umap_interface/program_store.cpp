@@ -30,16 +30,14 @@ struct CallUnderWay {
   CallUnderWay& operator=(const CallUnderWay&) = delete;
 };
 
-/// Never destroyed: a program's stores may be, after everything else.
+constinit std::mutex known_mutex;
+
+/// Guarded by known_mutex, from its making on. Never destroyed: a program's stores may be, after everything else.
 template <typename Liveness>
-struct Known {
-  std::mutex mutex;
-  std::unordered_multimap<const Umap::Store*, Liveness*> mapped;
-  static Known& all() {
-    static Known& known = *new Known;
-    return known;
-  }
-};
+std::unordered_multimap<const Umap::Store*, Liveness*>& known_stores() {
+  static auto& mapped = *new std::unordered_multimap<const Umap::Store*, Liveness*>;
+  return mapped;
+}
 
 /// What UMap's stores return, as the engine's do.
 std::int64_t result_of(ssize_t count, int error_number) noexcept {
@@ -86,27 +84,32 @@ class ProgramStore::Buffer {
 
 ProgramStore::ProgramStore(Umap::Store& store, std::uint64_t end, std::uint64_t page_bytes)
     : liveness_(std::make_shared<Liveness>(store)), end_(end), page_bytes_(page_bytes) {
-  auto& known = Known<Liveness>::all();
-  const std::lock_guard held(known.mutex);
-  known.mapped.emplace(&store, liveness_.get());
+  const std::lock_guard held(known_mutex);
+  known_stores<Liveness>().emplace(&store, liveness_.get());
 }
 
 ProgramStore::~ProgramStore() {
   while (free_buffers_ != nullptr) {
     ::munmap(std::exchange(free_buffers_, free_buffers_->next), Buffer::size(*this));
   }
-  auto& known = Known<Liveness>::all();
-  const std::lock_guard held(known.mutex);
-  std::erase_if(known.mapped, [&](const auto& entry) { return entry.second == liveness_.get(); });
+  const std::lock_guard held(known_mutex);
+  std::erase_if(known_stores<Liveness>(), [&](const auto& entry) { return entry.second == liveness_.get(); });
 }
 
 void ProgramStore::forget(const Umap::Store& store) noexcept {
-  auto& known = Known<Liveness>::all();
-  const std::lock_guard held(known.mutex);
-  const auto [first, end] = known.mapped.equal_range(&store);
+  const std::lock_guard held(known_mutex);
+  const auto [first, end] = known_stores<Liveness>().equal_range(&store);
   for (auto entry = first; entry != end; ++entry) {
     entry->second->store.store(nullptr);
   }
+}
+
+void ProgramStore::hold_all() noexcept {
+  known_mutex.lock();
+}
+
+void ProgramStore::release_all() noexcept {
+  known_mutex.unlock();
 }
 
 bool ProgramStore::calling() noexcept {

@@ -33,6 +33,9 @@ class ProgramStore final : public tiermap::Store {
 
   /// The program's store is being destroyed: called by its destructor.
   static void forget(const Umap::Store& store) noexcept;
+  /// Around a fork(): no other thread makes or destroys a store then, of which the child would wait for ever.
+  static void hold_all() noexcept;
+  static void release_all() noexcept;
   /// Whether this thread is in a call of a program's store.
   static bool calling() noexcept;
 

@@ -48,9 +48,15 @@ std::uint64_t parse(const SettingRow& row, std::string_view text) {
   return value;
 }
 
-/// Once: what is free later is less by what the buffer holds.
+/// Once: what is free later is less by what the buffer holds. No static that a thread makes, which in a child that
+/// another one forks meanwhile would never be done.
 std::uint64_t default_buffer_bytes() {
-  static const std::uint64_t bytes = read_machine_memory().usable_bytes() / 100 * 80;
+  static std::atomic<std::uint64_t> found{0};
+  std::uint64_t bytes = found.load();
+  if (bytes == 0) {
+    const std::uint64_t now = read_machine_memory().usable_bytes() / 100 * 80;
+    bytes = found.compare_exchange_strong(bytes, now) ? now : bytes;
+  }
   return bytes;
 }
 

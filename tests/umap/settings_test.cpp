@@ -62,7 +62,6 @@ TEST_F(SettingsOfUmapTest, AVariableThatCannotBeUsedMakesMappingFail) {
 
 TEST_F(SettingsOfUmapTest, AVariableThatCannotBeUsedIsToldInAForkedChild) {
   ::setenv("UMAP_PAGESIZE", "5000", 1);
-  ::umapcfg_get_read_ahead();  // From the first call on the library takes part in forks.
   std::atomic<bool> done{false};
   std::thread asking([&] {
     while (!done) {

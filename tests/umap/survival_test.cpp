@@ -199,6 +199,31 @@ TEST_F(SurvivalOfUmapTest, AStoreThatIsGoneIsNotCalled) {
   EXPECT_EQ(status, 0);
 }
 
+TEST_F(SurvivalOfUmapTest, AForkedChildMakesAndDestroysStores) {
+  const auto make_one = [] { const ScriptedStore store(sizeof(std::uint64_t)); };
+  std::atomic<bool> done{false};
+  std::vector<std::thread> makers;
+  for (int maker = 0; maker < 2; ++maker) {
+    makers.emplace_back([&] {
+      while (!done) {
+        make_one();
+      }
+    });
+  }
+  int status = 0;
+  for (int round = 0; round < 1500 && status == 0; ++round) {
+    status = status_of_child([&] {
+      ::alarm(20);
+      make_one();
+    });
+  }
+  done = true;
+  for (std::thread& maker : makers) {
+    maker.join();
+  }
+  EXPECT_EQ(status, 0) << "the child waited for a lock that another thread had when it was forked";
+}
+
 TEST_F(SurvivalOfUmapTest, AForkedChildReadsNoZeros) {
   const OpenFile file(folder_ / "file", 4 * page);
   std::uint64_t* const region = map_words(file, 4 * page);
