@@ -8,6 +8,7 @@
 #include <linux/close_range.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
 #include <sys/file.h>
@@ -158,6 +159,26 @@ static void child_sets_time_back(void) {
            file_path(), file_path(), file_path(), file_path(), file_path(), file_path());
   usleep(50000);
   check("after", system(command) == 0 && memory[70001] == 'w');
+}
+
+/* A program that ignores its children's ends is told that it has none any more, and sees what they have written. */
+static void children_are_ignored(void) {
+  int descriptor = make_file();
+  unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ, MAP_SHARED, 0);
+  check("before", memory[70001] == known_byte(70001));
+  usleep(50000);
+  signal(SIGCHLD, SIG_IGN);
+  for (int how = 0; how < 2; ++how) {
+    unsigned char mark = how == 0 ? 'w' : 'i';
+    fflush(stdout);
+    if (fork() == 0) {
+      _exit(pwrite(descriptor, &mark, 1, 70001) == 1 ? 0 : 1);
+    }
+    siginfo_t info;
+    int ended = how == 0 ? wait(NULL) == -1 : waitid(P_ALL, 0, &info, WEXITED) == -1;
+    check("after", ended && errno == ECHILD && memory[70001] == mark);
+    usleep(50000);
+  }
 }
 
 /* A database whose log other processes move is theirs also once a stream was open on it. */
@@ -460,6 +481,7 @@ const struct test_case process_cases[] = {
     {"children_see", children_see},
     {"children_among_others", children_among_others},
     {"child_sets_time_back", child_sets_time_back},
+    {"children_are_ignored", children_are_ignored},
     {"stream_on_logged_database", stream_on_logged_database},
     {"vfork_redirects", vfork_redirects},
     {"without_proc", without_proc},

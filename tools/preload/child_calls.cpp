@@ -39,8 +39,13 @@ Result after_child(Result result) noexcept {
   return result;
 }
 
+/// Where SIGCHLD is ignored children leave nothing behind to wait for: who waits is told so once they have ended.
+bool all_have_ended() noexcept {
+  return errno == ECHILD;
+}
+
 pid_t waited(pid_t child) noexcept {
-  return child > 0 ? after_child(child) : child;
+  return child > 0 || (child < 0 && all_have_ended()) ? after_child(child) : child;
 }
 
 }  // namespace
@@ -93,7 +98,7 @@ TIERMAP_EXPORTED pid_t wait4(pid_t child, int* status, int options, rusage* usag
 TIERMAP_EXPORTED int waitid(idtype_t kind, id_t id, siginfo_t* info, int options) {
   static auto* const next = next_of<decltype(::waitid)>("waitid");
   const int result = next(kind, id, info, options);
-  const bool none = result != 0 || (info != nullptr && info->si_pid == 0);
+  const bool none = result != 0 ? !all_have_ended() : info != nullptr && info->si_pid == 0;
   return none ? result : after_child(result);
 }
 
