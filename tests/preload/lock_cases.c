@@ -1,6 +1,7 @@
 /* Locks that are given up: whoever gets them next finds in the file what was stored before. */
 #include "cases.h"
 
+#include <dirent.h>
 #include <sys/file.h>
 #include <sys/wait.h>
 
@@ -81,6 +82,37 @@ static void record_lock_ends(void) {
   check("close", close(another) == 0 && others_read() == 1);
 }
 
+static int open_descriptors(void) {
+  DIR* folder = opendir("/proc/self/fd");
+  int count = 0;
+  while (readdir(folder) != NULL) {
+    ++count;
+  }
+  closedir(folder);
+  return count;
+}
+
+/* Of other files nothing stays open that the program has done with. */
+static void record_lock_keeps_no_others(void) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s.locked", file_path());
+  int locked = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+  check("lock", fcntl(locked, F_SETLK, &lock) == 0);
+  int after_first = 0;
+  for (int round = 0; round < 6; ++round) {
+    int descriptor = make_file();
+    unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+    memory[place] = 1;
+    close(descriptor);
+    munmap(memory, file_bytes);
+    unlink(file_path());
+    after_first = round == 0 ? open_descriptors() : after_first;
+  }
+  check("closed", open_descriptors() == after_first);
+  unlink(path);
+}
+
 /* Another process waits for its lock, and reads. */
 static FILE* start_waiting(void) {
   char command[8192];
@@ -153,6 +185,7 @@ const struct test_case lock_cases[] = {
     {"flock_ends", flock_ends},
     {"flock_lasts", flock_lasts},
     {"record_lock_ends", record_lock_ends},
+    {"record_lock_keeps_no_others", record_lock_keeps_no_others},
     {"downgrades", downgrades},
     {"others_changes_under_locks", others_changes_under_locks},
     {NULL, NULL},

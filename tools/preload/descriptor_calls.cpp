@@ -166,13 +166,28 @@ int around_lock(int descriptor, Lock lock, Call call) {
   return result;
 }
 
-void note_lock_of_part(int descriptor) noexcept {
+/// Tells the mappings, if they are the caller's, of the regular file behind a descriptor.
+template <typename Tell>
+void tell_of_file(int descriptor, Tell tell) noexcept {
   Mappings* mappings = mappings_for_caller();
   struct stat status = {};
   if (mappings != nullptr && mappings->owned_by_caller() &&
       tiermap::preload::kernel::status(descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
-    mappings->note_lock_of_part(FileIdentity::of(status));
+    tell(*mappings, FileIdentity::of(status));
   }
+}
+
+void note_record_lock(int descriptor) noexcept {
+  const int saved = errno;
+  tell_of_file(descriptor, [](Mappings& mappings, FileIdentity file) {
+    mappings.note_lock();
+    mappings.record_locked().add(file);
+  });
+  errno = saved;
+}
+
+void note_lock_of_part(int descriptor) noexcept {
+  tell_of_file(descriptor, [](Mappings& mappings, FileIdentity file) { mappings.note_lock_of_part(file); });
 }
 
 int control(int descriptor, int command, void* argument) {
@@ -187,8 +202,10 @@ int control(int descriptor, int command, void* argument) {
   if (!ends_with_descriptor && command != F_OFD_SETLK && command != F_OFD_SETLKW) {
     return call();
   }
-  if (Mappings* mappings = mappings_for_caller()) {
-    ends_with_descriptor ? mappings->note_record_lock() : mappings->note_lock();
+  if (ends_with_descriptor) {
+    note_record_lock(descriptor);
+  } else if (Mappings* mappings = mappings_for_caller()) {
+    mappings->note_lock();
   }
   struct flock lock = {};
   const bool known = mappings_for_caller() != nullptr &&
@@ -245,15 +262,19 @@ TIERMAP_EXPORTED int close(int descriptor) {
   }
   before_closing(descriptor);
   Mappings* mappings = mappings_for_caller();
-  if (mappings == nullptr || !mappings->has_retired()) {
+  if (mappings == nullptr || (!mappings->has_retired() && !mappings->record_locked().any())) {
     return next_calls().close(descriptor);
   }
   struct stat status = {};
-  const bool known = tiermap::preload::kernel::status(descriptor, &status) == 0;
+  const bool known = mappings->owned_by_caller() && tiermap::preload::kernel::status(descriptor, &status) == 0;
+  const FileIdentity file = FileIdentity::of(status);
+  if (known) {
+    mappings->record_locked().remove(file);
+  }
   const int result = next_calls().close(descriptor);
   const int error = errno;
-  if (known && result == 0 && mappings->owned_by_caller()) {
-    mappings->release_retired(FileIdentity::of(status));
+  if (known && result == 0 && mappings->has_retired()) {
+    mappings->release_retired(file);
   }
   errno = error;
   return result;
@@ -295,9 +316,7 @@ TIERMAP_EXPORTED int fcntl(int descriptor, int command, ...) {
 }
 TIERMAP_EXPORTED int fcntl64(int descriptor, int command, ...) __attribute__((alias("fcntl")));
 TIERMAP_EXPORTED int lockf(int descriptor, int command, off_t length) {
-  if (Mappings* mappings = mappings_for_caller()) {
-    mappings->note_record_lock();
-  }
+  note_record_lock(descriptor);
   const auto call = [&] { return next_calls().lockf(descriptor, command, length); };
   if (command != F_ULOCK && command != F_TEST && (length != 0 || tiermap::preload::position_of(descriptor) != 0)) {
     note_lock_of_part(descriptor);

@@ -24,6 +24,7 @@
 #include "preload/mapped_file_store.hpp"
 #include "preload/outcome.hpp"
 #include "preload/own_descriptors.hpp"
+#include "preload/record_locked_files.hpp"
 #include "preload/served_ranges.hpp"
 #include "preload/settings.hpp"
 #include "store/overlay_store.hpp"
@@ -136,12 +137,9 @@ class Mappings {
   void note_lock_of_part(FileIdentity file);
   /// What is served of the file is the kernel's from now on.
   void give_back_file(FileIdentity file, const char* reason);
-  /// The program uses locks, which end when descriptors are closed; record locks with any descriptor of the file.
+  /// The program uses locks, which end when descriptors are closed.
   void note_lock() noexcept { locks_.store(true, std::memory_order_relaxed); }
-  void note_record_lock() noexcept {
-    note_lock();
-    record_locks_.store(true, std::memory_order_relaxed);
-  }
+  RecordLockedFiles& record_locked() noexcept { return record_locked_; }
   bool has_locks() const noexcept { return locks_.load(std::memory_order_relaxed); }
   bool has_retired() const noexcept { return retired_count_.load(std::memory_order_acquire) != 0; }
   /// The program has closed a descriptor of the file, and lost its locks: what was kept open for them goes.
@@ -230,7 +228,7 @@ class Mappings {
   std::vector<std::pair<FileIdentity, std::shared_ptr<MappedFileStore>>> retired_;
   std::atomic<std::size_t> retired_count_{0};
   std::atomic<bool> locks_{false};
-  std::atomic<bool> record_locks_{false};
+  RecordLockedFiles record_locked_;
   OwnDescriptors own_descriptors_;
   std::array<std::mutex, 64> position_locks_;
   ChangesUnderWay changes_under_way_;

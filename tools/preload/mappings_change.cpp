@@ -74,7 +74,7 @@ ByteRange Mappings::range_in(const Mapping& mapping, const std::byte* address, s
 
 // Closing a descriptor of the file would end the record locks that the process has there.
 bool Mappings::retire_if_locked(FileIdentity file, const std::shared_ptr<MappedFileStore>& store) {
-  if (!record_locks_.load(std::memory_order_relaxed)) {
+  if (!record_locked_.hold(file)) {
     return false;
   }
   own_descriptors_.add_all(store->descriptors());

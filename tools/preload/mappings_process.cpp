@@ -74,6 +74,7 @@ void Mappings::after_fork_in_child() noexcept {
   }
   retired_.clear();
   retired_count_.store(0);
+  record_locked_.clear();
   own_descriptors_.close_engines();
   served_.clear();
   cache_ = nullptr;
