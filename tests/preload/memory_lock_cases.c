@@ -1,6 +1,8 @@
-/* Programs that lock all of their memory: what the engine keeps in reserve is not locked with it. */
+/* Programs that lock all of their memory, or limit it: what the engine keeps in reserve is not locked with it, nor does
+ * it count. */
 #include "cases.h"
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 /* Whether this program may lock what it likes: where it may not, nothing is shown. */
@@ -117,10 +119,30 @@ static void lock_refused(void) {
   use(descriptor, "mapped later", 'r');
 }
 
+/* A limit of addresses, or of data, is the program's own: what it has not used of that it can have. */
+static void limits(void) {
+  for (int data = 0; data < 2; ++data) {
+    int descriptor = make_file();
+    unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+    memory[5] = 'l';
+    struct rlimit before;
+    int kind = data ? RLIMIT_DATA : RLIMIT_AS;
+    check("without", getrlimit(kind, &before) == 0);
+    struct rlimit limit = {.rlim_cur = (rlim_t)1 << 30, .rlim_max = before.rlim_max};
+    check("limit", (data ? prlimit(0, kind, &limit, NULL) : setrlimit(kind, &limit)) == 0);
+    volatile unsigned char* own = malloc(200 << 20);
+    check("memory", own != NULL);
+    own[0] = 1;
+    free((void*)own);
+    check("is still there", memory[5] == 'l' && memory[file_bytes - 1] == known_byte(file_bytes - 1));
+    check("unmap", munmap(memory, file_bytes) == 0);
+    use(descriptor, "mapped under the limit", 'u');
+    check("again without", setrlimit(kind, &before) == 0);
+    use(descriptor, "mapped later", 'w');
+  }
+}
+
 const struct test_case memory_lock_cases[] = {
-    {"lock_all", lock_all},
-    {"lock_future", lock_future},
-    {"lock_and_fork", lock_and_fork},
-    {"lock_refused", lock_refused},
-    {NULL, NULL},
+    {"lock_all", lock_all},         {"lock_future", lock_future}, {"lock_and_fork", lock_and_fork},
+    {"lock_refused", lock_refused}, {"limits", limits},           {NULL, NULL},
 };

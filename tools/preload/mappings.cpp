@@ -93,6 +93,13 @@ int most_descriptors() noexcept {
   return bounded ? static_cast<int>(limit.rlim_max / 2) : INT_MAX;
 }
 
+/// What the engine keeps in reserve, more than there is memory, would take what the program is to have.
+bool addresses_are_limited() noexcept {
+  rlimit all = {}, data = {};
+  const bool known = ::getrlimit(RLIMIT_AS, &all) == 0 && ::getrlimit(RLIMIT_DATA, &data) == 0;
+  return known && std::min(all.rlim_cur, data.rlim_cur) != RLIM_INFINITY;
+}
+
 int access_mode(int descriptor) noexcept {
   return ::fcntl(descriptor, F_GETFL) & O_ACCMODE;
 }
@@ -273,6 +280,9 @@ void* Mappings::map_by_kernel(const MapRequest& request, const struct stat* stat
 const char* Mappings::why_not(const MapRequest& request) const {
   if (const char* reason = refuse_all_.load()) {
     return reason;
+  }
+  if (cache_ == nullptr && addresses_are_limited()) {
+    return "the program's addresses are limited (ulimit -v or -d)";
   }
   const bool writes = (request.protection & PROT_WRITE) != 0;
   const bool is_private = (request.flags & type_mask) == MAP_PRIVATE;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -10,9 +11,11 @@
 
 #include "preload/kernel_calls.hpp"
 #include "preload/library.hpp"
+#include "preload/program_memory.hpp"
 
 using tiermap::preload::Mappings;
 using tiermap::preload::mappings_for_caller;
+using tiermap::preload::value_at;
 namespace kernel = tiermap::preload::kernel;
 
 namespace {
@@ -131,6 +134,33 @@ TIERMAP_EXPORTED int munlockall() noexcept {
   Mappings* mappings = mappings_for_caller();
   return mappings == nullptr ? static_cast<int>(::syscall(SYS_munlockall)) : mappings->unlock_all();
 }
+
+// --- Limits of addresses, of which what the engine keeps in reserve would leave the program nothing.
+
+namespace {
+
+int limit(pid_t process, int resource, const rlimit* wanted, rlimit* before) noexcept {
+  Mappings* mappings = mappings_for_caller();
+  const bool own = mappings != nullptr && mappings->owned_by_caller() && (process == 0 || process == ::getpid());
+  if (own && wanted != nullptr && (resource == RLIMIT_AS || resource == RLIMIT_DATA) &&
+      value_at(wanted).value_or(rlimit{RLIM_INFINITY, RLIM_INFINITY}).rlim_cur != RLIM_INFINITY) {
+    mappings->end_engine("the program limits its addresses");
+  }
+  return static_cast<int>(::syscall(SYS_prlimit64, process, resource, wanted, before));
+}
+
+}  // namespace
+
+TIERMAP_EXPORTED int setrlimit(__rlimit_resource_t resource, const rlimit* wanted) noexcept {
+  return limit(0, static_cast<int>(resource), wanted, nullptr);
+}
+TIERMAP_EXPORTED int setrlimit64(__rlimit_resource_t resource, const rlimit64* wanted) noexcept
+    __attribute__((alias("setrlimit")));
+TIERMAP_EXPORTED int prlimit(pid_t process, __rlimit_resource resource, const rlimit* wanted, rlimit* before) noexcept {
+  return limit(process, static_cast<int>(resource), wanted, before);
+}
+TIERMAP_EXPORTED int prlimit64(pid_t process, __rlimit_resource resource, const rlimit64* wanted,
+                               rlimit64* before) noexcept __attribute__((alias("prlimit")));
 
 // --- Memory that is given away and read later, when its pages may have become others.
 
