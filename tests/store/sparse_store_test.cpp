@@ -1,21 +1,14 @@
 // Sparse stores: segments on first write, growth, many first writers, one writer only, limits of open files.
 #include "store/sparse_store.hpp"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include <algorithm>
-#include <atomic>
 #include <filesystem>
-#include <random>
 #include <thread>
 
-#include "platform/futex.hpp"
 #include "store/reference_check.hpp"
 #include "store/temporary_directory.hpp"
 #include "tiermap/error.hpp"
@@ -101,78 +94,6 @@ TEST(SparseStore, writes_raise_the_size_up_to_the_capacity) {
   ASSERT_EQ(store->resize(30 * segment), 0);
   EXPECT_EQ(store->capacity_bytes(), 30 * segment);
   EXPECT_FALSE(store->growable());
-}
-
-// Holds up the thread that it comes to, wherever that is.
-struct HoldUp {
-  static inline std::atomic<bool> begun{false};
-  static inline std::atomic<bool> ended{false};
-  static void handle(int) {
-    begun.store(true);
-    while (!ended.load()) {
-      pause_processor();
-    }
-    begun.store(false);
-  }
-};
-
-// A write that finds the size raised by another thread's is as good as that one once it is flushed, though the other
-// thread may have been held up just then.
-TEST(SparseStore, a_flush_saves_the_size_whoever_has_raised_it) {
-  const TemporaryDirectory directory("/dev/shm");
-  const std::string path = directory / "s";
-  SparseOptions options;
-  options.capacity_bytes = 1 << 20;
-  options.file.direct = false;
-  const auto store = SparseStore::open(path, OpenMode::create, 1, options);
-  const FileDescriptor opened(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  struct sigaction action = {};
-  struct sigaction before = {};
-  action.sa_handler = HoldUp::handle;
-  ::sigaction(SIGUSR1, &action, &before);
-  constexpr int rounds = 2000;
-  std::atomic<int> round{0};
-  std::atomic<int> pause{0};  // So long that the signal comes before the size is raised as often as after it.
-  std::thread raising([&] {
-    std::minstd_rand random;
-    Extent extent;
-    for (int done = 0; done <= rounds; ++done) {
-      while (round.load() == done) {
-        pause_processor();
-      }
-      for (int left = pause.load(); left > 0; --left) {
-        pause_processor();
-      }
-      for (unsigned left = random() % 32; left > 0; --left) {
-        std::atomic_signal_fence(std::memory_order_seq_cst);
-      }
-      store->locate_write(store->size_bytes(), 1, extent);
-    }
-  });
-  int missing = 0;
-  for (int begun = 0; begun < rounds; ++begun) {
-    const std::uint64_t size_before = store->size_bytes();
-    HoldUp::ended.store(false);
-    ++round;
-    ::pthread_kill(raising.native_handle(), SIGUSR1);
-    while (!HoldUp::begun.load()) {
-      pause_processor();
-    }
-    Extent extent;
-    const std::uint64_t size = store->size_bytes();
-    pause.store(std::max(pause.load() + (size > size_before ? 1 : -1), 0));
-    store->locate_write(size - 1, 1, extent);
-    EXPECT_EQ(store->flush(), 0);
-    missing += load_sparse_metadata(opened.get(), path).size_bytes < size ? 1 : 0;
-    HoldUp::ended.store(true);
-    while (HoldUp::begun.load()) {
-      pause_processor();
-    }
-  }
-  ++round;  // Until here it was there to be held up.
-  raising.join();
-  ::sigaction(SIGUSR1, &before, nullptr);
-  EXPECT_EQ(missing, 0);
 }
 
 TEST(SparseStore, a_cut_gives_room_back_and_keeps_handed_out_descriptors_good) {
