@@ -28,9 +28,8 @@ bool in_memory(PageWord word) noexcept {
 /// Whether a larger page is there in which it lies.
 bool in_larger_page(const PagedRegion& region, std::uint64_t page) noexcept {
   const auto lies_in = [&](const PagedRegion& larger) {
-    const std::uint64_t around = larger.page_of(region.page_address(page));
-    return larger.page_bytes > region.page_bytes && around < larger.table.capacity() &&
-           in_memory(larger.table.load(around));
+    return larger.page_bytes > region.page_bytes &&
+           in_memory(PageSizeChoice::word_at(larger, region.page_address(page)));
   };
   return region.choice != nullptr && (lies_in(region.choice->wide()) || lies_in(region.choice->large()));
 }

@@ -61,9 +61,11 @@ class PageSizeChoice {
   }
 
   /// Whether a wide page is there.
-  bool is_wide(const std::byte* address) const noexcept {
-    const std::uint64_t page = wide_.page_of(address);
-    return page < wide_.table.capacity() && wide_.table.load(page).state() != PageState::absent;
+  bool is_wide(const std::byte* address) const noexcept { return word_at(wide_, address).state() != PageState::absent; }
+  /// Of the page of one of the sizes in which an address lies; of an absent one behind the last whole wide page.
+  static PageWord word_at(const PagedRegion& size, const std::byte* address) noexcept {
+    const std::uint64_t page = size.page_of(address);
+    return page < size.table.capacity() ? size.table.load(page) : PageWord();
   }
   bool ends_wide(std::uint64_t large_page) const noexcept {
     return (large_page + 1) % (wide_.page_bytes / large_.page_bytes) == 0;

@@ -10,6 +10,8 @@
 #include <thread>
 
 #include "cluster/served_stores.hpp"
+#include "store/forwarding_store.hpp"
+#include "store/memory_store.hpp"
 #include "tiermap/job.hpp"
 #include "tiermap/shared_vector.hpp"
 
@@ -17,12 +19,9 @@ namespace tiermap {
 namespace {
 
 /// Is durable when the test says so.
-class DurableLater final : public Store {
+class DurableLater final : public ForwardingStore {
  public:
-  std::uint64_t size_bytes() const override { return 4096; }
-  std::int64_t read(void*, std::size_t, std::uint64_t) override { return 0; }
-  bool writable() const override { return true; }
-  std::string name() const override { return "later"; }
+  DurableLater() : ForwardingStore(std::make_shared<MemoryStore>(4096)) {}
   int flush() override {
     std::call_once(once_, [this] {
       begun_.set_value();
@@ -63,12 +62,9 @@ TEST(EndingTest, WhatWasOpenedIsDurableAndFreeWhenTheJobHasEnded) {
 }
 
 /// Takes what is written, and can never say that it is durable.
-class NeverDurable final : public Store {
+class NeverDurable final : public ForwardingStore {
  public:
-  std::uint64_t size_bytes() const override { return 4096; }
-  std::int64_t read(void*, std::size_t, std::uint64_t) override { return 0; }
-  bool writable() const override { return true; }
-  std::string name() const override { return "never"; }
+  NeverDurable() : ForwardingStore(std::make_shared<MemoryStore>(4096)) {}
   int flush() override { return -ENOSPC; }
 };
 

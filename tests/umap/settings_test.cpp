@@ -62,35 +62,7 @@ TEST_F(SettingsOfUmapTest, AVariableThatCannotBeUsedMakesMappingFail) {
 
 TEST_F(SettingsOfUmapTest, AVariableThatCannotBeUsedIsToldInAForkedChild) {
   ::setenv("UMAP_PAGESIZE", "5000", 1);
-  std::atomic<bool> done{false};
-  std::thread asking([&] {
-    while (!done) {
-      ::umapcfg_get_read_ahead();
-    }
-  });
-  std::thread another([&] {
-    while (!done) {
-      ::umapcfg_get_read_ahead();
-    }
-  });
-#if defined(__SANITIZE_ADDRESS__)
-  constexpr int rounds = 100;  // A fork takes thirty times as long.
-#else
-  constexpr int rounds = 1500;
-#endif
-  int status = 0;
-  for (int round = 0; round < rounds && status == 0; ++round) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::alarm(20);
-      ::umapcfg_get_read_ahead();
-      ::_exit(0);
-    }
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-  }
-  done = true;
-  asking.join();
-  another.join();
+  const int status = status_of_children_beside_threads([] { ::umapcfg_get_read_ahead(); });
   ::unsetenv("UMAP_PAGESIZE");
   EXPECT_EQ(status, 0) << "the child waited for a lock that another thread had when it was forked";
 }

@@ -200,27 +200,7 @@ TEST_F(SurvivalOfUmapTest, AStoreThatIsGoneIsNotCalled) {
 }
 
 TEST_F(SurvivalOfUmapTest, AForkedChildMakesAndDestroysStores) {
-  const auto make_one = [] { const ScriptedStore store(sizeof(std::uint64_t)); };
-  std::atomic<bool> done{false};
-  std::vector<std::thread> makers;
-  for (int maker = 0; maker < 2; ++maker) {
-    makers.emplace_back([&] {
-      while (!done) {
-        make_one();
-      }
-    });
-  }
-  int status = 0;
-  for (int round = 0; round < 1500 && status == 0; ++round) {
-    status = status_of_child([&] {
-      ::alarm(20);
-      make_one();
-    });
-  }
-  done = true;
-  for (std::thread& maker : makers) {
-    maker.join();
-  }
+  const int status = status_of_children_beside_threads([] { const ScriptedStore store(sizeof(std::uint64_t)); });
   EXPECT_EQ(status, 0) << "the child waited for a lock that another thread had when it was forked";
 }
 

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -164,6 +165,36 @@ int status_of_child(Body&& body) {
   }
   int status = 0;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return status;
+}
+
+/// Runs `body` in one child after the other, while two threads run it, too, without end. The first status that is not
+/// 0: a child that waits for a lock which a thread had at the fork ends by an alarm.
+template <typename Body>
+int status_of_children_beside_threads(Body&& body) {
+#if defined(__SANITIZE_ADDRESS__)
+  constexpr int rounds = 100;  // A fork takes thirty times as long.
+#else
+  constexpr int rounds = 1500;
+#endif
+  std::atomic<bool> done{false};
+  const auto go_on = [&] {
+    while (!done) {
+      body();
+    }
+  };
+  std::thread one(go_on);
+  std::thread another(go_on);
+  int status = 0;
+  for (int round = 0; round < rounds && status == 0; ++round) {
+    status = status_of_child([&] {
+      ::alarm(20);
+      body();
+    });
+  }
+  done = true;
+  one.join();
+  another.join();
   return status;
 }
 
