@@ -12,6 +12,9 @@ if ! cmake --preset "$preset" >"$log" 2>&1; then
   cat "$log" >&2
   exit 1
 fi
+# One at a time in a folder.
+exec {folder}>"build/$preset.lock"
+flock "$folder"
 targets=()
 [[ $# -eq 0 ]] || targets=(--target "$@")
 cmake --build --preset "$preset" -j "${JOBS:-$(nproc)}" "${targets[@]}"

@@ -61,6 +61,7 @@ step_release() {
   # Of what cannot be fetched the tests that need it say so.
   scripts/moto.sh || true
   scripts/build.sh release
+  build_ahead
   # The quick and telling ones first, so that a mistake shows in seconds.
   run_tests release
 }
@@ -180,7 +181,7 @@ fuzz_target() {
 
 step_fuzz() {
   local seconds=${FUZZ_SECONDS:-3}
-  scripts/build.sh fuzz fuzzers
+  build_for fuzz
   local -a targets=(build/fuzz/bin/fuzz-*)
   export -f fuzz_target
   # shellcheck disable=SC2016  # The inner shell expands them.
@@ -223,6 +224,30 @@ step_soak() {
     grep -E '^[0-9]+ kills' "$log" || true
     summary+=("soak: test-$folder ${test#* }: $((SECONDS - started)) s, no failure")
   done
+}
+
+# What a later step needs to have built.
+build_for() {
+  case $1 in
+    asan) scripts/build.sh asan "${asan_tests[@]/#/test-}" ;;
+    tsan) scripts/build.sh tsan "${tsan_tests[@]/#/test-}" ;;
+    fuzz) scripts/build.sh fuzz fuzzers ;;
+  esac
+}
+
+# Builds for the steps to come in the time that nobody else wants: many tests wait for something. A step whose build is
+# not done waits for it, and says what is wrong with it.
+build_ahead() {
+  set -m  # A process group of its own, to be ended whole.
+  (
+    set +m
+    renice -n 19 "$BASHPID"
+    for step in "${steps[@]}"; do
+      build_for "$step" || true
+    done
+  ) >build/ahead.log 2>&1 </dev/null &
+  trap "kill -- -$! 2>/dev/null || true" EXIT
+  set +m
 }
 
 steps=("$@")
