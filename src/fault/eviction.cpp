@@ -166,6 +166,7 @@ Pager::Eviction Pager::evict_by_copy(PagedRegion& region, std::uint64_t page, Pa
   }
   if (word.state() == PageState::clean && suspect(word.frame())) {
     set_suspect(word.frame(), false);
+    fill_holes(region, region.page_address(page), region.page_mapped(page));
     if (blocks_differ(region.page_address(page), region.page_mapped(page), frames_.hashes(word.frame()))) {
       return write_or_keep(region, page, word.with_state(PageState::dirty));
     }
@@ -289,6 +290,7 @@ bool Pager::clear_suspicion(PagedRegion& region, std::uint64_t page, PageWord& w
   PageState state = PageState::clean;
   if (evicts_by_copy(region)) {
     set_suspect(word.frame(), false);
+    fill_holes(region, region.page_address(page), region.page_mapped(page));
     if (blocks_differ(region.page_address(page), region.page_mapped(page), frames_.hashes(word.frame()))) {
       region.userfaultfd->unprotect(region.page_address(page), region.page_mapped(page));
       page_dirtied(region);

@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -25,6 +27,24 @@ void Pager::hash_frame(PagedRegion& region, std::uint64_t page, FrameId frame) n
   if (!record.hashed) {
     hash_blocks(frames_.address(frame), region.page_mapped(page), frames_.hashes(frame));
     record.hashed = true;
+  }
+}
+
+// A fault there would wait for a manager, and that may be waiting for this page's frame.
+void Pager::fill_holes(PagedRegion& region, const std::byte* address, std::uint64_t bytes) noexcept {
+  alignas(block_bytes) static constexpr std::byte zeros[block_bytes] = {};
+  std::array<unsigned char, 512> resident;
+  for (std::uint64_t done = 0; done < bytes; done += resident.size() * block_bytes) {
+    std::byte* const start = const_cast<std::byte*>(address) + done;
+    const std::uint64_t looked_at = std::min<std::uint64_t>(bytes - done, resident.size() * block_bytes);
+    if (::mincore(start, looked_at, resident.data()) != 0) {
+      return;
+    }
+    for (std::uint64_t offset = 0; offset < looked_at; offset += block_bytes) {
+      if ((resident[offset / block_bytes] & 1U) == 0) {  // Or swapped out: what is there the kernel leaves as it is.
+        region.userfaultfd->copy(start + offset, zeros, block_bytes, true);
+      }
+    }
   }
 }
 
@@ -174,6 +194,7 @@ int Pager::unmap(PagedRegion& region, std::uint64_t page, FrameId frame, bool wa
   int error = 0;
   FrameRecord& record = frames_.record(frame);
   if (!was_dirty && !record.hashed && bytes > block_bytes) {  // A part that comes back will need proof.
+    fill_holes(region, source, bytes);
     hash_blocks(source, bytes, frames_.hashes(frame));
     record.hashed = true;
   }

@@ -35,6 +35,26 @@ void WriteBack::add(PagedRegion& region, std::uint64_t page, FrameId frame) {
   bytes_ += region.page_bytes;
 }
 
+// Pages that follow each other at once.
+void WriteBack::fill_holes() noexcept {
+  std::size_t index = 0;
+  while (index < pages_.size()) {
+    const Page& first = pages_[index];
+    PagedRegion& region = *first.region;
+    std::uint64_t bytes = 0;
+    while (index < pages_.size() && pages_[index].region == &region && pages_[index].source == first.source + bytes &&
+           pages_[index].source == region.page_address(pages_[index].page)) {
+      bytes += region.page_mapped(pages_[index].page);
+      ++index;
+    }
+    if (bytes == 0) {
+      ++index;  // In its frame, which the program has no business with.
+    } else {
+      Pager::fill_holes(region, first.source, bytes);
+    }
+  }
+}
+
 // Compares each block with its checksum, and takes the new one where they differ: the bytes cannot change until we let
 // go of the page, so what is hashed is what is written. Zeros may be a hole of the store's, which is to stay one: they
 // are not written along.
@@ -223,6 +243,7 @@ void WriteBack::run(const Finished& finished) {
   }
   std::atomic<std::uint32_t>& under_way = succeeded_ ? pager_.writes_under_way : pager_.doubtful_writes_under_way;
   under_way.fetch_add(1, std::memory_order_acq_rel);
+  fill_holes();
   for (std::size_t index = 0; index < pages_.size(); ++index) {
     find_changes(index);
   }

@@ -58,6 +58,7 @@ class WriteBack {
     std::uint64_t bytes;
   };
 
+  void fill_holes() noexcept;
   void find_changes(std::size_t index);
   void add_pieces(std::size_t index, std::uint64_t first, std::uint64_t end);
   void write_through_store(std::size_t index, std::uint64_t store_offset, const std::byte* source, std::uint64_t bytes);

@@ -97,6 +97,35 @@ TEST_P(LifetimeTest, MemoryThatTheProgramTookAwayRaisesSigbus) {
   EXPECT_EQ(touch(region.data() + 2 * large_page), std::byte{1});
 }
 
+// Also where it is wanted for the store: zeros are written, and the call does not wait for itself.
+TEST_P(LifetimeTest, ChangesThatTheProgramTookAwayAreNotWaitedFor) {
+  for (const std::uint64_t page_bytes : {4 * kib, 64 * kib}) {
+    const auto evict = [page_bytes](Region& region) {
+      for (std::uint64_t offset = page_bytes; offset < region.size(); offset += page_bytes) {
+        touch(region.data() + offset);
+      }
+    };
+    for (const bool clean : {false, true}) {
+      for (int way = 0; way < 3; ++way) {
+        const auto store = known_store(4 * mib);
+        Cache cache(cache_options(1 * mib));
+        Region region = cache.map(store, read_write(page_bytes));
+        poke(region.data(), std::byte{1});
+        if (clean) {
+          region.sync();
+        }
+        ASSERT_EQ(::madvise(region.data(), 4 * kib, MADV_DONTNEED), 0);
+        way == 0 ? region.sync() : way == 1 ? region.unmap() : evict(region);
+        if (region) {
+          region.unmap();
+        }
+        const std::vector<std::byte> stored = read_store(*store, 0, 4 * mib);
+        EXPECT_TRUE(is_known(std::span(stored).subspan(4 * kib), 4 * kib)) << page_bytes << " " << clean << way;
+      }
+    }
+  }
+}
+
 TEST_P(LifetimeTest, UnmapWritesWhatIsDirty) {
   const auto store = known_store(4 * page);
   Cache cache(cache_options(1 * mib));
