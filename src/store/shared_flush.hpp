@@ -15,9 +15,10 @@ namespace tiermap {
 class SharedFlush {
  public:
   /// Calls `flush`, which returns 0 or a negative errno value, or waits for another thread's call that begins after
-  /// this one. After a failure every later one fails alike: the kernel has dropped what it could not write.
+  /// this one. After a failure every later one fails alike: the kernel has dropped what it could not write. But where
+  /// `flush` leaves `passing` true nothing was lost: it is told to those who wait for this call, and tried again later.
   template <typename Flush>
-  int run(Flush&& flush) {
+  int run(Flush&& flush, const bool& passing = never) {
     const CancellationHeld whole;  // Others wait for this one's end.
     std::unique_lock held(mutex_);
     const std::uint64_t wanted = begun_ + 1;
@@ -31,18 +32,21 @@ class SharedFlush {
       const int result = flush();
       held.lock();
       ended_ = begun_;
-      error_ = error_ == 0 ? result : error_;
+      latest_ = result;
+      error_ = error_ == 0 && !passing ? result : error_;
       changed_.notify_all();
     }
-    return error_;
+    return error_ == 0 ? latest_ : error_;
   }
 
  private:
+  static constexpr bool never = false;
   std::mutex mutex_;  ///< Guards the rest.
   std::condition_variable changed_;
   std::uint64_t begun_ = 0;
   std::uint64_t ended_ = 0;
-  int error_ = 0;
+  int latest_ = 0;  ///< Of the last call that ended.
+  int error_ = 0;   ///< Of the first that lost something.
 };
 
 }  // namespace tiermap

@@ -380,9 +380,13 @@ bool DirectoryStore::locate_write(std::uint64_t offset, std::uint64_t bytes, Ext
 }
 
 int DirectoryStore::flush() {
-  if (const int earlier = flush_error_.load(); earlier != 0) {
-    return earlier;  // The kernel has dropped what it could not write.
-  }
+  bool untried = false;
+  return flushes_.run([&] { return flush_written(untried); }, untried);
+}
+
+// `untried`: a file could not be opened (the process has no descriptor left). Nothing of it is lost then, and the next
+// flush looks after it.
+int DirectoryStore::flush_written(bool& untried) {
   int result = 0;
   for (std::size_t index = 0; index < entries_in_use_.load() && result == 0; ++index) {
     if (entries_[index].written.load()) {
@@ -390,25 +394,19 @@ int DirectoryStore::flush() {
     }
   }
   const std::lock_guard held(mutex_);
-  bool tried = true;
-  result = result == 0 ? flush_few(tried) : result;
+  result = result == 0 ? flush_few(untried) : result;
   if (result == 0 && std::exchange(directory_changed_, false)) {
     result = synchronise(directory_.get(), true);
-  }
-  if (result != 0 && tried) {
-    flush_error_.store(result);
   }
   return result;
 }
 
-// `tried` is false where one could not be opened (the process has no descriptor left): nothing of it is lost then, and
-// the next flush looks after it.
-int DirectoryStore::flush_few(bool& tried) {
+int DirectoryStore::flush_few(bool& untried) {
   for (const std::uint64_t index : few_written_) {
     std::shared_ptr<FileDescriptor> holder;
     const int descriptor = few_open(index, false, holder);
-    tried = descriptor >= 0;
-    const int result = tried ? synchronise(descriptor, false) : descriptor;
+    untried = descriptor < 0;
+    const int result = untried ? descriptor : synchronise(descriptor, false);
     if (result != 0) {
       return result;
     }

@@ -11,6 +11,7 @@
 
 #include "platform/lazy_array.hpp"
 #include "store/file_descriptor.hpp"
+#include "store/shared_flush.hpp"
 #include "tiermap/store.hpp"
 #include "umap_interface/directory_metadata.hpp"
 
@@ -69,7 +70,8 @@ class DirectoryStore final : public Store {
   /// A descriptor for the file, and what keeps it open meanwhile; -ENOENT if it is not there and not to be made.
   int descriptor_for(std::uint64_t index, bool make, bool aligned, std::shared_ptr<FileDescriptor>& holder);
   int few_open(std::uint64_t index, bool make, std::shared_ptr<FileDescriptor>& holder);  ///< Holds mutex_.
-  int flush_few(bool& tried);                                                             ///< Holds mutex_.
+  int flush_written(bool& untried);
+  int flush_few(bool& untried);  ///< Holds mutex_.
 
   const std::string path_;
   const FileDescriptor directory_;
@@ -84,7 +86,7 @@ class DirectoryStore final : public Store {
   std::unordered_map<std::uint64_t, std::shared_ptr<FileDescriptor>> few_;
   std::set<std::uint64_t> few_written_;
   bool directory_changed_ = false;
-  std::atomic<int> flush_error_{0};
+  SharedFlush flushes_;  ///< Outside mutex_.
 };
 
 }  // namespace tiermap::umap_interface
