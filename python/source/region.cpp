@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -17,6 +19,7 @@
 #include "bindings.hpp"
 #include "channel_store.hpp"
 #include "errand.hpp"
+#include "platform/hold_over_forks.hpp"
 #include "platform/page_sizes.hpp"
 #include "released_gil.hpp"
 #include "row_prefetch.hpp"
@@ -41,6 +44,20 @@ struct RegionCount {
   std::atomic<std::int64_t> value{0};
 };
 
+/// What the region's owner could still do, behind the last semicolon, is for nobody any more.
+void tell_lost(const std::exception& error) {
+  const std::string_view said = error.what();
+  const auto length = static_cast<int>(said.substr(0, said.rfind("; ")).size());
+  std::fprintf(stderr, "tiermap: data of an array that was given up is lost: %.*s\n", length, said.data());
+}
+
+struct MappedRegion;
+
+constinit std::mutex live_mutex;
+[[maybe_unused]] const int held_over_forks = hold_over_forks<live_mutex>();
+/// Those that somebody has, in a forked child also its parent's. Never destroyed: some live longer than all else.
+std::set<MappedRegion*>& live_regions = *new std::set<MappedRegion*>;  // Under the mutex.
+
 struct MappedRegion {
   Region region;
   RegionOptions options;
@@ -50,12 +67,19 @@ struct MappedRegion {
   Errands errands;
 
   MappedRegion(Region mapped, const RegionOptions& with, bool python)
-      : region(std::move(mapped)), options(with), in_python(python) {}
+      : region(std::move(mapped)), options(with), in_python(python) {
+    const std::lock_guard held(live_mutex);
+    live_regions.insert(this);
+  }
   MappedRegion(const MappedRegion&) = delete;
   MappedRegion& operator=(const MappedRegion&) = delete;
 
   // Writes back what is dirty, which takes as long as the disk does: other Python threads go on meanwhile.
   ~MappedRegion() {
+    {
+      const std::lock_guard held(live_mutex);
+      live_regions.erase(this);
+    }
     unmap();
     if (count != nullptr) {
       --count->value;
@@ -72,13 +96,28 @@ struct MappedRegion {
     try {
       region.unmap();
     } catch (const std::exception& error) {
-      // What the region's owner could still do, behind the last semicolon, is for nobody any more.
-      const std::string_view said = error.what();
-      const auto length = static_cast<int>(said.substr(0, said.rfind("; ")).size());
-      std::fprintf(stderr, "tiermap: data of an array that was given up is lost: %.*s\n", length, said.data());
+      tell_lost(error);
     }
   }
 };
+
+/// Behind all that Python does at its end: functions given to `atexit` before this package was imported run after its
+/// own, and may write to an array that a daemon thread has, which is never given up.
+void write_what_lives() {
+  const std::lock_guard held(live_mutex);
+  for (MappedRegion* const mapped : live_regions) {
+    const RegionOptions& options = mapped->options;
+    const bool to_write = options.access == Access::read_write && options.sharing == Sharing::shared;
+    if (mapped->owner != ::getpid() || !to_write || mapped->in_python || !mapped->region) {
+      continue;
+    }
+    try {
+      mapped->region.sync();
+    } catch (const std::exception& error) {
+      tell_lost(error);
+    }
+  }
+}
 
 /// A prefetch, and whose threads do it: in a forked child nobody ever ends it.
 struct StartedPrefetch {
@@ -224,6 +263,7 @@ PyType_Slot region_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buff
 void bind_region(nb::module_& module) {
   using Released = nb::call_guard<ReleasedGil>;
   const auto none = nb::none();
+  Py_AtExit(write_what_lives);  // If it is refused (there are 32 others), arrays are written as they are given up.
   nb::class_<StartedPrefetch>(module, "Prefetch").def("wait", &wait).def_prop_ro("done", &StartedPrefetch::done);
   nb::class_<RegionCount>(module, "RegionCount")
       .def(nb::init<>())

@@ -105,6 +105,27 @@ def run_program(text, *arguments, timeout=100, folder=None, **environment):
     return run_to_its_end(command, timeout, environment, folder)
 
 
+def open_first_beside_forks(url):
+    """How forked children end that open a store of a kind while their parent's thread opens its first: each in a process
+    of its own, at another moment."""
+    return [run_program("""
+        import os, signal, sys, threading, time
+        import tiermap
+        def open_store():
+            tiermap._core.open_store(sys.argv[1], "read")
+        thread = threading.Thread(target=open_store)
+        thread.start()
+        time.sleep(float(sys.argv[2]))
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            open_store()
+            os._exit(0)
+        thread.join()
+        sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        """, url, milliseconds / 1000).code for milliseconds in range(0, 16, 2)]
+
+
 @pytest.fixture
 def program():
     return run_program

@@ -35,6 +35,26 @@ def test_the_interpreter_ends_with_live_arrays(numbers, program, ending):
         assert np.array_equal(np.fromfile(path, np.int64), values)
 
 
+@pytest.mark.parametrize("keeper", ["pass", "threading.Thread(target=keep, args=(array,), daemon=True).start()",
+                                    "builtins.kept = array"])
+def test_functions_for_the_end_write_that_were_named_before_the_import(numbers, program, keeper):
+    path, values = numbers
+    ended = program(f"""
+        import atexit, builtins, sys, threading, time
+        @atexit.register
+        def write():
+            array[77] += 1
+        import tiermap
+        def keep(array):
+            time.sleep(1000)
+        array = tiermap.map(sys.argv[1], "i8", mode="r+", budget="1MiB")
+        {keeper}
+        """, path)
+    assert ended.code == 0 and ended.errors == "", ended
+    values[77] += 1
+    assert np.array_equal(np.fromfile(path, np.int64), values)
+
+
 def test_another_interpreter_is_refused_and_the_main_one_goes_on(numbers, program):
     ended = program("""
         import sys

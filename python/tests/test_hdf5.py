@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tiermap
-from conftest import known
+from conftest import known, open_first_beside_forks
 
 h5py = pytest.importorskip("h5py")
 
@@ -85,3 +85,7 @@ def test_what_is_not_there_is_named(snapshot):
     _, url, _ = snapshot
     with pytest.raises(FileNotFoundError, match="choose among /group/complex, /group/flags"):
         tiermap.map(url + "none")
+
+
+def test_a_child_opens_one_that_is_forked_beside_the_first_opening(snapshot):
+    assert open_first_beside_forks(snapshot[1] + "plain") == [0] * 8

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tiermap
-from conftest import known
+from conftest import known, open_first_beside_forks
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -135,3 +135,7 @@ def test_a_library_that_is_not_there(table, program, tmp_path):
     ended = program(text, path, TIERMAP_PARQUET_LIBRARY=str(tmp_path / "none.so"))
     assert "needs libtiermap_parquet.so" in ended.output and "none.so" in ended.output, ended
     assert len(ended.output.splitlines()) == 1
+
+
+def test_a_child_opens_one_that_is_forked_beside_the_first_opening(table):
+    assert open_first_beside_forks(f"parquet:{table[0]}?columns=x") == [0] * 8

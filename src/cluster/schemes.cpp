@@ -82,8 +82,8 @@ std::unique_ptr<Store> open_store(std::string_view url, OpenMode mode, std::uint
 }
 
 std::unique_ptr<Store> open_store(std::string_view url, OpenMode mode, const NewStore& made) {
-  static const StoreRegistry registry = built_in_stores();
-  return registry.open(url, mode, made);
+  // No static of this function's: a child of a fork beside the first call would wait for its end for ever.
+  return built_in_stores().open(url, mode, made);
 }
 
 }  // namespace tiermap

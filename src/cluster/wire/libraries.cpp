@@ -3,15 +3,23 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <mutex>
 #include <string>
 
+#include "platform/hold_over_forks.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
 namespace {
+
+constinit std::mutex loading;
+/// So that a child does not find the libraries in the middle of being loaded.
+[[maybe_unused]] const int held_over_forks = hold_over_forks<loading>();
+constinit std::atomic<const WireLibraries*> loaded{nullptr};  // Stored under the mutex.
 
 [[noreturn]] void refuse_library(const std::string& why, const char* package) {
   throw StoreError(ENOTSUP, "other nodes cannot be reached: " + why + ": install it (Debian: " + package + ")");
@@ -81,8 +89,18 @@ WireLibraries load() {
 }  // namespace
 
 const WireLibraries& load_wire_libraries() {
-  static const WireLibraries libraries = load();
-  return libraries;
+  const WireLibraries* known = loaded.load(std::memory_order_acquire);
+  if (known == nullptr) {
+    const std::lock_guard lock(loading);
+    known = loaded.load(std::memory_order_relaxed);
+    if (known == nullptr) {
+      static constinit WireLibraries libraries;
+      libraries = load();
+      known = &libraries;
+      loaded.store(known, std::memory_order_release);
+    }
+  }
+  return *known;
 }
 
 }  // namespace tiermap

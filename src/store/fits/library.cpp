@@ -1,10 +1,10 @@
 #include "store/fits/library.hpp"
 
 #include <dlfcn.h>
-#include <pthread.h>
 
 #include <cerrno>
 
+#include "platform/hold_over_forks.hpp"
 #include "store/file_open.hpp"
 #include "tiermap/error.hpp"
 
@@ -12,6 +12,8 @@ namespace tiermap {
 namespace {
 
 constinit std::mutex fits_mutex;
+/// So that a child does not find the library in the middle of something, nor of being loaded.
+[[maybe_unused]] const int held_over_forks = hold_over_forks<fits_mutex>();
 FitsFunctions fits_functions;        // Filled once, under the mutex.
 constinit bool fits_loaded = false;  // Under the mutex.
 
@@ -42,8 +44,6 @@ void load_fits(const std::string& path) {
   TIERMAP_FITS_FUNCTIONS(TIERMAP_FITS_TAKE)
 #undef TIERMAP_FITS_TAKE
 #undef TIERMAP_FITS_TEXT
-  // So that a child does not find the library in the middle of something.
-  ::pthread_atfork([] { fits_mutex.lock(); }, [] { fits_mutex.unlock(); }, [] { fits_mutex.unlock(); });
   fits_functions = found;
   fits_loaded = true;
 }

@@ -1,19 +1,21 @@
 #include "store/hdf5/library.hpp"
 
 #include <dlfcn.h>
-#include <pthread.h>
 
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <memory>
 
+#include "platform/hold_over_forks.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
 namespace {
 
 constinit std::mutex hdf5_mutex;
+/// So that a child does not find the library in the middle of something, nor of being loaded.
+[[maybe_unused]] const int held_over_forks = hold_over_forks<hdf5_mutex>();
 Hdf5Functions hdf5_functions;        // Filled once, under the mutex.
 constinit bool hdf5_loaded = false;  // Under the mutex.
 /// What of a damaged header libhdf5 could not take, it may never let go of: then it has a word to say on standard error
@@ -99,8 +101,6 @@ void load_hdf5(const std::string& url) {
   for (std::size_t number = 0; number < found.numbers.size(); ++number) {
     found.numbers[number] = variable_of(library, hdf5_numbers[number].variable, url);
   }
-  // So that a child does not find the library in the middle of something.
-  ::pthread_atfork([] { hdf5_mutex.lock(); }, [] { hdf5_mutex.unlock(); }, [] { hdf5_mutex.unlock(); });
   std::atexit(end_quietly);  // Behind the library's own, which H5open() has named: it is called before that.
   hdf5_functions = found;
   hdf5_loaded = true;

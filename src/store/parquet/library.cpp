@@ -9,11 +9,17 @@
 #include <mutex>
 #include <vector>
 
+#include "platform/hold_over_forks.hpp"
 #include "tiermap/error.hpp"
 #include "tiermap/version.hpp"
 
 namespace tiermap {
 namespace {
+
+constinit std::mutex codec_mutex;
+/// So that a child does not find the library in the middle of being loaded.
+[[maybe_unused]] const int held_over_forks = hold_over_forks<codec_mutex>();
+constinit const ParquetCodec* loaded_codec = nullptr;  // Under the mutex.
 
 constexpr const char* library_name = "libtiermap_parquet.so";
 constexpr const char* variable_name = "TIERMAP_PARQUET_LIBRARY";
@@ -76,13 +82,11 @@ const ParquetCodec& load(const std::string& url) {
 }  // namespace
 
 const ParquetCodec& parquet_codec(const std::string& url) {
-  static constinit std::mutex mutex;
-  static constinit const ParquetCodec* loaded = nullptr;
-  const std::lock_guard lock(mutex);
-  if (loaded == nullptr) {
-    loaded = &load(url);
+  const std::lock_guard lock(codec_mutex);
+  if (loaded_codec == nullptr) {
+    loaded_codec = &load(url);
   }
-  return *loaded;
+  return *loaded_codec;
 }
 
 }  // namespace tiermap

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <mutex>
 
+#include "platform/hold_over_forks.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -15,6 +16,8 @@ constexpr unsigned least_version = 0x075500;
 constexpr const char* least_version_text = "7.85";
 
 constinit std::mutex curl_mutex;
+/// So that a child does not find the library in the middle of being loaded.
+[[maybe_unused]] const int held_over_forks = hold_over_forks<curl_mutex>();
 CurlFunctions curl_functions;        // Filled once, under the mutex.
 constinit bool curl_loaded = false;  // Under the mutex.
 
