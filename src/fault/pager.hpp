@@ -138,8 +138,8 @@ class Pager {
   void drop(std::span<const Victim> victims) noexcept;
   /// The address a page being written is to be written from.
   const std::byte* write_source(const PagedRegion& region, std::uint64_t page, FrameId frame) noexcept;
-  /// Puts zeros where the program has taken memory of pages away that are in place, one behind the other, and owned: for
-  /// who is to read them there.
+  /// Puts zeros where the program has taken memory away of pages that are in place, one behind the other, and owned:
+  /// for who is to read them there.
   static void fill_holes(PagedRegion& region, const std::byte* address, std::uint64_t bytes) noexcept;
   /// The write of a page in state writing ended.
   void finish_write(PagedRegion& region, std::uint64_t page, int error) noexcept;
