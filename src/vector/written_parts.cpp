@@ -9,6 +9,12 @@
 #include <mutex>
 
 #include "config/size.hpp"
+#ifdef TIERMAP_FITS_LIBRARY
+#include "store/fits/open.hpp"
+#endif
+#ifdef TIERMAP_HDF5_LIBRARY
+#include "store/hdf5/open.hpp"
+#endif
 #include "store/matching_files.hpp"
 #include "store/store_url.hpp"
 #include "tiermap/error.hpp"
@@ -19,7 +25,7 @@ namespace {
 struct Part {
   const WrittenParts* owner = nullptr;
   std::string path;
-  std::string name;  ///< Of a dataset or an image; empty where the file is one thing.
+  std::string name;  ///< Of a dataset that lies in pieces; empty where bytes of the file are meant.
   std::uint64_t begin = 0;
   std::uint64_t end = std::numeric_limits<std::uint64_t>::max();
   dev_t device = 0;
@@ -54,18 +60,6 @@ void add_files(std::vector<Part>& parts, const std::vector<std::string>& paths, 
   }
 }
 
-/// HDF5 takes "/a", "//a/" and "/./a" for one name.
-std::string plain_name(const std::string& dataset) {
-  std::string plain;
-  for (std::size_t begin = 0; begin < dataset.size();) {
-    const std::size_t end = std::min(dataset.find('/', begin), dataset.size());
-    const std::string piece = dataset.substr(begin, end - begin);
-    plain += piece.empty() || piece == "." ? "" : "/" + piece;
-    begin = end + 1;
-  }
-  return plain;
-}
-
 void add_concat(std::vector<Part>& parts, const StoreUrl& url) {
   for (const ConcatPiece& piece : parse_concat_pieces(url)) {
     Part part;
@@ -73,6 +67,36 @@ void add_concat(std::vector<Part>& parts, const StoreUrl& url) {
     part.end = piece.has_bytes ? piece.offset + piece.bytes : part.end;
     add_files(parts, files_of(piece.encoded_path, url), part);
   }
+}
+
+/// A dataset may have several names in its file. Of one that the library has not given a place yet only the header
+/// tells.
+void add_dataset([[maybe_unused]] std::vector<Part>& parts, [[maybe_unused]] const StoreUrl& url) {
+#ifdef TIERMAP_HDF5_LIBRARY
+  const Hdf5Location location = locate_hdf5_dataset(url);
+  const std::string file = parse_dataset_place(url).file;
+  Part part;
+  part.name = "dataset at " + std::to_string(location.header);
+  add_files(parts, {file}, part);
+  if (location.offset) {
+    part.name.clear();
+    part.begin = *location.offset;
+    part.end = *location.offset + location.bytes;
+    add_files(parts, {file}, part);
+  }
+#endif
+}
+
+/// An image has a number, may have a name, and the first one needs neither.
+void add_images([[maybe_unused]] std::vector<Part>& parts, [[maybe_unused]] const StoreUrl& url) {
+#ifdef TIERMAP_FITS_LIBRARY
+  for (const FitsImage& image : find_fits_images(url)) {
+    Part part;
+    part.begin = image.data_at;
+    part.end = image.data_at + image.data_bytes();
+    add_files(parts, {image.path}, part);
+  }
+#endif
 }
 
 std::vector<Part> parts_of(const std::string& text) {
@@ -88,13 +112,9 @@ std::vector<Part> parts_of(const std::string& text) {
   } else if (url.scheme == "concat") {
     add_concat(parts, url);
   } else if (url.scheme == "hdf5") {
-    const DatasetPlace place = parse_dataset_place(url);
-    part.name = plain_name(place.dataset);
-    add_files(parts, {place.file}, part);
+    add_dataset(parts, url);
   } else if (url.scheme == "fits") {
-    const FilePart place = split_at_colon(url, "fits:///directory/image.fits");
-    part.name = place.part;
-    add_files(parts, files_of(place.file, url), part);
+    add_images(parts, url);
   } else if (url.scheme == "file" || url.scheme == "npy" || url.scheme == "sparse") {
     add_files(parts, files_of(url.path, url), part);
   }
@@ -111,7 +131,6 @@ WrittenParts::WrittenParts(const std::string& url) {
     const auto other = std::ranges::find_if(all_parts(), [&](const Part& one) { return one.overlaps(part); });
     if (other != all_parts().end()) {
       throw StoreError(EBUSY, "vector " + url + ": another one of this process writes to " + quote_value(part.path) +
-                                  (part.name.empty() ? "" : ":" + part.name) +
                                   ": close that first, use it for both, or open this one read-only");
     }
   }

@@ -8,8 +8,8 @@ namespace tiermap {
 
 /// While it lives no other vector of this process writes to what the URL names: a second one would have pages of its
 /// own, and whichever went to the store last would undo what the other wrote. Told apart by files, whatever their
-/// paths, by parts of a file (concat:), and by what a file has several of (hdf5:, fits:), as the URL calls it. Stores
-/// elsewhere (s3:, remote:) and parquet: look after that themselves. Thread-safe.
+/// paths, and by where in a file the bytes lie (concat:, hdf5:, fits:), whatever it calls them. Stores elsewhere (s3:,
+/// remote:) and parquet: look after that themselves. Thread-safe.
 class WrittenParts {
  public:
   WrittenParts() = default;

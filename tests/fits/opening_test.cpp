@@ -46,6 +46,24 @@ TEST_F(FitsOpeningTest, AnImageIsChosenByNumberAndByName) {
   EXPECT_EQ(Vector<short>::open_read_only(url("parts.fits:SCI"))[1], 1);
 }
 
+TEST_F(FitsOpeningTest, AnImageHasOneWriterByWhateverName) {
+  write_parts();
+  auto first = Vector<short>::open(url("parts.fits"));
+  for (const char* name : {"parts.fits:1", "parts.fits:SCI", "parts.fits:sci,1", "*.fits"}) {
+    try {
+      Vector<short>::open(url(name));
+      ADD_FAILURE() << name;
+    } catch (const StoreError& error) {
+      EXPECT_EQ(error.code().value(), EBUSY) << error.what();
+    }
+  }
+  EXPECT_THROW(Vector<std::byte>::open(directory_ / "parts.fits"), StoreError);
+  auto second = Vector<short>::open(url("parts.fits:2"));
+  first[0] = 77;
+  first.close();
+  EXPECT_EQ(Vector<short>::open(url("parts.fits:SCI"))[0], 77);
+}
+
 /// An image of one pixel that has so many dimensions, as a part of a file.
 std::string part_of_dimensions(int dimensions, const std::string& first_card) {
   std::string header;

@@ -199,6 +199,36 @@ TEST_F(Hdf5PlaceTest, DatasetsOfOneFileAreOpenAtOnceInWhateverOrder) {
   expect_equal(*open_store(url("labels"), OpenMode::read_only), written);
 }
 
+TEST_F(Hdf5PlaceTest, ADatasetHasOneWriterByWhicheverOfItsNames) {
+  const std::vector<char> expected = random_bytes(80'000);
+  {
+    const WrittenFile file(path_);
+    file.add("contiguous", {{20'000}}, expected.data());
+    file.add("chunked", {{20'000}, H5T_IEEE_F32LE, {1000}, true}, expected.data());
+    file.add("other", {{20'000}, H5T_IEEE_F32LE, {1000}, true}, expected.data());
+    for (const std::string name : {"contiguous", "chunked"}) {
+      H5Lcreate_hard(file.id(), name.c_str(), file.id(), (name + "_too").c_str(), H5P_DEFAULT, H5P_DEFAULT);
+      H5Lcreate_soft(name.c_str(), file.id(), (name + "_also").c_str(), H5P_DEFAULT, H5P_DEFAULT);
+    }
+  }
+  for (const std::string name : {"contiguous", "chunked"}) {
+    auto first = Vector<float>::open(url(name));
+    for (const std::string& again : {name, name + "_too", name + "_also"}) {
+      try {
+        Vector<float>::open(url(again));
+        ADD_FAILURE() << again;
+      } catch (const StoreError& error) {
+        EXPECT_EQ(error.code().value(), EBUSY) << error.what();
+      }
+      EXPECT_NO_THROW(Vector<float>::open_read_only(url(again)));
+    }
+    EXPECT_NO_THROW(Vector<float>::open(url("other")));
+    first[3] = 7;
+    first.close();
+    EXPECT_EQ(Vector<float>::open(url(name + "_too"))[3], 7);
+  }
+}
+
 TEST_F(Hdf5PlaceTest, ADatasetOfATypeWithANameIsReadWhileAnotherIsWritten) {
   const std::vector<char> expected = random_bytes(80'000);
   {

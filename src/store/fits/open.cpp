@@ -65,6 +65,19 @@ std::unique_ptr<Store> open_fits_in(const NestedUrl& nested, OpenMode mode) {
 
 }  // namespace
 
+std::vector<FitsImage> find_fits_images(const StoreUrl& url) {
+  const FilePart place = split_at_colon(url, example);
+  const std::vector<std::string> paths =
+      has_wildcard(place.file) ? matching_files(place.file, url) : std::vector{percent_decode(place.file, url.text)};
+  const std::string part = percent_decode(place.part, url.text);
+  std::vector<FitsImage> images;
+  for (const std::string& path : paths) {
+    FitsFile file(path);
+    images.push_back(find_fits_image(file, part));
+  }
+  return images;
+}
+
 std::unique_ptr<Store> open_fits(const StoreUrl& url, OpenMode mode, const NewStore&) {
   if (const auto nested = parse_nested_url(url, {"type"}, true)) {
     return open_fits_in(*nested, mode);
@@ -73,23 +86,16 @@ std::unique_ptr<Store> open_fits(const StoreUrl& url, OpenMode mode, const NewSt
   const FileOptions file_options = options.file_options();
   const std::string type_asked = options.text("type");
   options.finish();
-  const FilePart place = split_at_colon(url, example);
   if (mode == OpenMode::create) {
     throw StoreError(ENOTSUP,
                      "store '" + url.text + "': FITS files are not made here: make one with cfitsio or astropy");
   }
-  const bool stacked = has_wildcard(place.file);
-  const std::vector<std::string> paths =
-      stacked ? matching_files(place.file, url) : std::vector{percent_decode(place.file, url.text)};
-  const std::string part = percent_decode(place.part, url.text);
-  std::vector<FitsImage> images;
-  PixelTarget target;
-  for (const std::string& path : paths) {
-    FitsFile file(path);
-    images.push_back(find_fits_image(file, part));
-    target = images.size() == 1 ? choose_target(type_asked, images.front(), url) : target;
-    require_same(images.front(), images.back(), target);
+  const std::vector<FitsImage> images = find_fits_images(url);
+  const PixelTarget target = choose_target(type_asked, images.front(), url);
+  for (const FitsImage& image : images) {
+    require_same(images.front(), image, target);
   }
+  const bool stacked = has_wildcard(split_at_colon(url, example).file);
   const bool writable = mode != OpenMode::read_only;
   return std::make_unique<FitsImageStore>(images, target, stacked, writable, url.text, file_options);
 }

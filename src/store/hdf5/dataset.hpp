@@ -30,6 +30,9 @@ struct Hdf5Dataset {
 /// `written` the filters have to be there for that.
 Hdf5Dataset describe_hdf5_dataset(const Hdf5Call& hdf5, const Hdf5File& file, const std::string& name, bool written);
 
+/// Where in the file what bears this name, and may have others by links, is described.
+std::uint64_t hdf5_header_address(const Hdf5Call& hdf5, const Hdf5File& file, const std::string& name);
+
 /// "/group/one, /group/two and others": the datasets below a group, for messages.
 std::string list_hdf5_datasets(const Hdf5Call& hdf5, hid_t group, const std::string& name);
 

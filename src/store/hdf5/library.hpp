@@ -15,27 +15,32 @@ namespace tiermap {
 
 // What is called of it, by HDF5's own names.
 #define TIERMAP_HDF5_FUNCTIONS(function)                                                                               \
-  function(H5Dclose) function(H5Dcreate2) function(H5Dget_create_plist) function(H5Dget_offset) function(              \
-      H5Dget_space) function(H5Dget_storage_size) function(H5Dget_type) function(H5Dopen2) function(H5Dread)           \
-      function(H5Dwrite) function(H5Eget_auto2) function(H5Eset_auto2) function(H5Ewalk2) function(                    \
-          H5FDregister) function(H5Fclose) function(H5Fcreate) function(H5Fflush) function(H5Fget_name)                \
-          function(H5Fopen) function(H5Gget_info) function(H5Idec_ref) function(H5Iget_type) function(                 \
-              H5Lget_info) function(H5Lget_name_by_idx) function(H5Oopen) function(H5Pcreate) function(H5Pget_chunk)   \
-              function(H5Pget_driver_info) function(H5Pget_external) function(H5Pget_external_count) function(         \
-                  H5Pget_filter2) function(H5Pget_layout) function(H5Pget_nfilters) function(H5Pset_alignment)         \
-                  function(H5Pset_alloc_time) function(H5Pset_chunk_cache) function(H5Pset_create_intermediate_group)  \
-                      function(H5Pset_driver) function(H5Pset_obj_track_times) function(H5Screate_simple)              \
-                          function(H5Sget_simple_extent_dims) function(H5Sget_simple_extent_ndims)                     \
-                              function(H5Sget_simple_extent_type) function(H5Sselect_hyperslab) function(H5Tcopy)      \
-                                  function(H5Tget_array_dims2) function(H5Tget_array_ndims) function(H5Tget_class)     \
-                                      function(H5Tget_ebias) function(H5Tget_fields) function(H5Tget_member_name)      \
-                                          function(H5Tget_member_type) function(H5Tget_member_value)                   \
-                                              function(H5Tget_nmembers) function(H5Tget_offset) function(H5Tget_order) \
-                                                  function(H5Tget_precision) function(H5Tget_sign)                     \
-                                                      function(H5Tget_size) function(H5Tget_super)                     \
-                                                          function(H5Tis_variable_str) function(H5Zfilter_avail)       \
-                                                              function(H5Zget_filter_info) function(H5free_memory)     \
-                                                                  function(H5open)
+  function(H5Dclose) function(H5Dcreate2) function(H5Dget_create_plist) function(H5Dget_offset) function(H5Dget_space) \
+      function(H5Dget_storage_size) function(H5Dget_type) function(H5Dopen2) function(H5Dread) function(H5Dwrite)      \
+          function(H5Eget_auto2) function(H5Eset_auto2) function(H5Ewalk2) function(H5FDregister) function(H5Fclose)   \
+              function(H5Fcreate) function(H5Fflush) function(H5Fget_name) function(H5Fopen) function(H5Gget_info)     \
+                  function(H5Gget_objinfo) function(H5Idec_ref) function(H5Iget_type) function(H5Lget_info)            \
+                      function(H5Lget_name_by_idx) function(H5Oopen) function(H5Pcreate) function(H5Pget_chunk)        \
+                          function(H5Pget_driver_info) function(H5Pget_external) function(H5Pget_external_count)       \
+                              function(H5Pget_filter2) function(H5Pget_layout) function(H5Pget_nfilters)               \
+                                  function(H5Pset_alignment) function(H5Pset_alloc_time) function(H5Pset_chunk_cache)  \
+                                      function(H5Pset_create_intermediate_group) function(H5Pset_driver)               \
+                                          function(H5Pset_obj_track_times) function(H5Screate_simple)                  \
+                                              function(H5Sget_simple_extent_dims) function(H5Sget_simple_extent_ndims) \
+                                                  function(H5Sget_simple_extent_type) function(H5Sselect_hyperslab)    \
+                                                      function(H5Tcopy) function(H5Tget_array_dims2) function(         \
+                                                          H5Tget_array_ndims) function(H5Tget_class)                   \
+                                                          function(H5Tget_ebias) function(H5Tget_fields) function(     \
+                                                              H5Tget_member_name) function(H5Tget_member_type)         \
+                                                              function(H5Tget_member_value) function(H5Tget_nmembers)  \
+                                                                  function(H5Tget_offset) function(H5Tget_order)       \
+                                                                      function(H5Tget_precision) function(H5Tget_sign) \
+                                                                          function(H5Tget_size) function(H5Tget_super) \
+                                                                              function(H5Tis_variable_str)             \
+                                                                                  function(H5Zfilter_avail)            \
+                                                                                      function(H5Zget_filter_info)     \
+                                                                                          function(H5free_memory)      \
+                                                                                              function(H5open)
 
 /// A type of numbers by numpy's name, and by the name of the variable that has it there.
 struct Hdf5Number {

@@ -142,4 +142,14 @@ std::unique_ptr<Store> open_hdf5(const StoreUrl& url, OpenMode mode, const NewSt
                                             decoded_most, url.text, file_options);
 }
 
+Hdf5Location locate_hdf5_dataset(const StoreUrl& url) {
+  const DatasetPlace place = parse_dataset_place(url);
+  const OpenedFile opened = open_file(place.file, false, false);
+  load_hdf5(url.text);
+  const Hdf5Call hdf5;
+  const std::shared_ptr<Hdf5File> file = Hdf5File::open(hdf5, place.file, opened);
+  const Hdf5Dataset dataset = describe_hdf5_dataset(hdf5, *file, place.dataset, false);
+  return {hdf5_header_address(hdf5, *file, place.dataset), dataset.offset, dataset.bytes};
+}
+
 }  // namespace tiermap
