@@ -1,5 +1,7 @@
 #include "tier/block_mover.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -8,6 +10,7 @@
 
 #include "config/size.hpp"
 #include "platform/clock.hpp"
+#include "platform/page_sizes.hpp"
 #include "store/file_open.hpp"
 
 namespace tiermap {
@@ -52,12 +55,29 @@ void BlockBuffer::Release::operator()(char* memory) const noexcept {
 }
 
 BlockMover::BlockMover(TierBlocks& blocks, std::shared_ptr<Store> backing, std::uint64_t block_bytes, Warn warn)
-    : blocks_(blocks), backing_(std::move(backing)), block_bytes_(block_bytes), warn_(std::move(warn)) {}
+    : blocks_(blocks),
+      backing_(std::move(backing)),
+      block_bytes_(block_bytes),
+      warn_(std::move(warn)),
+      end_(backing_->size_bytes()) {}
+
+std::uint64_t BlockMover::end() const noexcept {
+  return std::max(backing_->size_bytes(), end_.load());
+}
 
 std::uint64_t BlockMover::bytes_in(std::uint64_t block) const noexcept {
-  const std::uint64_t size = backing_->size_bytes();
   const std::uint64_t begin = block * block_bytes_;
-  return begin < size ? std::min(block_bytes_, size - begin) : 0;
+  const std::uint64_t behind = end();
+  return begin < behind ? std::min(block_bytes_, behind - begin) : 0;
+}
+
+bool BlockMover::is_cut_off(std::uint64_t offset) const noexcept {
+  const std::uint64_t within = offset % kernel_page_bytes;
+  Extent extent;
+  struct stat status = {};
+  return backing_->locate_read(offset - within, kernel_page_bytes, extent) && !extent.hole && extent.complete &&
+         ::fstat(extent.file_descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
+         static_cast<std::uint64_t>(status.st_size) <= extent.offset + within;
 }
 
 std::uint64_t BlockMover::blocks_in_all() const noexcept {
@@ -116,7 +136,16 @@ int BlockMover::move(BlockOwnership& owned, TierNumber to) {
   }
   BlockBuffer buffer(block_bytes_);
   const int error = read_block(owned, buffer);
+  if (error == 0 && owned.place().tier == in_backing && lacks_its_end(owned.block())) {
+    return -EIO;
+  }
   return error != 0 ? error : put_in_tier(owned, to, buffer, owned.place().dirty);
+}
+
+// What is cut off is not zeros, and is not to become them in a tier.
+bool BlockMover::lacks_its_end(std::uint64_t block) const noexcept {
+  const std::uint64_t bytes = bytes_in(block);
+  return bytes != 0 && is_cut_off(block * block_bytes_ + (bytes - 1) / kernel_page_bytes * kernel_page_bytes);
 }
 
 int BlockMover::write_down(BlockOwnership& owned) {
@@ -220,12 +249,20 @@ int BlockMover::write_backing(std::uint64_t offset, const char* buffer, std::uin
 
 int BlockMover::lengthen(std::uint64_t bytes) noexcept {
   const std::unique_lock held(length_mutex_);
-  return asked([&] { return backing_->size_bytes() < bytes ? backing_->resize(bytes) : 0; });
+  const int error = asked([&] { return backing_->size_bytes() < bytes ? backing_->resize(bytes) : 0; });
+  if (error == 0) {
+    end_.store(std::max(end_.load(), bytes));
+  }
+  return error;
 }
 
 int BlockMover::resize(std::uint64_t bytes) noexcept {
   const std::unique_lock held(length_mutex_);
-  return asked([&] { return backing_->resize(bytes); });
+  const int error = asked([&] { return backing_->resize(bytes); });
+  if (error == 0) {
+    end_.store(bytes);
+  }
+  return error;
 }
 
 double BlockMover::backing_microseconds(std::uint64_t bytes) const noexcept {

@@ -33,8 +33,14 @@ class BlockMover {
   BlockMover(TierBlocks& blocks, std::shared_ptr<Store> backing, std::uint64_t block_bytes, Warn warn);
 
   std::uint64_t block_bytes() const noexcept { return block_bytes_; }
-  /// How many bytes of the block there are.
+  /// Of the store, or what that was before somebody else cut it off: what is written there makes it as long again.
+  std::uint64_t end() const noexcept;
+  /// How many bytes of the block come before that.
   std::uint64_t bytes_in(std::uint64_t block) const noexcept;
+  /// Whether the store is a file from which somebody else has cut all that is from `offset` on.
+  bool is_cut_off(std::uint64_t offset) const noexcept;
+  /// The same of a block's last page.
+  bool lacks_its_end(std::uint64_t block) const noexcept;
   /// As many as the backing store has now.
   std::uint64_t blocks_in_all() const noexcept;
 
@@ -76,6 +82,7 @@ class BlockMover {
   /// Exclusive: the length changes. Shared: something is written into what there is, so that nothing that is on its way
   /// down makes the store longer again.
   std::shared_mutex length_mutex_;
+  std::atomic<std::uint64_t> end_;             ///< Of the store, as it was left here; more than that may be there.
   std::atomic<double> nanoseconds_a_read_{0};  ///< Of a block.
 };
 

@@ -110,24 +110,29 @@ std::int64_t TieredStore::read(void* buffer, std::size_t bytes, std::uint64_t of
   if (in_child()) {
     return -EBUSY;
   }
-  const std::uint64_t size = size_bytes();
+  const std::uint64_t size = mover_.end();
   if (offset >= size) {
     return 0;
   }
   const std::uint64_t end = offset + std::min<std::uint64_t>(bytes, size - offset);
+  bool begins_behind = false;
   for (std::uint64_t at = offset; at < end;) {
     const Piece piece = piece_at(at, end);
-    if (const int error = read_piece(piece, static_cast<char*>(buffer) + (at - offset)); error != 0) {
+    bool behind = false;
+    if (const int error = read_piece(piece, static_cast<char*>(buffer) + (at - offset), behind); error != 0) {
       return at > offset ? static_cast<std::int64_t>(at - offset) : error;
     }
+    begins_behind = at == offset ? behind : begins_behind;
     at += piece.bytes;
   }
-  return static_cast<std::int64_t>(end - offset);
+  return begins_behind && mover_.is_cut_off(offset) ? -EIO : static_cast<std::int64_t>(end - offset);
 }
 
-int TieredStore::read_piece(const Piece& piece, char* buffer) {
+/// Whether it was read from the store behind is said in `behind`.
+int TieredStore::read_piece(const Piece& piece, char* buffer, bool& behind) {
   const std::uint64_t offset = piece.block * block_bytes_ + piece.from;
   if (!has_tiers_for(piece.block)) {
+    behind = true;
     return mover_.read_backing(offset, buffer, piece.bytes);
   }
   {
@@ -143,14 +148,15 @@ int TieredStore::read_piece(const Piece& piece, char* buffer) {
       mover_.fail(place.tier, error);
     }
     if (place.tier != in_backing || !blocks_.has_room()) {
+      behind = true;
       backing_served_.count_read(piece.bytes);
       return mover_.read_backing(offset, buffer, piece.bytes);
     }
   }
-  return bring_and_read(piece, buffer);
+  return bring_and_read(piece, buffer, behind);
 }
 
-int TieredStore::bring_and_read(const Piece& piece, char* buffer) {
+int TieredStore::bring_and_read(const Piece& piece, char* buffer, bool& behind) {
   BlockBuffer block(block_bytes_);
   BlockOwnership owned(blocks_, piece.block);
   const int error = mover_.read_block(owned, block);
@@ -158,8 +164,11 @@ int TieredStore::bring_and_read(const Piece& piece, char* buffer) {
     return error;
   }
   std::memcpy(buffer, block.data() + piece.from, static_cast<std::size_t>(piece.bytes));
-  if (owned.place().tier == in_backing) {
+  behind = owned.place().tier == in_backing;
+  if (behind) {
     backing_served_.count_read(piece.bytes);
+  }
+  if (behind && !mover_.lacks_its_end(piece.block)) {
     mover_.put_in_tier(owned, 0, block, false);  // Otherwise it stays where it is.
     owned.note_passing();
     note_room();

@@ -61,8 +61,8 @@ class TieredStore final : public Store {
   };
   Piece piece_at(std::uint64_t offset, std::uint64_t end) const noexcept;
   bool has_tiers_for(std::uint64_t block) const noexcept { return block < blocks_.blocks(); }
-  int read_piece(const Piece& piece, char* buffer);
-  int bring_and_read(const Piece& piece, char* buffer);
+  int read_piece(const Piece& piece, char* buffer, bool& behind);
+  int bring_and_read(const Piece& piece, char* buffer, bool& behind);
   int write_piece(const Piece& piece, const char* buffer);
   int bring_and_write(const Piece& piece, const char* buffer);
   int write_through(BlockOwnership& owned, const Piece& piece, const char* buffer);
