@@ -49,6 +49,9 @@ std::uint64_t TransactionPrefetcher::needed_until() const noexcept {
 }
 
 std::uint64_t TransactionPrefetcher::turn() {
+  if (!vector_.region()) {  // Records without a byte.
+    return transaction_.length();
+  }
   const Statistics now = vector_.region().statistics();
   const std::uint64_t window = window_pages(now);
   needs_room_ = is_full(now, window) && now[Counter::fills] != fills_;

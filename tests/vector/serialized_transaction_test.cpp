@@ -87,6 +87,20 @@ TEST_F(SerializedTransactionTest, reads_all_ranges_strides_and_random_ones) {
 }
 
 // Without the prefetcher every page is a fault's.
+TEST_F(SerializedTransactionTest, elements_of_no_bytes_are_read) {
+  const std::string path = directory_ / "nothing";
+  Texts texts = Texts::create(path, options());
+  for (int index = 0; index < 10; ++index) {
+    texts.append("");
+  }
+  texts.close();
+  texts = Texts::open_read_only(path, options());
+  int seen = 0;
+  texts.read().for_each([&](const std::string& text) { seen += text.empty() ? 1 : 0; });
+  EXPECT_EQ(seen, 10);
+  texts.close();  // Before its cache.
+}
+
 TEST_F(SerializedTransactionTest, pages_of_records_and_index_come_before_they_are_asked_for) {
   for (const bool prefetch : {true, false}) {
     for (const bool random : {false, true}) {
