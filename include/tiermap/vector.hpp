@@ -239,7 +239,10 @@ class Vector {
   }
 
   /// Fetches in the background, see Region::prefetch(). Ranges that leave the vector throw OptionError (ERANGE).
-  Prefetch prefetch(VectorRange range) { return storage_.region().prefetch(storage_.bytes_of(range)); }
+  Prefetch prefetch(VectorRange range) {
+    const ByteRange bytes = storage_.bytes_of(range);
+    return bytes.bytes == 0 ? Prefetch() : storage_.region().prefetch(bytes);
+  }
   /// Makes all elements durable, as many as there are. Throws Error with the store's errno if something could not be
   /// written: it stays in memory and is tried again.
   void sync() { storage_.sync(); }

@@ -409,7 +409,9 @@ TEST_F(VectorTest, what_cannot_be_is_refused_and_changes_nothing) {
 TEST_F(VectorTest, an_empty_one_is_opened_either_way) {
   Vector<int>::create(path_, 0, small()).close();
   EXPECT_EQ(file_bytes(), 0U);
-  EXPECT_TRUE(Vector<int>::open_read_only(path_, small()).empty());
+  auto only_read = Vector<int>::open_read_only(path_, small());
+  EXPECT_TRUE(only_read.empty());
+  EXPECT_EQ(only_read.prefetch(only_read.all()).wait(), 0U);
   Vector<int>::open(path_, small()).append(1);
   EXPECT_EQ(Vector<int>::open_read_only(path_, small()).at(0), 1);
 }
