@@ -1,6 +1,7 @@
 #include "region/kernel_mapping.hpp"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -96,12 +97,23 @@ void KernelMapping::find_file(std::uint64_t file_bytes) {
   }
 }
 
+/// Whether the file has all bytes before `end`, as when others have made it longer since the store looked.
+bool KernelMapping::file_reaches(std::uint64_t end) const noexcept {
+  const std::uint64_t last_page = (end - 1) / kernel_page_bytes * kernel_page_bytes;
+  Extent extent;
+  struct stat status = {};
+  return store_->locate_read(last_page, kernel_page_bytes, extent) && !extent.hole && extent.complete &&
+         ::fstat(extent.file_descriptor, &status) == 0 &&
+         static_cast<std::uint64_t>(status.st_size) >= extent.offset + (end - last_page);
+}
+
 /// Makes the store reach to the region's end if the region's writes go there. Returns how much of the region it fills.
 std::uint64_t KernelMapping::grow_store(std::uint64_t length) {
   const std::uint64_t size = store_->size_bytes();
   const std::uint64_t end = store_offset_ + length;
   if (to_store() && size < end && store_->growable()) {
-    const int result = store_->resize(end);
+    // To give the file a size that it is over already would cut off what others have put there.
+    const int result = file_reaches(end) ? 0 : store_->resize(end);
     if (result < 0) {
       throw StoreError(-result, store_->name() + " cannot be made " + std::to_string(end) +
                                     " bytes long: map less, or make room on its disk");

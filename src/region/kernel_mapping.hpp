@@ -74,6 +74,7 @@ class KernelMapping {
   void find_file(std::uint64_t file_bytes);
   void map_up_to(std::uint64_t from, std::uint64_t length);
   void map_piece(std::uint64_t from, std::uint64_t to, bool file);
+  bool file_reaches(std::uint64_t end) const noexcept;
   std::uint64_t grow_store(std::uint64_t length);
   std::uint64_t release_unpinned(std::uint64_t offset, std::uint64_t bytes) noexcept;
   std::uint64_t release_run(std::uint64_t offset, std::uint64_t bytes) noexcept;

@@ -121,6 +121,32 @@ TEST_F(KernelRegionTest, GrowsItsFileAtOnceAndWithResize) {
   EXPECT_EQ(read_file(path()).at(99999), 9);
 }
 
+TEST_F(KernelRegionTest, GrowingCutsOffNothingThatOthersHaveAdded) {
+  Cache cache(kernel_options(mebibyte));
+  RegionOptions options = writable(100000);
+  options.reserve_bytes = mebibyte;
+  Region region = cache.map(path(), options);
+  const std::shared_ptr<Store> opened_before = open_store(path(), OpenMode::read_write);
+  Region further = cache.map(path(), writable(mebibyte + 5));
+  further.data()[mebibyte + 4] = std::byte{9};
+  const auto expect_all = [&] {
+    ASSERT_EQ(std::filesystem::file_size(path()), mebibyte + 5);
+    EXPECT_EQ(read_file(path()).back(), 9);
+  };
+  region.resize(300001);
+  expect_all();
+  region.data()[300000] = std::byte{8};
+  const Region of_store = cache.map(opened_before, writable(400001));
+  expect_all();
+  EXPECT_EQ(of_store.data()[300000], std::byte{8});
+  // What ends in the same page as the file, but behind it, makes it longer still.
+  options.reserve_bytes = 2 * mebibyte;
+  Region longer = cache.map(opened_before, options);
+  longer.resize(mebibyte + 6);
+  EXPECT_EQ(std::filesystem::file_size(path()), mebibyte + 6);
+  EXPECT_EQ(longer.data()[mebibyte + 4], std::byte{9});
+}
+
 TEST_F(KernelRegionTest, PrivateCopiesNeverReachTheFileAndKeepTheirWrites) {
   const std::string content = pattern(8 * mebibyte);
   write_file(path(), content);
