@@ -170,15 +170,16 @@ bool FileStore::locate_write(std::uint64_t offset, std::uint64_t bytes, Extent& 
     return false;
   }
   const std::uint64_t take = bytes / alignment * alignment;
-  if (take == 0 || !grow_file_to(offset + take)) {
+  if (take == 0 || !grow_file_to(offset, offset + take)) {
     return false;
   }
   extent = {file_.descriptor(), offset, take, false};
   return true;
 }
 
-/// The file gets its new length before the write that fills it, since nobody tells the store when that write is done.
-bool FileStore::grow_file_to(std::uint64_t end) noexcept {
+/// The file gets its new length before the write from `offset` on that fills it, since nobody tells the store when that
+/// write is done.
+bool FileStore::grow_file_to(std::uint64_t offset, std::uint64_t end) noexcept {
   if (end <= size_bytes()) {
     return true;
   }
@@ -189,7 +190,7 @@ bool FileStore::grow_file_to(std::uint64_t end) noexcept {
   }
   std::uint64_t size = static_cast<std::uint64_t>(status.st_size);
   if (size < end) {
-    if (::ftruncate(file_.buffered(), static_cast<off_t>(end)) != 0) {
+    if (lengthen(file_.buffered(), offset, end) != 0) {
       return false;
     }
     size_changed_.store(true);

@@ -50,7 +50,7 @@ class FileStore final : public Store {
 
  private:
   std::uint64_t size_for(std::uint64_t end) const noexcept;
-  bool grow_file_to(std::uint64_t end) noexcept;
+  bool grow_file_to(std::uint64_t offset, std::uint64_t end) noexcept;
   void note_actual_size() noexcept;
 
   const std::string path_;

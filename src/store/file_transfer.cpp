@@ -135,6 +135,17 @@ int punch_hole(int descriptor, std::uint64_t offset, std::uint64_t bytes) noexce
   return result == 0 ? 0 : -errno;
 }
 
+int lengthen(int descriptor, std::uint64_t offset, std::uint64_t end) noexcept {
+  int result = 0;
+  do {
+    result = ::fallocate(descriptor, 0, static_cast<off_t>(offset), static_cast<off_t>(end - offset));
+  } while (result != 0 && errno == EINTR);
+  if (result != 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EPERM)) {
+    result = ::ftruncate(descriptor, static_cast<off_t>(end));
+  }
+  return result == 0 ? 0 : -errno;
+}
+
 int synchronise(int descriptor, bool whole) noexcept {
   int result = 0;
   do {

@@ -29,6 +29,10 @@ int synchronise(int descriptor, bool whole) noexcept;
 /// the file system has no holes.
 int punch_hole(int descriptor, std::uint64_t offset, std::uint64_t bytes) noexcept;
 
+/// Makes a file that ends before `end` that long, for a write of [offset, end). Never shorter, where the file system
+/// has a call for that: others may be making it longer. 0 or a negative errno value.
+int lengthen(int descriptor, std::uint64_t offset, std::uint64_t end) noexcept;
+
 /// Opens for direct I/O the file that `like` has open, by its `path` seen from `directory` (AT_FDCWD for none). Invalid
 /// where the file system refuses, where it wants an alignment above 4096, or when the path names another file by now.
 FileDescriptor open_direct(int directory, const std::string& path, int like, bool writable);

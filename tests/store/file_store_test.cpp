@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "kernel_mode/refusals.hpp"
 #include "store/file_transfer.hpp"
 #include "store/reference_check.hpp"
 #include "store/temporary_directory.hpp"
@@ -84,7 +85,7 @@ TEST(FileStore, threads_that_append_lose_nothing) {
       const AlignedBuffer page = aligned_buffer(4096);
       std::memset(page.get(), static_cast<int>(thread + 1), 4096);
       for (std::size_t piece = 0; piece < pieces; ++piece) {
-        // Odd threads grow the file by extents, which truncate it upwards; even ones by calls.
+        // Odd threads grow the file by extents; even ones by calls.
         const std::uint64_t offset = (piece * threads + thread) * 4096;
         if (thread % 2 == 1) {
           EXPECT_EQ(engine_write(*store, page.get(), 4096, offset), 0);
@@ -99,6 +100,27 @@ TEST(FileStore, threads_that_append_lose_nothing) {
     worker.join();
   }
   expect_equal(*store, expected);
+}
+
+// Between a look at a file's size and a call that sets it another program may have made it longer.
+TEST(FileStore, growth_for_an_extent_cannot_cut_the_file) {
+  const TemporaryDirectory directory;
+  const auto store = create(directory / "file", 4096);
+  if (const FileDescriptor file(::open((directory / "file").c_str(), O_RDWR)); ::fallocate(file.get(), 0, 0, 1) != 0) {
+    GTEST_SKIP() << "this file system has no call that only makes files longer: " << std::strerror(errno);
+  }
+  bool filtered = false;
+  bool grown = false;
+  std::thread([&] {
+    filtered = Refusals().refuse(SYS_ftruncate, EIO).install();
+    Extent extent;
+    grown = store->locate_write(65536, 4096, extent);
+  }).join();
+  if (!filtered) {
+    GTEST_SKIP() << "no seccomp filters here";
+  }
+  EXPECT_TRUE(grown);
+  EXPECT_EQ(file_size(directory / "file"), 65536U + 4096);
 }
 
 TEST(FileStore, a_file_that_another_program_cuts_reads_as_zeros_past_its_end) {
