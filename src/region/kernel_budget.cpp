@@ -103,8 +103,7 @@ void FileDropper::work() {
     lock.lock();
     busy_with_ = nullptr;
     ++pieces_done_;
-    const bool tried = error != -ENOSYS && error != -EPERM;  // Where the call is refused, sync() does without it.
-    if (error != 0 && tried) {
+    if (error != 0) {
       remember(piece.store, error);
     }
     changed_.notify_all();

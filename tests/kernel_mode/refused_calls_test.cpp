@@ -60,6 +60,20 @@ TEST_F(RefusedCalls, WhatWasAskedForAndCannotBeHadIsAnErrorWithRemedies) {
   });
 }
 
+TEST_F(RefusedCalls, WithoutPartsOfFilesBeingSyncedRegionsAreCutAndUnmapped) {
+  for (const int error : {ENOSYS, EPERM}) {
+    with(Refusals().refuse(SYS_sync_file_range, error), [&]() -> std::string {
+      Cache cache(kernel_options(mebibyte));
+      Region region = cache.map(path(), writable(file_bytes));
+      region.data()[0] = region.data()[file_bytes - 1] = std::byte{'b'};
+      region.resize(file_bytes / 2);
+      region.unmap();
+      const std::string content = read_file(path());
+      return content.front() == 'b' && content.back() == 'b' ? "" : "the file lacks what was written";
+    });
+  }
+}
+
 TEST_F(RefusedCalls, WithoutIoUringPlainCallsReadAndWrite) {
   if (!can_run(FaultMode::self_serving)) {
     GTEST_SKIP() << "userfaultfd is refused here";
