@@ -1,6 +1,7 @@
 // Region's public members: check the range, hand on.
 #include "tiermap/region.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -49,7 +50,12 @@ std::uint64_t Prefetch::wait() const {
 }
 
 bool Prefetch::wait_for(std::chrono::milliseconds time) const noexcept {
-  return state_ == nullptr || state_->wait_for(std::chrono::nanoseconds(time).count());
+  // What is over already is no time, and not for ever.
+  using std::chrono::milliseconds;
+  using std::chrono::nanoseconds;
+  constexpr auto longest = std::chrono::duration_cast<milliseconds>(nanoseconds::max());
+  const nanoseconds patience = std::clamp(time, milliseconds::zero(), longest);
+  return state_ == nullptr || state_->wait_for(patience.count());
 }
 
 bool Prefetch::done() const noexcept {

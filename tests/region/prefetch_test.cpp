@@ -1,4 +1,6 @@
 // prefetch(): any set of pages, in the background, with a completion to wait on.
+#include <future>
+
 #include "region/engine_fixture.hpp"
 #include "store/faulty_store.hpp"
 #include "tiermap/error.hpp"
@@ -55,6 +57,21 @@ TEST_P(PrefetchTest, ReturnsBeforeTheStoreHasAnswered) {
   EXPECT_TRUE(comes_to_be([&] { return completion.wait_for(std::chrono::milliseconds(100)); }));
   EXPECT_EQ(completion.wait(), 1U);
   EXPECT_TRUE(completion.done());
+}
+
+TEST_P(PrefetchTest, IsNotWaitedForForATimeThatIsOver) {
+  const auto store = std::make_shared<FaultyStore>(known_store(8 * page));
+  store->on_read([](const FaultyStore::Call&) { return FaultyStore::stall(); });
+  Cache cache(cache_options(4 * mib));
+  Region region = cache.map(store, read_only(page));
+  const Prefetch completion = region.prefetch({0, page});
+  EXPECT_TRUE(comes_to_be([&] { return store->stalled() == 1; }));
+  std::future<bool> done = std::async(std::launch::async, [&] { return completion.wait_for(-std::chrono::hours(1)); });
+  EXPECT_EQ(done.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  store->on_read({});
+  store->release();
+  EXPECT_FALSE(done.get());
+  EXPECT_TRUE(completion.wait_for(std::chrono::milliseconds::max()));
 }
 
 TEST_P(PrefetchTest, MoreThanMemoryHoldsEndsAndLosesNothing) {
