@@ -280,10 +280,11 @@ int Pager::read_page(PagedRegion& region, std::uint64_t page, std::byte* buffer,
   const std::uint64_t start = region.page_offset(page);
   std::uint64_t done = 0;
   std::uint64_t read_bytes = 0;
+  bool refused = false;  // As by a file that takes no direct I/O after all: the store knows how to go on.
   while (done < wanted) {
     Extent extent;
     std::int64_t result = 0;
-    if (store.locate_read(start + done, wanted - done, extent)) {
+    if (!refused && store.locate_read(start + done, wanted - done, extent)) {
       if (extent.bytes == 0 || extent.bytes > wanted - done) {
         count(region, Counter::read_errors);
         return -EIO;
@@ -297,6 +298,10 @@ int Pager::read_page(PagedRegion& region, std::uint64_t page, std::byte* buffer,
         result = ::pread(extent.file_descriptor, buffer + done, extent.bytes, static_cast<off_t>(extent.offset));
       } while (result < 0 && errno == EINTR);
       result = result < 0 ? -errno : result;
+      refused = result == -EINVAL;
+      if (refused) {
+        continue;
+      }
       if (result == 0 && extent.complete && done == 0) {  // The file was cut since: as with mmap.
         count(region, Counter::read_errors);
         return -EIO;

@@ -92,7 +92,10 @@ class WatchedFile final : public Store {
     return inner_->write(buffer, bytes, offset);
   }
   bool locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& extent) const noexcept override {
-    return inner_->locate_read(offset, bytes, extent);
+    const bool located = inner_->locate_read(offset, bytes, extent);
+    constexpr std::uint64_t no_offset = std::uint64_t{1} << 63;
+    extent.offset = located && refuses_reads ? no_offset : extent.offset;
+    return located;
   }
   bool locate_write(std::uint64_t offset, std::uint64_t bytes, Extent& extent) noexcept override {
     const bool located = inner_->locate_write(offset, std::min(bytes, most_extent_bytes), extent);
@@ -105,6 +108,7 @@ class WatchedFile final : public Store {
   std::atomic<std::uint64_t> located_bytes{0};
   std::uint64_t most_extent_bytes = 1 << 30;
   int refusing_descriptor = -1;
+  bool refuses_reads = false;  ///< With EINVAL, where the engine makes them.
 
  private:
   const std::unique_ptr<Store> inner_;
@@ -272,6 +276,18 @@ TEST_P(WriteBackTest, WhatIsRefusedDirectlyIsWrittenByTheStore) {
   EXPECT_NO_THROW(region.sync());
   EXPECT_EQ(store->located_bytes.load(), 1 * mib);
   EXPECT_TRUE(is_all(read_bytes(path), std::byte{1}));
+}
+
+TEST_P(WriteBackTest, WhatIsRefusedDirectlyIsReadByTheStore) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "data";
+  write_known_file(path, 1 * mib);
+  const auto store = std::make_shared<WatchedFile>(open_store(path, OpenMode::read_write));
+  store->refuses_reads = true;
+  Cache cache(cache_options(4 * mib));
+  Region region = cache.map(store, read_write(page));
+  EXPECT_EQ(region.prefetch({512 * kib, 512 * kib}).wait(), 512 * kib / page);
+  EXPECT_TRUE(is_known(bytes_of(region), 0));
 }
 
 TEST_P(WriteBackTest, HolesBetweenChangedBlocksStayHoles) {
