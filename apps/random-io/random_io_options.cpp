@@ -21,7 +21,10 @@ std::uint32_t write_percent_of(const RandomIoOptions& random) {
     return 100;
   }
   if (random.access == "mixed") {
-    return static_cast<std::uint32_t>(parse_whole_number(random.write_share, "write share", 0, 100));
+    constexpr std::uint32_t half = 50;
+    return random.write_share.empty()
+               ? half
+               : static_cast<std::uint32_t>(parse_whole_number(random.write_share, "write share", 0, 100));
   }
   throw OptionError("access " + random.access + " is unknown: choose read, write or mixed");
 }
@@ -71,6 +74,9 @@ void check_options(const WorkloadOptions& options, RandomIoOptions& random) {
   }
   if (!random.trace.empty() && !(random.access.empty() && random.accesses_text.empty())) {
     throw OptionError("a trace says itself what is read and written, and how often: leave out --access and --accesses");
+  }
+  if (!random.write_share.empty() && random.access != "mixed") {
+    throw OptionError("--write-share says how many of mixed accesses write: give --access mixed too, or leave it out");
   }
   if (!(random.skew > 0 && random.skew < 1)) {
     throw OptionError(fmt::format("skew {} is not above 0 and under 1: choose for example 0.99", random.skew));

@@ -14,8 +14,8 @@ inline constexpr std::uint32_t most_processes = 256;
 
 /// The options of this program as they are typed, and what they mean.
 struct RandomIoOptions {
-  std::string access;  ///< Empty: to read, or what a trace says.
-  std::string write_share = "50";
+  std::string access;       ///< Empty: to read, or what a trace says.
+  std::string write_share;  ///< Empty: 50.
   std::string pattern = "uniform";
   std::string trace;
   std::string block = "4KiB";

@@ -26,9 +26,13 @@ constexpr std::uint64_t default_bytes = std::uint64_t{4} << 30U;
 constexpr std::uint64_t default_page_size = std::uint64_t{2} << 20U;
 
 struct SortOptions {
-  std::string order = "uniform";
+  std::string order;  ///< Empty: uniform.
   bool in_place = false;
 };
+
+std::string order_of(const SortOptions& sort) {
+  return sort.order.empty() ? "uniform" : sort.order;
+}
 
 void check_size(std::uint64_t bytes, const std::string& what) {
   if (bytes == 0 || bytes % word_bytes != 0) {
@@ -63,19 +67,22 @@ Input prepare_input(const WorkloadOptions& options, const SortOptions& sort, Thr
                                   format_size(bytes), format_size(*options.bytes)));
   }
   progress.restart("generating", bytes);
-  const WordSum sum = write_words(*backing.store(), parse_word_order(sort.order), options.seed, team, progress);
+  const WordSum sum = write_words(*backing.store(), parse_word_order(order_of(sort)), options.seed, team, progress);
   return {std::move(backing), sum};
 }
 
 /// All that can be known to be wrong before anything is made.
 void check_options(const WorkloadOptions& options, const SortOptions& sort) {
-  parse_word_order(sort.order);
+  parse_word_order(order_of(sort));
   if (sort.in_place) {
     if (options.file.empty()) {
       throw OptionError("--in-place sorts a file that is there: name it with --file");
     }
     if (options.bytes.has_value()) {
       throw OptionError("--bytes is for a file to be made, and --in-place sorts one that is there: choose one of them");
+    }
+    if (!sort.order.empty()) {
+      throw OptionError("--order is that of words to be made, and --in-place sorts those that are there: leave it out");
     }
     return;
   }
@@ -175,7 +182,7 @@ Report sort_file(const WorkloadOptions& options, const SortOptions& sort) {
     report.failure = explain_difference(input.sum, check_result(options, input, *mapped, team));
     report.verified = report.failure.empty();
   }
-  report.fields["order"] = sort.in_place ? "in-place" : sort.order;
+  report.fields["order"] = sort.in_place ? "in-place" : order_of(sort);
   report.fields["prepare_seconds"] = prepare_seconds;
   report.fields["load_seconds"] = load_seconds;
   report.fields["verify_seconds"] = verifying.seconds();
@@ -196,7 +203,7 @@ int main(int argc, char** argv) {
                            tiermap::default_page_size);
   tiermap::SortOptions sort;
   program.app().add_option("--order", sort.order,
-                           "Order of the generated words: uniform, ascending, descending or few-distinct");
+                           "Order of the generated words: uniform (default), ascending, descending or few-distinct");
   program.app().add_flag("--in-place", sort.in_place, "Sort what is in --file instead of generating words");
   return program.run(argc, argv,
                      [&](const tiermap::WorkloadOptions& options) { return tiermap::sort_file(options, sort); });

@@ -123,6 +123,8 @@ TEST_F(RandomIoTest, RefusesWhatCannotBeMeant) {
   expect_refused(program, arguments({"--block", "16MiB"}), "16MiB");
   expect_refused(program, arguments({"--skew", "1"}), "skew 1");
   expect_refused(program, arguments({"--access", "mixed", "--write-share", "101"}), "101");
+  expect_refused(program, arguments({"--write-share", "20"}), "--access mixed");
+  expect_refused(program, arguments({"--access", "write", "--write-share", "20"}), "--access mixed");
   expect_refused(program, arguments({"--processes", "0"}), "processes 0");
   expect_refused(program, arguments({"--processes", "2", "--system", "memory", "--access", "write"}), "memory");
   expect_refused(program, {"--bytes", "8MiB", "--processes", "2"}, "--budget");

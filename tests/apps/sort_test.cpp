@@ -164,6 +164,7 @@ TEST_F(SortTest, RefusesBadInput) {
   expect_refused(program, {"--no-such-option"}, "--help");
   expect_refused(program, {"--in-place"}, "--file");
   expect_refused(program, {"--in-place", "--file", path("missing")}, "missing");
+  expect_refused(program, {"--in-place", "--file", path("missing"), "--order", "descending"}, "--order");
   expect_refused(program, {"--in-place", "--file", path("work")}, "work");
   expect_refused(program, {"--file", path("missing/words"), "--bytes", "8"}, "missing");
   expect_refused(program, {"--system", "mmap", "--file", "sparse://" + path("work/s"), "--bytes", "1MiB"},
