@@ -22,7 +22,8 @@ void declare(CLI::App& app, BfsOptions& bfs) {
   app.add_option("--scale", bfs.scale, "Make an R-MAT graph of 2^SCALE vertices (default: 20, or what --bytes allows)");
   app.add_option("--edge-factor", bfs.edge_factor, "Edges of the R-MAT graph for each vertex (default: 16)");
   app.add_option("--input", bfs.input, "Read an edge list or a Matrix Market file instead");
-  app.add_flag("--directed,!--undirected", bfs.directed, "Take edges one way (default: both ways)");
+  app.add_flag("--directed,!--undirected", bfs.directed, "Take edges one way (default: both ways)")
+      ->each([&bfs](const std::string&) { bfs.says_directions = true; });
   app.add_option("--roots", bfs.roots, "How many searches, each from another random vertex (default: 4)");
   app.add_option("--root", bfs.root, "Search from this vertex; may be given more than once");
   app.add_option("--traversal", bfs.traversal,
@@ -156,8 +157,17 @@ void check_options(const WorkloadOptions& options, const BfsOptions& bfs) {
   }
 }
 
+void check_directions(const BfsOptions& bfs, bool graph_is_undirected, const std::string& name) {
+  if (bfs.says_directions && bfs.directed == graph_is_undirected) {
+    throw OptionError(
+        fmt::format("the edges of {} go {}, and --{} asks for others: leave it out, or make another graph", name,
+                    graph_is_undirected ? "both ways" : "one way", bfs.directed ? "directed" : "undirected"));
+  }
+}
+
 void check_heap_options(const WorkloadOptions& options, const BfsOptions& bfs) {
   check_numbers(bfs);
+  check_directions(bfs, false, bfs.heap);
   if (options.system == System::memory) {
     throw OptionError("--heap is searched where it lies: choose --system tiermap or mmap");
   }

@@ -19,6 +19,7 @@ struct BfsOptions {
   std::string edge_factor = "16";
   std::string input;
   bool directed = false;
+  bool says_directions = false;  ///< Whether --directed or --undirected was given.
   std::string roots = "4";
   std::vector<std::string> root;
   std::string traversal = "level-synchronous";
@@ -59,7 +60,9 @@ WorkloadOptions with_graph(WorkloadOptions options, const BfsOptions& bfs);
 bool is_given_a_graph(const WorkloadOptions& options, const BfsOptions& bfs);
 /// What can be known to be wrong before a graph is looked at or made.
 void check_options(const WorkloadOptions& options, const BfsOptions& bfs);
-/// The same where the graph is in a heap: what is of files, of edges both ways and of queues is refused.
+/// What was asked for, a graph that is there already must have.
+void check_directions(const BfsOptions& bfs, bool graph_is_undirected, const std::string& name);
+/// As check_options() where the graph is in a heap: what is of files, of edges both ways and of queues is refused.
 void check_heap_options(const WorkloadOptions& options, const BfsOptions& bfs);
 
 }  // namespace tiermap

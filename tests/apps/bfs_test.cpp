@@ -129,6 +129,26 @@ TEST_F(BfsTest, TheSeedDecidesTheGraphAndThreadsDoNot) {
   EXPECT_NE(other.at("levels"), search({"--system", "mmap", "--graph", path("work/graph1")}).at("levels"));
 }
 
+TEST_F(BfsTest, AGraphWhoseEdgesGoOtherWaysThanAskedIsRefused) {
+  const auto make = [&](const char* directions) {
+    const std::string graph = path(std::string("work/graph") + directions);
+    EXPECT_EQ(
+        run(program, {"--system", "mmap", "--scale", "6", "--graph", graph, "--build-only", directions}).exit_code, 0);
+    return graph;
+  };
+  const std::string both_ways = make("--undirected");
+  const std::string one_way = make("--directed");
+  for (const std::string& graph : {both_ways, one_way}) {
+    const bool undirected = graph == both_ways;
+    expect_refused(program, {"--system", "mmap", "--graph", graph, undirected ? "--directed" : "--undirected"},
+                   undirected ? "both ways" : "one way", 2);
+    EXPECT_EQ(search({"--system", "mmap", "--graph", graph}).at("undirected"), undirected);
+    EXPECT_EQ(
+        search({"--system", "mmap", "--graph", graph, undirected ? "--undirected" : "--directed"}).at("undirected"),
+        undirected);
+  }
+}
+
 // A detour is found first: vertices are reached, and queued, once more at a lower level, and by one edge at a time.
 TEST_F(BfsTest, VisitorsCorrectLevels) {
   constexpr int length = 3000;

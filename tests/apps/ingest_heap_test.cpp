@@ -141,6 +141,7 @@ TEST_F(IngestHeapTest, SearchesRefuseWhatCannotBeMeant) {
   expect_refused("tiermap-bfs", {"--heap", graph_}, "graph");
   expect_refused("tiermap-bfs", {"--heap", graph_, "--scale", "4"}, "--scale");
   expect_refused("tiermap-bfs", {"--heap", graph_, "--direction", "bottom-up"}, "top-down");
+  expect_refused("tiermap-bfs", {"--heap", graph_, "--undirected"}, "--undirected");
   expect_refused("tiermap-bfs", {"--heap", graph_, "--system", "memory"}, "where it lies");
 }
 
