@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -104,13 +105,22 @@ bool is_left_to_work(int signal) {
   return held_end.held;
 }
 
+/// False, with the reason in errno, also where something has the name `to`.
+bool rename_without_replacing(const std::string& from, const std::string& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) {
+    return true;
+  }
+  // Not every file system can promise to replace nothing.
+  struct stat status{};
+  return errno == EINVAL && ::lstat(to.c_str(), &status) != 0 && errno == ENOENT &&
+         ::rename(from.c_str(), to.c_str()) == 0;
+}
+
 /// Other threads go on until the process has ended: what they put into a folder between its being emptied and being
 /// removed would keep it. Under another name they do not find it.
 void remove_while_it_is_filled(const std::string& path) {
-  std::error_code error;
   const std::string aside = path + ".interrupted";
-  std::filesystem::rename(path, aside, error);
-  remove_made(error ? path : aside);
+  remove_made(rename_without_replacing(path, aside) ? aside : path);
 }
 
 }  // namespace
@@ -152,9 +162,7 @@ std::string partial_path(const std::string& path) {
 
 void rename_made(const std::string& from, const std::string& to) {
   make_uninterrupted(to, [&] {
-    // Not every file system can promise to replace nothing.
-    const bool renamed = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0 ||
-                         (errno == EINVAL && !std::filesystem::exists(to) && ::rename(from.c_str(), to.c_str()) == 0);
+    const bool renamed = rename_without_replacing(from, to);
     if (!renamed) {
       const int number = errno == EINVAL ? EEXIST : errno;
       throw StoreError(number, fmt::format("{} cannot be given the name {} ({}): name another file", from, to,

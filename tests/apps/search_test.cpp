@@ -223,6 +223,18 @@ TEST_F(SearchTest, DamagedLinksAreRefusedAndOtherValuesAreWrong) {
   }
 }
 
+TEST_F(SearchTest, AnInterruptedMakingTakesNoFileOfItsUsers) {
+  write_file("work/begun.partial.interrupted", "somebody's");
+  const pid_t child = start(program, {"--bytes", "1GiB", "--budget", "16MiB", "--file", path("work/begun"), "--keep"});
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (left_behind().size() < 2 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  EXPECT_EQ(::kill(child, SIGTERM), 0);
+  EXPECT_EQ(outcome_of(child).exit_code, 128 + SIGTERM);
+  EXPECT_EQ(left_behind(), std::vector<std::string>{"begun.partial.interrupted"});
+}
+
 TEST_F(SearchTest, AnInterruptedMakingLeavesNothing) {
   for (const char* system : {"tiermap", "mmap"}) {
     const pid_t child = start(program, {"--bytes", "1GiB", "--budget", "16MiB", "--system", system, "--structure",
