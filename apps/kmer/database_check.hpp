@@ -39,8 +39,8 @@ class DatabaseCheck {
   DatabaseLookup<StoreWords> stored_;
 };
 
-/// Whether reads whose truth is known are where they belong, as far as chance allows: of a hundred at most two may get
-/// a taxon that they do not belong to.
+/// Whether reads whose truth is known are where they belong, as far as chance allows: of a hundred at most two, and
+/// three more, may get a taxon that they do not belong to.
 std::string judge_accuracy(const ReadTotals& totals);
 
 }  // namespace tiermap

@@ -222,9 +222,14 @@ class KmerRun {
     report.describe(options_, *system_, measured);
   }
 
-  /// Only of what was generated here, and where k-mers are long enough not to meet by chance.
+  /// Only of what was generated here, where k-mers are long enough not to meet by chance, and reads long and right
+  /// enough to tell one organism from the next.
   bool is_accuracy_expected(const DatabaseHeader& header) const {
-    return plan_.input == KmerPlan::Input::generated && header.kmers < kmer_mask(header.k) / 64;
+    constexpr double most_errors = 0.02;
+    constexpr std::uint32_t least_bases = 80;  // Siblings differ in eight of them.
+    const GeneratorOptions& generated = plan_.generator;
+    return plan_.input == KmerPlan::Input::generated && header.kmers < kmer_mask(header.k) / 64 &&
+           generated.error_rate <= most_errors && generated.read_bases >= least_bases;
   }
 
   void tell_of_short_reads(const ReadTotals& totals, std::uint32_t k) const {

@@ -92,6 +92,13 @@ TEST_F(KmerProgramTest, ReadsGoWhereTheyBelong) {
   EXPECT_EQ(without_errors.at("wrong"), 0);
 }
 
+// That is no fault of the program's: what is asked for is wrong bases.
+TEST_F(KmerProgramTest, ReadsThatCannotBeToldApartAreNotFoundWrong) {
+  const nlohmann::json report = report_of({"--organisms", "16", "--genome-bases", "1000", "--read-count", "400",
+                                           "--error-rate", "0.1", "--system", "memory"});
+  EXPECT_GT(report.at("wrong").get<int>(), 11);
+}
+
 TEST_F(KmerProgramTest, TheSizeIsAboutTheOneAsked) {
   for (const std::string index : {"two-level", "hash"}) {
     for (const std::string organisms : {"1", "64"}) {
