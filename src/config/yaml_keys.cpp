@@ -1,7 +1,7 @@
 #include "config/yaml_keys.hpp"
 
+#include <charconv>
 #include <cmath>
-#include <stdexcept>
 
 #include "config/size.hpp"
 #include "tiermap/error.hpp"
@@ -47,13 +47,11 @@ double YamlKeys::number(const std::string& key, double missing) {
   if (!has(key)) {
     return missing;
   }
-  std::size_t end = 0;
   double number = -1;
-  try {
-    number = std::stod(value, &end);
-  } catch (const std::logic_error&) {  // Said below.
-  }
-  if (end != value.size() || !std::isfinite(number) || number < 0) {
+  const char* const end = value.data() + value.size();
+  // Whatever the locale of the program: in many of them a point is no decimal point.
+  const auto result = std::from_chars(value.data(), end, number);
+  if (result.ec != std::errc() || result.ptr != end || !std::isfinite(number) || number < 0) {
     refuse(key, quote_value(value) + " is no number from 0 on: write one, such as 1.5");
   }
   return number;

@@ -2,6 +2,11 @@
 #include "tier/tiering_options.hpp"
 
 #include <gtest/gtest.h>
+#include <locale.h>
+
+#include <array>
+#include <cstdint>
+#include <fstream>
 
 #include "config/environment.hpp"
 #include "platform/memory_limits.hpp"
@@ -49,6 +54,47 @@ TEST(TieringOptionsTest, says_what_it_says) {
   EXPECT_EQ(options.tiers[2].name, "tier 3");
   EXPECT_EQ(options.tiers[3].kind, TierKind::remote);
   EXPECT_EQ(options.tiers[3].url, "remote://node7:7070?timeout=1s");
+}
+
+/// What glibc has of numbers in a locale where a comma is the decimal point, as in most of Europe: this machine need
+/// not have one.
+void write_numbers_with_comma(const std::filesystem::path& file) {
+  std::filesystem::create_directories(file.parent_path());
+  // Which category, how many values, and where each begins.
+  constexpr std::array<std::uint32_t, 8> head = {0x20031114, 6, 32, 34, 36, 40, 44, 48};
+  constexpr std::array<char, 8> narrow = {',', 0, '.', 0, 3, 3, 0, 0};
+  constexpr std::array<std::uint32_t, 2> wide = {',', '.'};
+  constexpr std::array<char, 6> codeset = {'U', 'T', 'F', '-', '8', 0};
+  std::ofstream out(file, std::ios::binary);
+  out.write(reinterpret_cast<const char*>(head.data()), sizeof(head));
+  out.write(narrow.data(), sizeof(narrow));
+  out.write(reinterpret_cast<const char*>(wide.data()), sizeof(wide));
+  out.write(codeset.data(), sizeof(codeset));
+}
+
+TEST(TieringOptionsTest, numbers_are_the_same_in_every_locale) {
+  const TemporaryDirectory folder;
+  write_numbers_with_comma(folder / "comma/LC_NUMERIC");
+  ::setenv("LOCPATH", folder.path().c_str(), 1);
+  const locale_t comma = ::newlocale(LC_NUMERIC_MASK, "comma", nullptr);
+  ::unsetenv("LOCPATH");
+  if (comma == nullptr) {
+    GTEST_SKIP() << "the C library takes no locale of a test's own";
+  }
+  const locale_t before = ::uselocale(comma);
+  EXPECT_STREQ(::localeconv()->decimal_point, ",");
+  std::string refused;
+  TieringOptions options;
+  try {
+    options = parse(one_tier + "score_window_seconds: 0.5\nretry_seconds: 1.25e1\n");
+  } catch (const OptionError& error) {
+    refused = error.what();
+  }
+  ::uselocale(before);
+  ::freelocale(comma);
+  EXPECT_EQ(refused, "");
+  EXPECT_EQ(options.score_window_seconds, 0.5);
+  EXPECT_EQ(options.retry_seconds, 12.5);
 }
 
 std::string order(const std::string& tiers, const std::string& block = "64KiB") {
