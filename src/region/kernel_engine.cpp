@@ -9,7 +9,6 @@
 
 #include "platform/memory_limits.hpp"
 #include "region/kernel_region.hpp"
-#include "store/file_open.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -66,11 +65,8 @@ void KernelEngine::check_room(const RegionOptions& options, const ResolvedRegion
   Engine::check_room(options, resolved);
 }
 
-// An old one may lie in one piece, and nothing is made for it.
 void KernelEngine::check_new_store(const StoreUrl& url) const {
-  if (url.scheme == "sparse" && !path_exists(percent_decode(url.path, url.text))) {
-    refuse_as_no_plain_file(url.text);
-  }
+  refuse_new_store_unless_plain(url);
 }
 
 std::shared_ptr<RegionImplementation> KernelEngine::map(std::shared_ptr<Store> store, const RegionOptions& options,

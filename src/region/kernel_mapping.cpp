@@ -4,11 +4,14 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "platform/page_sizes.hpp"
+#include "store/file_open.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -80,6 +83,15 @@ void refuse_as_no_plain_file(const std::string& name) {
   throw OptionError(name +
                     " is not one plain file, which is all that fault mode kernel can map: map a file, or choose fault "
                     "mode notify or self-serving (`tiermap doctor` says what they need)");
+}
+
+// A sparse store that is there may lie in one piece, and nothing is made for it.
+void refuse_new_store_unless_plain(const StoreUrl& url) {
+  constexpr std::array<std::string_view, 4> never_plain = {"parquet", "remote", "s3", "tiered"};
+  const bool new_segments = url.scheme == "sparse" && !path_exists(percent_decode(url.path, url.text));
+  if (new_segments || std::ranges::count(never_plain, url.scheme) != 0) {
+    refuse_as_no_plain_file(url.text);
+  }
 }
 
 /// Throws unless `file_bytes` bytes from the region's start on are one piece of one file.

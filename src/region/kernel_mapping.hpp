@@ -11,6 +11,7 @@
 #include "config/resolve.hpp"
 #include "platform/address_range.hpp"
 #include "platform/present_pages.hpp"
+#include "store/store_url.hpp"
 #include "tiermap/region.hpp"
 #include "tiermap/store.hpp"
 
@@ -18,6 +19,8 @@ namespace tiermap {
 
 /// Throws: `name` is no store that the kernel could map.
 [[noreturn]] void refuse_as_no_plain_file(const std::string& name);
+/// The same of a URL by which a store may have to be made, before it is.
+void refuse_new_store_unless_plain(const StoreUrl& url);
 
 /// Owns the range. The first file_bytes() of it are the file's, the rest, past the end of a file that does not grow, is
 /// anonymous memory that reads as zero. Members may be called from any thread, but for resize() and destruction.

@@ -74,6 +74,9 @@ VectorImplementation::VectorImplementation(VectorStorage::How how, std::string u
   const bool makes = created_ || (how == VectorStorage::How::open_or_create && file_of(url_).empty());
   capacity_bytes_ = std::max(options.capacity_bytes, element_bytes_);
   choose_memory(options);  // Before anything is made.
+  if (makes && cache_of(options).fault_mode() == FaultMode::kernel) {
+    refuse_new_store_unless_plain(parse_store_url(url_));
+  }
   open_store(how, count, elements);
   require_elements(elements, store_->element_layout());
   require_whole_elements();
@@ -165,6 +168,10 @@ void VectorImplementation::choose_memory(const VectorOptions& options) {
   page_size_bytes_ = resolve(region).page_size_bytes;  // One that transactions can plan by.
 }
 
+Cache& VectorImplementation::cache_of(const VectorOptions& options) const noexcept {
+  return options.cache != nullptr ? *options.cache : *own_cache_;
+}
+
 void VectorImplementation::map(const VectorOptions& options) {
   if (capacity_bytes_ == 0) {  // One that is empty, and stays so.
     return;
@@ -177,7 +184,7 @@ void VectorImplementation::map(const VectorOptions& options) {
   region.read_ahead_bytes = options.read_ahead_bytes;
   region.address = options.address;
   region.replacement = options.replacement;
-  Cache& cache = options.cache != nullptr ? *options.cache : *own_cache_;
+  Cache& cache = cache_of(options);
   if (growing_ && cache.fault_mode() == FaultMode::kernel && capacity_bytes_ > fixed_bytes_) {
     map_by_kernel(region);
   }

@@ -52,6 +52,7 @@ class VectorImplementation {
   void require_elements(const ElementLayout& wanted, const std::optional<ElementLayout>& there) const;
   void require_whole_elements() const;
   void choose_memory(const VectorOptions& options);
+  Cache& cache_of(const VectorOptions& options) const noexcept;
   void map(const VectorOptions& options);
   void map_by_kernel(RegionOptions& region);
   std::uint64_t mapped_for(std::uint64_t bytes) const noexcept;

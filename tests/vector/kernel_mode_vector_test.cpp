@@ -107,12 +107,19 @@ TEST_F(KernelModeVectorTest, one_that_has_all_it_may_have_says_so) {
   EXPECT_EQ(file_bytes(), 800U);
 }
 
-TEST_F(KernelModeVectorTest, what_is_no_plain_file_is_refused_as_that) {
-  try {
-    Vector<int>::create("sparse:" + (directory_ / "segments") + "?capacity=1GiB", 10, options());
-    FAIL() << "it was taken";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("is not one plain file"), std::string::npos) << error.what();
+TEST_F(KernelModeVectorTest, what_is_no_plain_file_is_refused_as_that_and_not_made) {
+  write_file(directory_ / "tiers.yaml", "tiers: [{capacity: 1MiB}]\n");
+  const std::string tiered = "tiered:" + directory_.encoded() + "/tiers.yaml?store=" + path_;
+  for (const std::string& url : {"sparse:" + path_ + "?capacity=1GiB", tiered}) {
+    for (const auto make : {&Vector<int>::create, &Vector<int>::open_or_create}) {
+      try {
+        make(url, 10, options());
+        FAIL() << "it was taken";
+      } catch (const Error& error) {
+        EXPECT_NE(std::string(error.what()).find("is not one plain file"), std::string::npos) << error.what();
+      }
+      EXPECT_FALSE(std::filesystem::exists(path_)) << url;
+    }
   }
 }
 
