@@ -25,9 +25,12 @@ constexpr std::uint64_t number_bytes = sizeof(std::uint32_t);
 std::uint32_t dimensions_of(const Store& store, const ElementLayout& elements, std::optional<std::uint32_t> dimensions,
                             const PointTerms& terms) {
   if (elements.kind != 'f' || elements.bytes != sizeof(float) || elements.swapped) {
-    refuse_points(store, fmt::format("holds elements of type {}, and {} are native floats of 32 bits: convert it, "
-                                     "with numpy by astype('float32')",
-                                     elements.type, terms.points));
+    // Of these the URL says which numbers are made.
+    const bool is_said = store.name().starts_with("csv:") || store.name().starts_with("fits:");
+    refuse_points(store, fmt::format("holds elements of type {}, and {} are native floats of 32 bits: {}",
+                                     elements.type, terms.points,
+                                     is_said ? "say type=float32 behind the question mark of its URL"
+                                             : "convert it, with numpy by astype('float32')"));
   }
   if (elements.shape.empty() && store.size_bytes() > elements.bytes) {
     refuse_points(store, fmt::format("holds an array in Fortran order, column after column, and {} lie one after the "

@@ -235,6 +235,7 @@ TEST_F(KMeansTest, RefusesFilesOfOtherFormatsThatAreNamedWithoutThem) {
   expect_refused(program, {write_file("points", header)}, "name it as fits:PATH");
   expect_refused(program, {write_file("points", "PAR1" + bytes + "1234PAR1")}, "name it as parquet:PATH?columns=A,B");
   expect_refused(program, {write_file("points", "x,y,z\r\n1,2,3\r\n4.5,5,6\r\n")}, "name it as csv:PATH?type=float32");
+  expect_refused(program, {"csv:" + path("points")}, "say type=float32 behind the question mark of its URL");
 }
 
 TEST_F(KMeansTest, TheHelpOfGeneratingListsWhatItTakes) {
