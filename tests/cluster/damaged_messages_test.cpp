@@ -1,4 +1,5 @@
-// A message that is damaged on its way costs what it asked for, and not the server that it was for.
+// A message that is damaged on its way, or that all disks are too full for, costs what it asked for, and not the server
+// that it was for.
 #include <atomic>
 #include <cerrno>
 #include <set>
@@ -97,6 +98,23 @@ TEST(DamagedMessagesTest, ACopyThatMissedAWriteGetsItFromAnother) {
   const auto store = open_store(url_of(one, other), OpenMode::read_write);
   const std::vector<std::byte> written = test_body(5000, 2);
   EXPECT_EQ(store->write(written.data(), written.size(), 100), 5000);
+  EXPECT_EQ(store->flush(), 0);
+  EXPECT_TRUE(same_bytes(std::span(one.content).subspan(100, written.size()), written));
+  EXPECT_TRUE(same_bytes(one.content, other.content));
+}
+
+/// Nobody is behind anybody then.
+TEST(DamagedMessagesTest, WhatNoCopyHasRoomForIsWrittenOnceThereIsSome) {
+  const DamagedServer::Damaged refused{{MemoryRequest::write, 100}, {MemoryRequest::flush, 0}};
+  const DamagedServer one(two_copies(), refused, -ENOSPC);
+  const DamagedServer other(two_copies(), refused, -ENOSPC);
+  const auto store = open_store(url_of(one, other), OpenMode::read_write);
+  const std::vector<std::byte> written = test_body(5000, 4);
+  EXPECT_EQ(store->write(written.data(), written.size(), 100), -ENOSPC);
+  std::vector<std::byte> got(5000);
+  EXPECT_EQ(store->read(got.data(), got.size(), 100), 5000);
+  EXPECT_EQ(store->write(written.data(), written.size(), 100), 5000);
+  EXPECT_EQ(store->flush(), -ENOSPC);
   EXPECT_EQ(store->flush(), 0);
   EXPECT_TRUE(same_bytes(std::span(one.content).subspan(100, written.size()), written));
   EXPECT_TRUE(same_bytes(one.content, other.content));

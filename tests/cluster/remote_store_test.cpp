@@ -1,10 +1,14 @@
 // The remote: store against real servers on loopback.
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
 #include "cluster/remote/remote_data_set.hpp"
 #include "cluster/served_stores.hpp"
 #include "cluster/wire_fixture.hpp"
+#include "store/forwarding_store.hpp"
+#include "store/memory_store.hpp"
 #include "tiermap/error.hpp"
 #include "tiermap/tiermap.hpp"
 
@@ -284,6 +288,32 @@ TEST(RemoteStoreTest, WhatIsWrittenBehindTheEndIsRefused) {
   }
   EXPECT_EQ(set.start_write(56 << 10, content).wait().status, 0);
   EXPECT_EQ(client->list("short").at(0).bytes, 64U << 10);
+}
+
+/// Takes so many bytes, and then none.
+class FullStore final : public ForwardingStore {
+ public:
+  FullStore() : ForwardingStore(std::make_shared<MemoryStore>(mebi)) {}
+  std::int64_t write(const void* buffer, std::size_t bytes, std::uint64_t offset) override {
+    const std::size_t take = std::min(bytes, left.load());
+    left -= take;
+    return take == 0 ? -ENOSPC : base_->write(buffer, take, offset);
+  }
+  std::atomic<std::size_t> left = 0;
+};
+
+TEST(RemoteStoreTest, ADiskThatIsFullInTheMidstOfAWriteIsToldAsThat) {
+  const auto full = std::make_shared<FullStore>();
+  const ServedStores served(1, test_server_options("set", full));
+  const auto store = open_store(served.url("set"), OpenMode::read_write);
+  const auto content = test_body(64 << 10, 3);
+  full->left = 10'000;
+  EXPECT_EQ(store->write(content.data(), content.size(), 0), -ENOSPC);
+  full->left = mebi;
+  EXPECT_EQ(store->write(content.data(), content.size(), 0), static_cast<std::int64_t>(content.size()));
+  std::vector<std::byte> got(content.size());
+  EXPECT_EQ(store->read(got.data(), got.size(), 0), static_cast<std::int64_t>(got.size()));
+  EXPECT_TRUE(same_bytes(got, content));
 }
 
 TEST(RemoteStoreTest, ADirectoryThatIsNoneIsRefusedBeforeAnythingIsMadeThere) {

@@ -237,6 +237,7 @@ std::int64_t RemoteStore::read(void* buffer, std::size_t bytes, std::uint64_t of
 int RemoteStore::finish_write(WrittenPiece& piece, std::vector<Behind>& behind) {
   std::uint32_t written = 0;
   std::vector<std::uint32_t> damaged;
+  std::vector<Answer> refused;
   int failure = -EIO;
   for (WrittenPiece::Copy& copy : piece.copies) {
     const WireReply& reply = copy.call.wait();
@@ -259,8 +260,16 @@ int RemoteStore::finish_write(WrittenPiece& piece, std::vector<Behind>& behind) 
       damaged.push_back(copy.server);
       continue;
     }
-    if (server_failed(reply.status) || placement_.copies() > 1) {  // A copy that missed a write is behind.
-      lose(copy.server, reply.status == 0 ? EIO : -reply.status);
+    if (server_failed(reply.status)) {
+      lose(copy.server, -reply.status);
+    } else {
+      refused.push_back({copy.server, reply.status == 0 ? -EIO : reply.status});
+    }
+  }
+  // A copy that missed a write is behind. Where all did, as on disks that are full, it is to be written again.
+  for (const Answer& answer : refused) {
+    if (written > 0 && placement_.copies() > 1) {
+      lose(answer.server, -answer.status);
     }
   }
   if (piece.copies.size() < placement_.copies()) {
@@ -357,12 +366,13 @@ std::vector<RemoteStore::Answer> RemoteStore::ask_all(MemoryRequest kind, std::u
 /// Fails if too few servers have done it, for some byte.
 int RemoteStore::conclude(const std::vector<Answer>& answers) {
   int failure = 0;
-  std::size_t done = 0;
+  const auto done =
+      static_cast<std::size_t>(std::ranges::count_if(answers, [](const Answer& one) { return one.status == 0; }));
+  const bool some_are_behind = placement_.copies() > 1 && done > 0;
   for (const auto& [server, status] : answers) {
-    done += status == 0 ? 1U : 0U;
     if (status != 0) {
       failure = server_failed(status) ? failure : status;
-      if ((server_failed(status) && status != -EBADMSG) || placement_.copies() > 1) {
+      if ((server_failed(status) && status != -EBADMSG) || some_are_behind) {
         lose(server, -status);
       }
     }

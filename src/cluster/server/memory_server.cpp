@@ -233,13 +233,20 @@ void MemoryServer::write(WireRequest& request, Attachment& attachment) {
     request.refuse(-ENOSPC, "more than the data set has room for: make it longer first");
     return;
   }
-  const std::int64_t put = attachment.set().store->write(body.data(), body.size(), offset);
-  if (put == -damaged_error) {
-    request.refuse(-damaged_error, attachment.set().damage());
-    return;
+  std::size_t done = 0;
+  while (done < body.size()) {  // What has no room is told as that, also where a part of it had some.
+    const std::int64_t put = attachment.set().store->write(body.data() + done, body.size() - done, offset + done);
+    if (put == -damaged_error) {
+      request.refuse(-damaged_error, attachment.set().damage());
+      return;
+    }
+    if (put <= 0) {
+      request.reply(put < 0 ? static_cast<std::int32_t>(put) : -EIO);
+      return;
+    }
+    done += static_cast<std::size_t>(put);
   }
-  request.reply(put < 0 ? static_cast<std::int32_t>(put) : 0,
-                {static_cast<std::uint64_t>(std::max<std::int64_t>(put, 0)), 0, 0, 0});
+  request.reply(0, {done, 0, 0, 0});
 }
 
 void MemoryServer::answer(WireRequest& request, const std::shared_ptr<Attachment>& attachment,
