@@ -19,6 +19,7 @@
 #include "config/size.hpp"
 #include "interruption.hpp"
 #include "observe/progress.hpp"
+#include "platform/ignored_signal.hpp"
 #include "store/file_open.hpp"
 #include "tiermap/error.hpp"
 
@@ -43,7 +44,9 @@ sigset_t ending_signals() {
   sigset_t set;
   sigemptyset(&set);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-    sigaddset(&set, number);
+    if (!is_ignored(number)) {
+      sigaddset(&set, number);
+    }
   }
   return set;
 }

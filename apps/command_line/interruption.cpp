@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "command_line/orderly_end.hpp"
+#include "platform/ignored_signal.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -229,8 +230,11 @@ void remove_scratch_on_interruption(const char* program) {
   interrupted.process = ::getpid();
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, failed_signal()}) {
-    sigaddset(&signals, signal);
+  sigaddset(&signals, failed_signal());
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    if (!is_ignored(signal)) {
+      sigaddset(&signals, signal);
+    }
   }
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   catch_bus_errors();

@@ -61,10 +61,10 @@ class MadePath {
   std::string path_;
 };
 
-/// From its first call on SIGINT, SIGTERM and SIGHUP end the process with 128 plus the signal's number, after removing
-/// what Backings made and remove_if_interrupted() was told of. SIGBUS, which says that mapped data cannot be read or
-/// written, does the same with exit code 1 and one line on standard error that begins with `program`. SIGXFSZ ends
-/// nothing: the call that would have made a file too large fails. To be called
+/// From its first call on SIGINT, SIGTERM and SIGHUP, unless whoever started it ignores them, end the process with 128
+/// plus the signal's number, after removing what Backings made and remove_if_interrupted() was told of. SIGBUS, which
+/// says that mapped data cannot be read or written, does the same with exit code 1 and one line on standard error that
+/// begins with `program`. SIGXFSZ ends nothing: the call that would have made a file too large fails. To be called
 /// before any thread is started and before the first cache is made; `program` must stay.
 void remove_scratch_on_interruption(const char* program);
 

@@ -315,6 +315,18 @@ TEST_F(SortTest, SaysThatNotSoManyThreadsCanBeStarted) {
   EXPECT_TRUE(left_behind().empty());
 }
 
+TEST_F(SortTest, GoesOnWhereTheEndOfTheTerminalIsIgnored) {
+  const pid_t child = start("/usr/bin/env", {"--ignore-signal=HUP", std::string(TIERMAP_BINARY_FOLDER) + "/" + program,
+                                             "--system", "mmap", "--bytes", "2GiB", "--budget", "64MiB"});
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (left_behind().empty() && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(::kill(child, SIGHUP), 0);
+  EXPECT_EQ(::kill(child, SIGTERM), 0);
+  EXPECT_EQ(outcome_of(child).exit_code, 128 + SIGTERM);
+}
+
 TEST_F(SortTest, RemovesItsFileWhenInterrupted) {
   for (const int signal : {SIGTERM, SIGINT}) {
     const pid_t child = start(program, {"--system", "mmap", "--bytes", "2GiB", "--budget", "64MiB"});

@@ -482,5 +482,18 @@ TEST(FailureTest, ATermEndsTheServerAndItsFilesHaveEverything) {
   EXPECT_TRUE(same_bytes(got, test_body(mebi, 8)));
 }
 
+TEST(FailureTest, WhoIsNotToEndWithTheTerminalGoesOn) {
+  ChildProcess server({"/usr/bin/env", "nohup", std::string(TIERMAP_BINARY_FOLDER) + "/tiermap", "serve", "--listen",
+                       "127.0.0.1:0", "--memory", "1MiB"});
+  const std::string said = server.line();
+  const std::string before = "listening on ";
+  ASSERT_TRUE(said.starts_with(before)) << said;
+  EXPECT_TRUE(server.signal(SIGHUP));
+  ChildProcess list({"tiermap", "serve", "list", said.substr(before.size(), said.find(',') - before.size())});
+  EXPECT_EQ(list.wait(), 0) << list.errors();
+  EXPECT_TRUE(server.signal(SIGTERM));
+  EXPECT_EQ(server.wait(), 0) << server.errors();
+}
+
 }  // namespace
 }  // namespace tiermap

@@ -116,6 +116,30 @@ TEST_F(Tune, BadCommandLinesAreRefused) {
   expect_failure(tune({"--seconds", "nan", "--", "true"}), 2, "nan not in range");
 }
 
+/// The process that it tunes, once it is there; which says so in that file.
+pid_t sleeper_in(const std::string& mark) {
+  pid_t sleeper = 0;
+  for (int wait = 0; wait < 1000 && sleeper == 0; ++wait) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    const std::string text = std::filesystem::exists(mark) ? read_file(mark) : "";
+    sleeper = text.ends_with('\n') ? std::stoi(text) : 0;
+  }
+  return sleeper;
+}
+
+TEST_F(Tune, WhoIsNotToEndWithTheTerminalGoesOn) {
+  const std::string mark = directory_ / "sleeps";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::signal(SIGHUP, SIG_IGN);
+    ::dup2(::open("/dev/null", O_RDWR | O_CLOEXEC), STDERR_FILENO);
+    become_command({"tune", "--seconds", "1", "--", "sh", "-c", "echo $$ > " + mark + "; exec sleep 100"}, {});
+  }
+  EXPECT_GT(sleeper_in(mark), 0);
+  ::kill(child, SIGHUP);
+  EXPECT_EQ(exit_code_of(child), 1);  // As such a command has nothing to tune.
+}
+
 TEST_F(Tune, AnInterruptEndsTheCommandToo) {
   const std::string mark = directory_ / "sleeps";
   const pid_t child = ::fork();
@@ -123,12 +147,7 @@ TEST_F(Tune, AnInterruptEndsTheCommandToo) {
     ::dup2(::open("/dev/null", O_RDWR | O_CLOEXEC), STDERR_FILENO);
     become_command({"tune", "--", "sh", "-c", "echo $$ > " + mark + "; exec sleep 100"}, {});
   }
-  pid_t sleeper = 0;
-  for (int wait = 0; wait < 1000 && sleeper == 0; ++wait) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    const std::string text = std::filesystem::exists(mark) ? read_file(mark) : "";
-    sleeper = text.ends_with('\n') ? std::stoi(text) : 0;
-  }
+  const pid_t sleeper = sleeper_in(mark);
   ASSERT_GT(sleeper, 0);
   ::kill(child, SIGTERM);
   EXPECT_EQ(exit_code_of(child), 128 + SIGTERM);

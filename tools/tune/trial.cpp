@@ -234,7 +234,10 @@ InterruptsHeld::InterruptsHeld() {
   struct sigaction action{};
   action.sa_handler = [](int number) { end_asked = number; };
   for (std::size_t index = 0; index < ending_signals.size(); ++index) {
-    ::sigaction(ending_signals[index], &action, &handlers_before[index]);
+    ::sigaction(ending_signals[index], nullptr, &handlers_before[index]);
+    if (handlers_before[index].sa_handler != SIG_IGN) {  // As nohup has it.
+      ::sigaction(ending_signals[index], &action, nullptr);
+    }
   }
 }
 

@@ -37,7 +37,8 @@ struct Interrupted : std::runtime_error {
   int signal_number;
 };
 
-/// While one lives SIGINT, SIGTERM and SIGHUP end the trial that runs, with Interrupted, instead of this program.
+/// While one lives SIGINT, SIGTERM and SIGHUP, unless whoever started this ignores them, end the trial that runs, with
+/// Interrupted, instead of this program.
 class InterruptsHeld {
  public:
   InterruptsHeld();
