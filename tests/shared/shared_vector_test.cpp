@@ -146,6 +146,31 @@ TEST(CoherenceTest, WithoutAnAcquireAnElementIsAnyOfThoseItWas) {
   });
 }
 
+TEST(CoherenceTest, ACopyMayBeNewerThanALoadUntilTheNextAcquire) {
+  const Servers servers;
+  run_job(servers, 2, [](Job& job) {
+    auto vector = SharedVector<int>::create(job, "v", 1000);
+    EXPECT_EQ(vector[1], 0);
+    job.barrier();
+    if (job.rank() == 0) {
+      vector[1] = 42;
+      vector.release();
+      job.fetch_add("flag", 1);
+    } else {
+      while (job.fetch_add("flag", 0) == 0) {
+      }
+      std::array<int, 1> copy{};
+      vector.copy_to(copy, 1);
+      EXPECT_EQ(copy[0], 42);
+      EXPECT_EQ(vector[1], 0);  // Of a page that stayed in memory.
+      vector.acquire();
+      EXPECT_EQ(vector[1], 42);
+    }
+    job.barrier();
+    vector.close();
+  });
+}
+
 TEST(CoherenceTest, AnUpdateIsAtomic) {
   const Servers servers(2);
   run_job(servers, 3, [](Job& job) {
