@@ -304,6 +304,20 @@ static void shuffle(void) {
   check("shuffled", memory[page_bytes] == known_byte(5 * page_bytes) && memory[3] == 's');
 }
 
+/* The kernel makes one mapping of pieces that lie side by side and show the file as one would, and moves that. */
+static void remap_joined(void) {
+  int descriptor = make_file();
+  unsigned char* memory = map_file(descriptor, file_bytes / 2, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  memory[5 * page_bytes] = 'j';
+  const int flags = MAP_SHARED | MAP_FIXED;
+  check("in the middle", mmap(memory + 4 * page_bytes, 2 * page_bytes, PROT_READ | PROT_WRITE, flags, descriptor,
+                              4 * page_bytes) != MAP_FAILED);
+  unsigned char* moved = mremap(memory, file_bytes / 2, file_bytes, MREMAP_MAYMOVE);
+  check("moved", moved != MAP_FAILED);
+  check("the same bytes",
+        moved != MAP_FAILED && moved[5 * page_bytes] == 'j' && moved[file_bytes - 1] == known_byte(file_bytes - 1));
+}
+
 const struct test_case address_cases[] = {
     {"read_shared", read_shared},
     {"write_shared", write_shared},
@@ -314,6 +328,7 @@ const struct test_case address_cases[] = {
     {"fixed", fixed},
     {"remap", remap},
     {"remap_among_many", remap_among_many},
+    {"remap_joined", remap_joined},
     {"synchronise", synchronise},
     {"advise", advise},
     {"protect", protect},

@@ -67,6 +67,8 @@ struct Mapping {
   std::byte* end() const noexcept { return start + bytes; }
   bool shared_and_writable() const noexcept;
   bool is_private() const noexcept;
+  /// For a mapping of the kernel's in its place. Of a flag more the kernel would make no one mapping of it and others.
+  int kernel_flags() const noexcept;
   /// All that it has open; some may be negative.
   std::array<int, 5> descriptors() const noexcept;
 };

@@ -35,6 +35,10 @@ bool reaches_past_file(const Mapping& mapping, ByteRange range) noexcept {
 
 }  // namespace
 
+int Mapping::kernel_flags() const noexcept {
+  return (request.flags & (MAP_SHARED | MAP_PRIVATE | MAP_NORESERVE)) | MAP_FIXED;
+}
+
 // Those that overlap the range. `each` may remove the mapping that it is given, and others.
 void Mappings::for_each(const std::byte* address, std::size_t length, const Each& each) {
   std::vector<Mapping*> found;
@@ -184,8 +188,7 @@ bool Mappings::convert(Mapping& mapping, const char* reason) noexcept {
     const bool done = mapping.region.hand_over([&] {
       return mapping.overlay != nullptr
                  ? replace_private(mapping)
-                 : kernel::map(mapping.start, mapping.bytes, request.protection,
-                               (request.flags & (MAP_SHARED | MAP_PRIVATE)) | MAP_FIXED | MAP_NORESERVE,
+                 : kernel::map(mapping.start, mapping.bytes, request.protection, mapping.kernel_flags(),
                                mapping.store->program_descriptor(), request.offset) != MAP_FAILED;
     });
     if (!done) {

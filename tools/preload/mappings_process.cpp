@@ -57,8 +57,7 @@ void Mappings::after_fork_in_child() noexcept {
   for (auto& mapping : mappings_) {
     if (mapping->in_children) {
       const MapRequest& request = mapping->request;
-      kernel::map(mapping->start, mapping->bytes, request.protection,
-                  (request.flags & (MAP_SHARED | MAP_PRIVATE)) | MAP_FIXED | MAP_NORESERVE,
+      kernel::map(mapping->start, mapping->bytes, request.protection, mapping->kernel_flags(),
                   mapping->store->program_descriptor(), request.offset);
       histories_[mapping->file].note_kernel_mapping(mapping->store->writable());
     }
