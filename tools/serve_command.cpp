@@ -54,12 +54,14 @@ sigset_t ending_signals() {
 /// What the options say stands above the file.
 ServerOptions server_options(const ServeOptions& options) {
   ServerOptions server;
-  if (!options.config.empty()) {
-    server = read_server_options(options.config);
-  }
+  std::optional<HostAndPort> listen;
   if (!options.listen.empty()) {
-    server.listen = parse_host_and_port(options.listen, "--listen", true);
+    listen = parse_host_and_port(options.listen, "--listen", true);
   }
+  if (!options.config.empty()) {
+    server = read_server_options(options.config, listen);
+  }
+  server.listen = listen.value_or(server.listen);
   if (!options.memory.empty()) {
     server.memory_bytes = parse_budget(options.memory, "--memory");
   }

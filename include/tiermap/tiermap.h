@@ -142,7 +142,8 @@ void tiermap_cache_destroy(struct tiermap_cache* cache) TIERMAP_NOEXCEPT;
 uint64_t tiermap_cache_budget(const struct tiermap_cache* cache) TIERMAP_NOEXCEPT;
 /* The least that can serve the regions mapped now; 0 on error. */
 uint64_t tiermap_cache_minimum_budget(const struct tiermap_cache* cache) TIERMAP_NOEXCEPT;
-/* Changes the budget. ENOMEM if pinned or unwritable pages stand in the way; the old one stays then. */
+/* Changes the budget. EINVAL if it is under the least that can serve what is mapped and pinned, ENOMEM if pages that
+ * cannot be written stand in the way; the old one stays then. */
 int tiermap_cache_set_budget(struct tiermap_cache* cache, uint64_t bytes) TIERMAP_NOEXCEPT;
 /* The engine in use, never TIERMAP_FAULT_AUTOMATIC; -1 on error. */
 int tiermap_cache_fault_mode(const struct tiermap_cache* cache) TIERMAP_NOEXCEPT;

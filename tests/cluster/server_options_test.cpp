@@ -113,6 +113,12 @@ TEST(ServerOptionsTest, WhatCannotBeIsSaidWithItsLine) {
   }
 }
 
+TEST(ServerOptionsTest, WhereToListenIsSaidAboveTheFile) {
+  const HostAndPort loopback{"127.0.0.1", 0};
+  EXPECT_EQ(parse_server_options("listen: 0.0.0.0:7070\n", "node.yaml", loopback).listen.text(), loopback.text());
+  EXPECT_THROW(parse_server_options("{}\n", "node.yaml", HostAndPort{"0.0.0.0", 7070}), OptionError);
+}
+
 TEST(ServerOptionsTest, ASecretFileIsItsOwners) {
   const TemporaryDirectory directory(".");
   const std::string path = directory / "secret";

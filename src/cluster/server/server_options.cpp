@@ -158,7 +158,8 @@ std::string read_secret_file(const std::string& path) {
   return secret;
 }
 
-ServerOptions parse_server_options(const std::string& yaml, const std::string& path) {
+ServerOptions parse_server_options(const std::string& yaml, const std::string& path,
+                                   const std::optional<HostAndPort>& listen) {
   const std::string remedy = "write 'listen: HOST:PORT' and what else docs/cluster.md names";
   const YAML::Node root = load_yaml(yaml, path, "leave one mapping", remedy);
   if (!root.IsMap()) {
@@ -169,6 +170,7 @@ ServerOptions parse_server_options(const std::string& yaml, const std::string& p
                  "data_sets", "least_workers", "most_workers"});
   ServerOptions options;
   options.listen = parse_host_and_port(keys.text("listen", options.listen.text()), path + ": listen", true);
+  options.listen = listen.value_or(options.listen);
   const double timeout = keys.number("timeout_seconds", 5);
   if (timeout < 0.01 || timeout > 3600) {
     keys.refuse("timeout_seconds", "is out of range: choose 0.01 to 3600");
@@ -192,8 +194,8 @@ ServerOptions parse_server_options(const std::string& yaml, const std::string& p
   return options;
 }
 
-ServerOptions read_server_options(const std::string& path) {
-  return parse_server_options(read_yaml_file(path, "configuration", "name a YAML file (docs/cluster.md)"), path);
+ServerOptions read_server_options(const std::string& path, const std::optional<HostAndPort>& listen) {
+  return parse_server_options(read_yaml_file(path, "configuration", "name a YAML file (docs/cluster.md)"), path, listen);
 }
 
 }  // namespace tiermap

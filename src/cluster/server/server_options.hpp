@@ -54,9 +54,10 @@ struct ServerOptions {
   WorkerBounds workers;
 };
 
-/// Throws OptionError, one line with path, line and remedy.
-ServerOptions read_server_options(const std::string& path);
-ServerOptions parse_server_options(const std::string& yaml, const std::string& path);
+/// `listen` stands above what the file says. Throws OptionError, one line with path, line and remedy.
+ServerOptions read_server_options(const std::string& path, const std::optional<HostAndPort>& listen = {});
+ServerOptions parse_server_options(const std::string& yaml, const std::string& path,
+                                   const std::optional<HostAndPort>& listen = {});
 
 /// The first line of a file that others may not read. Throws OptionError.
 std::string read_secret_file(const std::string& path);
