@@ -195,7 +195,8 @@ ServerOptions parse_server_options(const std::string& yaml, const std::string& p
 }
 
 ServerOptions read_server_options(const std::string& path, const std::optional<HostAndPort>& listen) {
-  return parse_server_options(read_yaml_file(path, "configuration", "name a YAML file (docs/cluster.md)"), path, listen);
+  return parse_server_options(read_yaml_file(path, "configuration", "name a YAML file (docs/cluster.md)"), path,
+                              listen);
 }
 
 }  // namespace tiermap
