@@ -162,7 +162,8 @@ TEST(CoherenceTest, ACopyMayBeNewerThanALoadUntilTheNextAcquire) {
       std::array<int, 1> copy{};
       vector.copy_to(copy, 1);
       EXPECT_EQ(copy[0], 42);
-      EXPECT_EQ(vector[1], 0);  // Of a page that stayed in memory.
+      const int loaded = vector[1];
+      EXPECT_TRUE(loaded == 0 || loaded == 42) << loaded;  // As the page stayed in memory, or did not.
       vector.acquire();
       EXPECT_EQ(vector[1], 42);
     }
