@@ -241,7 +241,7 @@ Hdf5Dataset describe_hdf5_dataset(const Hdf5Call& hdf5, const Hdf5File& file, co
 
 std::uint64_t hdf5_header_address(const Hdf5Call& hdf5, const Hdf5File& file, const std::string& name) {
   H5G_stat_t found = {};
-  if (hdf5->H5Gget_objinfo(file.id(), name.c_str(), 1, &found) < 0) {
+  if (hdf5->H5Gget_objinfo(file.id(), name.c_str(), true, &found) < 0) {
     throw StoreError(EINVAL, file.path() + ": dataset " + in_one_line(name) + " cannot be found (" +
                                  hdf5.failure().text + "): check the file by h5ls");
   }
