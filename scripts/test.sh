@@ -12,10 +12,12 @@ readonly tests_at_once=$((jobs + 1))
 reports=()
 summary=()
 
+# Clang's sanitizers find no names of functions by themselves.
+symbolizer=external_symbolizer_path=$(command -v addr2line || true)
 # More memory than there can be is refused by a null pointer, as without a sanitizer: cfitsio asks for it where headers lie.
-export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1:allocator_may_return_null=1}
-export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1:halt_on_error=1}
-export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1:history_size=7:suppressions=$PWD/scripts/thread_sanitizer.suppressions}
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1:allocator_may_return_null=1:$symbolizer}
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1:halt_on_error=1:$symbolizer}
+export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1:history_size=7:suppressions=$PWD/scripts/thread_sanitizer.suppressions:$symbolizer}
 
 # run_tests PRESET [ctest arguments]: runs what was built and keeps the report for the end.
 run_tests() {
@@ -24,7 +26,7 @@ run_tests() {
   local report=$PWD/build/$preset/report.xml
   rm -f "$report" "${report%.xml}-again.xml"
   local -a without_randomisation=()
-  # GCC's ThreadSanitizer cannot live with the wide address randomisation of newer kernels.
+  # ThreadSanitizer cannot live with the wide address randomisation of newer kernels.
   if [[ $preset == tsan ]] && setarch "$(uname -m)" -R true 2>/dev/null; then
     without_randomisation=(setarch "$(uname -m)" -R)
   fi

@@ -21,7 +21,7 @@ class MomentaryMemory {
  public:
   explicit MomentaryMemory(std::size_t bytes) noexcept
       : bytes_(bytes),
-        address_(::syscall(SYS_mmap, nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {}
+        address_(::syscall(SYS_mmap, nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L)) {}
   ~MomentaryMemory() {
     if (valid()) {
       ::syscall(SYS_munmap, address_, bytes_);

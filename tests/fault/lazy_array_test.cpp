@@ -42,7 +42,7 @@ TEST(LazyArray, HasNothingAnyMoreWhereAnotherThreadMapsSomething) {
     while ((address = left.load(std::memory_order_relaxed)) == nullptr) {
     }
     const long mapped = ::syscall(SYS_mmap, address, kernel_page_bytes, PROT_READ | PROT_WRITE,
-                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0L);
     if (mapped == reinterpret_cast<long>(address)) {  // Else somebody else has it by now.
       EXPECT_EQ(static_cast<std::atomic<std::uint32_t>*>(address)->load(), 0U);
       ::syscall(SYS_munmap, address, kernel_page_bytes);

@@ -336,8 +336,8 @@ TEST_F(HeapCheckTest, other_layouts_and_what_is_no_heap_are_refused) {
   make_closed();
   {
     const FlippedByte wrong_order_first(path_ + "/data", 8, 1 ^ 4);
-    const FlippedByte wrong_order_second(path_ + "/data", 9, 2 ^ 3);
-    const FlippedByte wrong_order_third(path_ + "/data", 10, 2 ^ 3);
+    const FlippedByte wrong_order_second(path_ + "/data", 9, 0x2 ^ 0x3);
+    const FlippedByte wrong_order_third(path_ + "/data", 10, 0x2 ^ 0x3);
     const FlippedByte wrong_order_last(path_ + "/data", 11, 1 ^ 4);
     EXPECT_TRUE(says(refusal<StoreError>([&] { Heap::check(path_); }), "endianness"));
   }

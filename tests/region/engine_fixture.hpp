@@ -74,12 +74,12 @@ inline std::span<const std::byte> bytes_of(const Region& region) {
   return {region.data(), region.size()};
 }
 
-/// Reads a byte for certain.
-inline std::byte touch(const std::byte* address) {
+/// Reads a byte for certain, as others may write it.
+[[gnu::no_sanitize_thread]] inline std::byte touch(const std::byte* address) {
   return *static_cast<const volatile std::byte*>(address);
 }
-/// Writes a byte for certain.
-inline void poke(std::byte* address, std::byte value) {
+/// Writes a byte for certain, as others may read it.
+[[gnu::no_sanitize_thread]] inline void poke(std::byte* address, std::byte value) {
   *static_cast<volatile std::byte*>(address) = value;
 }
 

@@ -31,7 +31,7 @@ class HandOverTest : public EngineTest {
   /// A mapping of the kernel's in the region's place. By a plain system call: ThreadSanitizer takes mmap() for a write
   /// to all of the range, and would see it race with the threads that are not to notice.
   bool replace(const std::byte* start) const {
-    return ::syscall(SYS_mmap, start, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor_, 0) != -1;
+    return ::syscall(SYS_mmap, start, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor_, 0L) != -1;
   }
 
   TemporaryDirectory folder_;

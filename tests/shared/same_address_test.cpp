@@ -203,7 +203,7 @@ TEST(SameAddressTest, HolesThatOnlyOneRankHasAreNotTriedForEver) {
     }
     std::vector<JobAddresses> places;
     for (std::uint64_t turn = 0; turn < 40; ++turn) {
-      places.push_back(job.reserve_addresses(4096 << turn % 8));
+      places.push_back(job.reserve_addresses(std::uint64_t{4096} << turn % 8));
       expect_agreement(job, places.back().data());
     }
   });

@@ -69,7 +69,7 @@ TEST_F(FixedTest, InPlaceOfMemoryLeavesMemory) {
 }
 
 /// Where the kernel puts nothing by itself, so that what is found there is ours.
-char* const far_away = reinterpret_cast<char*>(0x500000000000);
+char* const far_away = reinterpret_cast<char*>(0x200000000000);
 
 TEST_F(FixedTest, WhereNothingWasNothingIsLeft) {
   const OpenFile file(folder_ / "file", 4 * page);

@@ -247,6 +247,9 @@ TEST_F(SurvivalOfUmapTest, WhatIsLeftMappedAtTheEndIsWritten) {
 }
 
 TEST_F(SurvivalOfUmapTest, AStoreMayEndTheProcess) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "AddressSanitizer looks for leaks while the engine's threads run on, and finds what they hold";
+#endif
   const Watchdog watchdog("exit() in a store", std::chrono::seconds(30));
   const int status = status_of_child([&] {
     ScriptedStore store(20 * page);
