@@ -45,12 +45,14 @@ def test_reads_as_numpy_does(twins, arguments):
 
 @pytest.mark.parametrize("arguments", [
     dict(mode="x"), dict(mode="w+"), dict(dtype=np.dtype("V7")), dict(dtype=np.int32, mode="r", shape=10**6),
-    dict(dtype=np.int32, mode="r", offset=1, shape=None), dict(mode="r", order="X"),
+    dict(dtype=np.int32, mode="r", offset=1, shape=None), dict(mode="r", order="X"), dict(mode="w", shape=10),
 ])
 def test_refuses_what_numpy_refuses(twins, arguments):
+    before = twins[0].read_bytes()
     for kind, path in zip(KINDS, twins):
         with pytest.raises(ValueError):
             kind(path, **arguments)
+        assert path.read_bytes() == before
 
 
 def test_writes_as_numpy_does(twins):

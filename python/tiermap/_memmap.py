@@ -88,6 +88,8 @@ class memmap(Array):
                 order: str = "C", *, budget: Optional[Size] = None, page_size: Union[Size, None] = "auto",
                 cache: Union[Cache, bool, None] = None, read_ahead: Optional[Size] = None,
                 advice: str = "normal") -> Any:
+        if mode == "w":  # Of map(), which asks before it replaces what exists.
+            raise ValueError("mode 'w' is none of numpy.memmap's: choose w+, which replaces what exists, or r, r+ or c")
         asked = MODES.get(mode, mode)
         if asked == "w+" and shape is None:
             raise ValueError("shape must be given if mode == 'w+'")
