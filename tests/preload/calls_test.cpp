@@ -78,6 +78,23 @@ TEST_P(CallsTest, DoSoByDefault) {
   }
 }
 
+// Without options whose texts the library keeps: for these it has allocated early.
+TEST(OwnAllocators, AreNotAskedForMemoryWhileTheirLocksAreHeldAroundAFork) {
+  skip_where_nothing_is_served();
+  if (IsSkipped()) {
+    return;
+  }
+  const ProgramRuns runs;
+  const std::string tiermap = std::string(TIERMAP_BINARY_FOLDER) + "/tiermap run ";
+  const std::string command = std::string(TIERMAP_BINARY_FOLDER) + "/forking-allocator " + runs.path("file");
+  for (const char* options : {"-- ", "--verbose -- "}) {
+    const ProgramResult served = runs.plain(tiermap + options + command);
+    EXPECT_EQ(served.exit_code, 0) << options;
+    EXPECT_EQ(served.output, "rw") << options << served.errors;
+  }
+  EXPECT_NE(contents_of(runs.path("errors")).find("serves " + runs.path("file")), std::string::npos);
+}
+
 // ext2 has time stamps of whole seconds: of two changes within one the second cannot be told by them.
 TEST(CoarseTimeStamps, ChangesOfOthersAreSeen) {
   skip_where_nothing_is_served();

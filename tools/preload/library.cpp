@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include <cstdlib>
 #include <new>
 
 #include "preload/kernel_calls.hpp"
@@ -47,6 +48,13 @@ void find_next_calls() noexcept {
   find_next(next.posix_fallocate, "posix_fallocate");
 }
 
+/// An allocator of the program's own, such as jemalloc, may have its locks held around fork(), and says so when it is
+/// asked first. Who says so later is called before it in the parent, and after it in the child: its locks are free.
+void let_allocator_take_part_in_forks() noexcept {
+  void* volatile const first = std::malloc(1);
+  std::free(first);
+}
+
 __attribute__((destructor(101))) void end() {
   if (Mappings* mappings = mappings_for_caller()) {
     mappings->at_end(Ending::process);
@@ -58,6 +66,7 @@ __attribute__((constructor(101))) void begin() {
   const Inside inside;
   note_standard_error();
   auto* mappings = new (mappings_memory) Mappings(read_settings());
+  let_allocator_take_part_in_forks();
   ::pthread_atfork([] { the_mappings.load()->before_fork(); }, [] { the_mappings.load()->after_fork_in_parent(); },
                    [] { the_mappings.load()->after_fork_in_child(); });
   ::at_quick_exit(end);
