@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "platform/drop_pages.hpp"
@@ -24,12 +25,24 @@ FramePool::FramePool(std::uint64_t budget_bytes, std::uint64_t most_budget_bytes
   arenas_.reserve(most_arenas);  // Readers index it without a lock: it must never move.
 }
 
+namespace {
+
+AddressRange reserve_for_budget(std::uint64_t bytes, std::uint64_t alignment) {
+  try {
+    return AddressRange::reserve(bytes, alignment, PROT_READ | PROT_WRITE);
+  } catch (const PlatformError& error) {
+    throw PlatformError(error.code().value(), std::string(error.what()) + ", or give a smaller budget");
+  }
+}
+
+}  // namespace
+
 FrameArena& FramePool::add_arena(std::uint64_t frame_bytes, unsigned shard) {
   auto made = std::make_unique<FrameArena>();
   const std::uint64_t slots = most_budget_bytes_ / frame_bytes + 1;
   const std::uint64_t bytes = slots * frame_bytes;
   const std::uint64_t alignment = frame_bytes < huge_page_bytes ? huge_page_bytes : frame_bytes;
-  made->memory = AddressRange::reserve(bytes, alignment, PROT_READ | PROT_WRITE);
+  made->memory = reserve_for_budget(bytes, alignment);
   // Huge pages move as one page-table entry, but only between ranges that both ask for them. Smaller frames must not
   // get them: a frame of 64 KiB that the kernel backs with 2 MiB would break the budget.
   ::madvise(made->memory.data(), bytes, frame_bytes >= huge_page_bytes ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);

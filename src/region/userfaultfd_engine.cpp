@@ -1,6 +1,7 @@
 #include "region/userfaultfd_engine.hpp"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <limits>
@@ -44,9 +45,19 @@ std::vector<Userfaultfd> open_userfaultfds(std::uint32_t shards, std::uint64_t f
   return opened;
 }
 
-// As far as the budget may ever be raised: the arenas' address space is reserved for that much.
+/// What `ulimit -v` and `-d` leave.
+std::uint64_t most_addresses() noexcept {
+  rlimit all = {}, data = {};
+  const bool known = ::getrlimit(RLIMIT_AS, &all) == 0 && ::getrlimit(RLIMIT_DATA, &data) == 0;
+  return known ? std::min(all.rlim_cur, data.rlim_cur) : RLIM_INFINITY;
+}
+
+// As far as the budget may ever be raised: the arenas' address space is reserved for that much, for each page size
+// anew. Where there is little of it, none is for what may never come.
 std::uint64_t most_budget(std::uint64_t budget_bytes) {
-  return std::max(budget_bytes, std::min(read_machine_memory().total, FramePool::largest_budget_bytes));
+  constexpr std::uint64_t most_reservations = 16;
+  const std::uint64_t most = std::min(read_machine_memory().total, FramePool::largest_budget_bytes);
+  return most > most_addresses() / most_reservations ? budget_bytes : std::max(budget_bytes, most);
 }
 
 // With much memory there are names of frames for few shards only.
@@ -166,7 +177,11 @@ void UserfaultfdEngine::set_budget_bytes(std::uint64_t bytes) {
                       std::to_string(least) + " bytes");
   }
   if (bytes > frames_.most_budget_bytes()) {
-    throw OptionError("budget of " + format_size(bytes) + " is over this machine's memory of " +
+    const bool limited =
+        frames_.most_budget_bytes() == options_.budget_bytes && options_.budget_bytes < read_machine_memory().total;
+    throw OptionError("budget of " + format_size(bytes) + " is over " +
+                      (limited ? "what this cache began with, under a limit of addresses (ulimit -v or -d), "
+                               : "this machine's memory of ") +
                       format_size(frames_.most_budget_bytes()) + ": give less");
   }
   const std::uint64_t before = frames_.budget_bytes();

@@ -1,13 +1,19 @@
 // Many threads, each with instructions that need several pages at once, and memory for a few pages.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <thread>
 #include <vector>
 
 #include "region/engine_fixture.hpp"
 #include "store/faulty_store.hpp"
+#include "store/refusal.hpp"
 
 namespace tiermap {
 namespace {
@@ -74,6 +80,42 @@ TEST_P(LittleMemoryTest, EveryThreadGetsBothPagesFromASlowStore) {
   expect_known_loads(region, threads, 1,
                      [](std::uint64_t reader, std::uint64_t) { return (2 * reader + 1) * page - 4; });
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // They take more addresses than the test permits.
+/// Leaves the process so many bytes of addresses more than it has.
+void limit_addresses(std::uint64_t more) {
+  std::uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlimit limit{pages * 4096 + more, RLIM_INFINITY};
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
+}
+
+// As much as the machine has was reserved, whatever the budget.
+TEST_P(LittleMemoryTest, UnderALimitOfAddressesThereIsRoomForTheBudget) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    limit_addresses(512 * mib);
+    try {
+      Cache cache(cache_options(4 * mib));
+      const Region region = cache.map(known_store(16 * mib), read_only(64 * kib));
+      expect_known_loads(region, 2, 200, [](std::uint64_t, std::uint64_t load) { return load * 80'000; });
+      cache.set_budget_bytes(2 * mib);
+      cache.set_budget_bytes(4 * mib);
+      const std::string raised = refusal_of_call<OptionError>(EINVAL, [&] { cache.set_budget_bytes(8 * mib); });
+      EXPECT_NE(raised.find("under a limit of addresses"), std::string::npos) << raised;
+      Cache larger(cache_options(1024 * mib));
+      const std::string refused = refusal_of_call<PlatformError>(ENOMEM, [&] { larger.map(known_store(mib)); });
+      EXPECT_NE(refused.find("give a smaller budget"), std::string::npos) << refused;
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << error.what();
+    }
+    ::_exit(HasFailure() ? 1 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+#endif
 
 }  // namespace
 }  // namespace tiermap
