@@ -81,6 +81,36 @@ std::string report_file_apart(const CLI::App& command, int argc, char** argv) {
   return apart && end != words.end() ? std::string(*(report + 1)) : "";
 }
 
+/// The first option of the subcommand's behind the program that it is to run, where no `--` says whose that is; empty
+/// if there is none. The command line's library would take it away from the program.
+std::string option_behind_program(const CLI::App& program, int argc, char** argv) {
+  const std::vector<std::string> words(argv, argv + argc);
+  const auto found =
+      program.get_subcommands([&](const CLI::App* one) { return words.size() > 1 && one->get_name() == words[1]; });
+  if (found.empty() || found.front()->get_option_no_throw("COMMAND") == nullptr ||
+      std::ranges::find(words, "--") != words.end()) {
+    return "";
+  }
+  const CLI::App& command = *found.front();
+  bool behind = false;
+  for (std::size_t index = 2; index < words.size(); ++index) {
+    const std::string& word = words[index];
+    const std::string name = word.substr(0, word.find('='));
+    if (name.size() < 2 || name.front() != '-') {
+      behind = true;
+      continue;
+    }
+    const CLI::Option* const option = command.get_option_no_throw(name);
+    if (option == nullptr || behind) {
+      return option == nullptr ? "" : name;
+    }
+    if (name == word && option->get_items_expected_min() > 0) {
+      ++index;  // Its value.
+    }
+  }
+  return "";
+}
+
 std::string explain(const CLI::ParseError& error, const CLI::App& program, int argc, char** argv) {
   const CLI::App& command = chosen_command(program);
   const std::string option = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)
@@ -118,6 +148,10 @@ int run(int argc, char** argv) {
   add_reference_command(program);
   if (const std::string word = unknown_command(program, argc, argv); !word.empty()) {
     complain("unknown command " + quote_value(word) + ": run 'tiermap --help'");
+    return exit_bad_input;
+  }
+  if (const std::string option = option_behind_program(program, argc, argv); !option.empty()) {
+    complain(quote_value(option) + " stands behind the program: give Tiermap's own options before it, and -- between");
     return exit_bad_input;
   }
   try {

@@ -114,6 +114,7 @@ TEST_F(RunTest, SaysWhatCannotBeRun) {
   expect_refusal("--policy newest -- true", 2, "--policy 'newest'");
   expect_refusal("--bufer 1GiB -- true", 2, "unknown option '--bufer'");
   expect_refusal("true --verbos", 2, "unknown option '--verbos'");
+  expect_refusal("--report --buffer 1GiB echo --verbose", 2, "'--verbose' stands behind the program");
   expect_refusal("--minimum-size some -- true", 2, "some");
   expect_refusal("--match '' -- true", 2, "--match '' names no file");
   expect_refusal("--exclude 'one\ntwo' -- true", 2, "--exclude");

@@ -111,6 +111,7 @@ TEST_F(Tune, ACommandIsWaitedForWhereTheEndOfProcessesIsIgnored) {
 
 TEST_F(Tune, BadCommandLinesAreRefused) {
   expect_failure(tune({}), 2, "COMMAND is required");
+  expect_failure(tune({"--seconds", "1", "echo", "--runs", "5"}), 2, "'--runs' stands behind the program");
   expect_failure(tune({"--runs", "1", "--", "true"}), 2, "--runs");
   expect_failure(tune({"--seconds", "0", "--", "true"}), 2, "--seconds");
   expect_failure(tune({"--seconds", "nan", "--", "true"}), 2, "nan not in range");
