@@ -289,14 +289,16 @@ TEST_F(RunTest, ReportsAlsoWhereNothingIsServed) {
   EXPECT_EQ(advice("--minimum-size 5MiB --", mapping_case()), "--minimum-size 4KiB, --serve-all");
   EXPECT_EQ(advice("--serve-all --minimum-size 5MiB --", mapping_case()), "--minimum-size 4KiB");
   EXPECT_EQ(advice("--buffer 64MiB --", mapping_case()), "--serve-all");
-  EXPECT_EQ(advice("--match '/nowhere/**' --", mapping_case()), "--match with a pattern of " + runs_.path("file"));
   const std::string of_file = "--match with a pattern of " + runs_.path("file");
+  EXPECT_EQ(advice("--match '/nowhere/**' --buffer 1GiB --", mapping_case()), of_file + ", --serve-all");
+  EXPECT_EQ(advice("--match '/nowhere/**' --buffer 4MiB --", mapping_case()), of_file);
+  EXPECT_EQ(advice("--match '/nowhere/**' --serve-all --", mapping_case()), of_file);
   EXPECT_EQ(advice("--match '/nowhere/**' --minimum-size 5MiB --", mapping_case()),
             of_file + ", --minimum-size 4KiB, --serve-all");
   EXPECT_EQ(advice("--exclude file --minimum-size 5MiB --", mapping_case()),
             "--minimum-size 4KiB, --serve-all, without that --exclude");
   EXPECT_EQ(advice("--match file --minimum-size 5MiB --", mapping_case()), "--minimum-size 4KiB, --serve-all");
-  EXPECT_EQ(advice("--exclude file --", mapping_case()), "without that --exclude");
+  EXPECT_EQ(advice("--exclude file --buffer 1GiB --", mapping_case()), "--serve-all, without that --exclude");
   EXPECT_EQ(advice("--", "cat /dev/null"), "");
   EXPECT_NE(report("--match '/nowhere/**' --minimum-size 5MiB --", mapping_case())
                 .find("  1: smaller than --minimum-size, and no --match names it"),

@@ -2,6 +2,7 @@
 // page cache may have the data already.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -18,19 +19,23 @@ class FittingFiles {
   /// Nothing fits in a buffer of 0 bytes.
   explicit FittingFiles(std::uint64_t buffer_bytes) noexcept : buffer_bytes_(buffer_bytes) {}
 
-  /// Whether mappings of the file, which has so many bytes, are the kernel's; it is in the account then.
-  bool admit(FileIdentity file, std::uint64_t bytes) {
+  /// Whether mappings of the file, which has so many bytes, would be the kernel's.
+  bool has_room(FileIdentity file, std::uint64_t bytes) const {
     const auto known = files_.find(file);
     const std::uint64_t before = known == files_.end() ? 0 : known->second;
     if (bytes <= before) {
       return known != files_.end();
     }
-    const std::uint64_t more = bytes - before;
-    if (closed_ || bytes_ + more > buffer_bytes_ / 2) {
+    return !closed_ && bytes_ + (bytes - before) <= buffer_bytes_ / 2;
+  }
+  /// Whether they are; the file is in the account then.
+  bool admit(FileIdentity file, std::uint64_t bytes) {
+    if (!has_room(file, bytes)) {
       return false;
     }
-    files_[file] = bytes;
-    bytes_ += more;
+    std::uint64_t& counted = files_[file];
+    bytes_ += std::max(bytes, counted) - counted;
+    counted = std::max(bytes, counted);
     return true;
   }
   /// The engine starts: from here on nothing more fits beside it. Returns what is left of the buffer for it, nothing if

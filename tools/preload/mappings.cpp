@@ -66,15 +66,6 @@ std::string path_of(int descriptor) {
   return length < 0 ? link : std::string(target, static_cast<std::size_t>(length));
 }
 
-/// 0 if the options cannot be read: who starts the engine says why.
-std::uint64_t buffer_bytes() noexcept {
-  try {
-    return resolve(CacheOptions{}).budget_bytes;
-  } catch (const std::exception&) {
-    return 0;
-  }
-}
-
 /// Whether the kernel takes all of that but the address, which is tried elsewhere. Sets errno if not.
 bool kernel_would_map(const MapRequest& request) noexcept {
   if (reinterpret_cast<std::uintptr_t>(request.address) % kernel_page_bytes != 0) {
@@ -102,6 +93,17 @@ bool addresses_are_limited() noexcept {
 
 int access_mode(int descriptor) noexcept {
   return ::fcntl(descriptor, F_GETFL) & O_ACCMODE;
+}
+
+/// Of the file. A mapping that can be written, and the file behind a descriptor that can, may be made as large as the
+/// program likes (nothing is returned then); of other files no more can come into memory than there is.
+std::optional<std::uint64_t> most_in_memory(const MapRequest& request, const struct stat& status) {
+  const auto offset = static_cast<std::uint64_t>(request.offset);
+  if ((request.protection & PROT_WRITE) != 0 || request.length > INT64_MAX - offset) {
+    return std::nullopt;
+  }
+  const auto bytes = static_cast<std::uint64_t>(status.st_size);
+  return access_mode(request.descriptor) != O_RDONLY ? std::max(bytes, offset + request.length) : bytes;
 }
 
 bool is_fixed(const MapRequest& request) noexcept {
@@ -175,15 +177,16 @@ void* Mappings::map(const MapRequest& request) {
   }
   try {
     const std::string path = path_of(request.descriptor);
-    const char* reason = why_not_chosen(settings_, path, (request.flags & type_mask) == MAP_PRIVATE);
-    if (reason == nullptr) {
-      reason = why_not(request);
-    }
-    if (reason == nullptr && fits(request, status)) {
+    const char* const unchosen = why_not_chosen(settings_, path, (request.flags & type_mask) == MAP_PRIVATE);
+    const char* reason = unchosen != nullptr ? unchosen : why_not(request);
+    const FileIdentity file = FileIdentity::of(status);
+    const std::optional<std::uint64_t> most = most_in_memory(request, status);
+    if (reason == nullptr && most.has_value() && fitting().admit(file, *most)) {
       reason = reasons::fits;
     }
     if (reason != nullptr) {
-      outcome_.left_to_kernel(path, reason);
+      const bool advised = unchosen != nullptr && outcome_.wanted() && most.has_value();
+      outcome_.left_to_kernel(path, reason, advised && fitting().has_room(file, *most));
     } else if (const std::optional<void*> served = try_serve(request, status, path)) {
       return *served;
     }
@@ -316,27 +319,6 @@ const char* Mappings::why_not(const MapRequest& request) const {
     return "it takes the place of memory that other threads may be using";
   }
   return nullptr;
-}
-
-FittingFiles& Mappings::fitting() {
-  if (!fitting_.has_value()) {
-    fitting_.emplace(settings_.serve_all ? 0 : buffer_bytes());
-  }
-  return *fitting_;
-}
-
-// A mapping that can be written, and the file behind a descriptor that can, may be made as large as the program likes;
-// of other files no more can come into memory than there is.
-bool Mappings::fits(const MapRequest& request, const struct stat& status) {
-  const auto offset = static_cast<std::uint64_t>(request.offset);
-  if (settings_.serve_all || (request.protection & PROT_WRITE) != 0 || request.length > INT64_MAX - offset) {
-    return false;
-  }
-  auto bytes = static_cast<std::uint64_t>(status.st_size);
-  if (access_mode(request.descriptor) != O_RDONLY) {
-    bytes = std::max(bytes, offset + request.length);
-  }
-  return fitting().admit(FileIdentity::of(status), bytes);
 }
 
 // With the other mappings of the same file, and with what cannot be seen of it.

@@ -191,7 +191,6 @@ class Mappings {
   void* map_by_kernel(const MapRequest& request, const struct stat* status);
   std::optional<void*> try_serve(const MapRequest& request, const struct stat& status, const std::string& path);
   const char* why_not(const MapRequest& request) const;
-  bool fits(const MapRequest& request, const struct stat& status);
   const char* why_not_shared(const MapRequest& request, FileIdentity file);
   bool start_cache();
   bool end_cache(const char* reason) noexcept;

@@ -5,6 +5,7 @@
 #include <ctime>
 #include <exception>
 
+#include "config/resolve.hpp"
 #include "preload/kernel_calls.hpp"
 #include "preload/locking.hpp"
 #include "preload/mappings.hpp"
@@ -17,6 +18,15 @@ std::int64_t change_time(const Mapping& mapping) noexcept {
   struct stat status = {};
   kernel::status(mapping.store->program_descriptor(), &status);
   return changed_at(status);
+}
+
+/// 0 if the options cannot be read: who starts the engine says why.
+std::uint64_t buffer_bytes() noexcept {
+  try {
+    return resolve(CacheOptions{}).budget_bytes;
+  } catch (const std::exception&) {
+    return 0;
+  }
 }
 
 /// The part of [offset, offset + bytes) of the file that the mapping shows, in bytes from its start.
@@ -38,6 +48,13 @@ std::int64_t settled(std::int64_t changed) noexcept {
   timespec now = {};
   ::clock_gettime(CLOCK_REALTIME, &now);
   return now.tv_sec * second + now.tv_nsec - changed > longest ? changed : 0;
+}
+
+FittingFiles& Mappings::fitting() {
+  if (!fitting_.has_value()) {
+    fitting_.emplace(settings_.serve_all ? 0 : buffer_bytes());
+  }
+  return *fitting_;
 }
 
 // Whoever can be told by a call gets the errno value; there is a line on standard error in any case.

@@ -59,7 +59,7 @@ std::string Outcome::advise_to_serve() const {
           (!named && any({reasons::not_matched, reasons::small_and_not_matched, reasons::small_and_private})),
       "--match with a pattern of " + in_one_line(unnamed_path_));
   add(small, "--minimum-size 4KiB");
-  add(any({reasons::fits}) || (small && !serve_all_), "--serve-all");  // What is small fits.
+  add(any({reasons::fits}) || unchosen_fits_ || (small && !serve_all_), "--serve-all");  // What is small fits.
   add(any({reasons::excluded}) || (!named && any({reasons::small_and_excluded})), "without that --exclude");
   add(any({reasons::only_reading}), "without --read-only");
   add(std::ranges::any_of(left_, [](const auto& left) { return left.first.starts_with("budget of "); }),
@@ -71,6 +71,7 @@ void Outcome::begin_anew() noexcept {
   const std::lock_guard held(mutex_);
   left_.clear();
   unnamed_path_.clear();
+  unchosen_fits_ = false;
   given_.clear();
   served_mappings_ = 0;
   served_bytes_ = 0;
@@ -94,8 +95,9 @@ void Outcome::served(const std::string& path, std::uint64_t bytes) {
   say_once("serves " + path);
 }
 
-void Outcome::left_to_kernel(const std::string& path, const std::string& reason) {
+void Outcome::left_to_kernel(const std::string& path, const std::string& reason, bool fits) {
   const std::lock_guard held(mutex_);
+  unchosen_fits_ = unchosen_fits_ || fits;
   note_left(path, reason);
   say_once("leaves " + path + " to the kernel: " + reason);
 }

@@ -28,8 +28,9 @@ class Outcome {
         always_(settings.first_process) {}
 
   void served(const std::string& path, std::uint64_t bytes);
-  /// A mapping the kernel was given at once.
-  void left_to_kernel(const std::string& path, const std::string& reason);
+  /// A mapping the kernel was given at once. `fits`: one that was not chosen, and would have been left to it as well
+  /// because it fits in memory.
+  void left_to_kernel(const std::string& path, const std::string& reason, bool fits = false);
   /// The same, of so many that --verbose names no file.
   void passed_over(const std::string& path, const char* reason);
   /// Whether anything is to be said at all.
@@ -61,6 +62,7 @@ class Outcome {
   std::map<std::string, std::uint64_t> left_;   ///< Reason, and how many mappings.
   std::map<std::string, std::uint64_t> given_;  ///< The same.
   std::string unnamed_path_;                    ///< The first that no --match named.
+  bool unchosen_fits_ = false;
   std::uint64_t served_mappings_ = 0;
   std::uint64_t served_bytes_ = 0;
 };
