@@ -427,3 +427,47 @@ def test_threads_map_stores_at_once_while_others_fork(program):
             other.kill()
         """, timeout=60)
     assert ended.output == "True True\n", ended
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_signals_to_all_processes_are_the_programs(script, tmp_path, start):
+    """As ``timeout``, job schedulers and service managers send them: the program may want to write what it has."""
+    path = tmp_path / "stored"
+    path.write_bytes(bytes(1 << 16))
+    ended = script("""
+        import os, signal, subprocess, sys
+        import numpy as np
+        import tiermap
+        class Store:
+            size = 1 << 16
+            def open(self):
+                self.file = open(sys.argv[1], "r+b", buffering=0)
+            def read_into(self, offset, buffer):
+                buffer[:] = os.pread(self.file.fileno(), len(buffer), offset)
+            def write_from(self, offset, buffer):
+                os.pwrite(self.file.fileno(), buffer, offset)
+            def flush(self):  # What it starts is ended by signals.
+                with subprocess.Popen(["sleep", "1000"]) as started:
+                    started.terminate()
+                ready, said = os.pipe()
+                child = os.fork()
+                if child == 0:
+                    os.write(said, b"+")
+                    signal.pause()
+                os.read(ready, 1)
+                os.kill(child, signal.SIGTERM)
+                os.waitpid(child, 0)
+        if __name__ == "__main__":
+            numbers = [signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2]
+            got = []
+            for number in numbers:
+                signal.signal(number, lambda which, _: got.append(which))
+            array = tiermap.map(Store(), np.uint8, mode="r+", budget="1MiB", start=sys.argv[2])
+            for number in numbers:
+                os.killpg(0, number)
+            array[:] = 7
+            array.sync()
+            print(sorted(got) == sorted(numbers))
+        """, path, start, timeout=60)
+    assert ended.output == "True\n", ended
+    assert path.read_bytes() == b"\7" * (1 << 16)

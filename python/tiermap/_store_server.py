@@ -249,13 +249,28 @@ def account_of(error: BaseException) -> bytes:
         "utf-8", "replace")
 
 
+def leave_signals_to_program() -> None:
+    """Those that terminals, ``timeout``, job schedulers and service managers send to all processes of a program: what it
+    does then may want the store, and this process ends when the program does."""
+    signal.set_wakeup_fd(-1)  # The program's, where it was forked.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, pass_over)
+    for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        if signal.getsignal(number) not in (signal.SIG_IGN, None):
+            signal.signal(number, pass_over)
+    os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
+
+
+def pass_over(*_: object) -> None:
+    """A handler, and not SIG_IGN: programs that the store starts would inherit that."""
+
+
 def run(store: Any, channels: List[socket.socket], memory: int, slot_bytes: int, report: int,
         control: socket.socket) -> NoReturn:
     """All that the process does, from its first moment to its end."""
     status = 1
     try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C means the program; this ends when the program does.
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        leave_signals_to_program()
         good, said = open_and_describe(store)
         os.write(report, (b"+" if good else b"-") + said[:4000])
         os.close(report)
