@@ -136,13 +136,20 @@ readonly of_one_thread='^heap:.*Heap(Kill|Model|PowerLoss|DiskFull|Update|Check|
 # Not pages of 2 MiB, which are much to write and nothing else to threads, nor what one thread does to a store.
 readonly not_for_threads='^exactness:.*_copy[_ ]|^exactness:.*_2048K_|^store:.*(random_work|a_resize|CsvInStore)|^s3:.*(AChangeAreCopied|CutAndGrown|RandomWork|FailuresLeave|AnswersThat|ALargeOne)|^region:Sizes/|^region:.*HugePages|^fault:.*ABatch.*_(copy|automatic)'
 
+# build_tests PRESET FOLDER...: builds the tests of these folders.
+build_tests() {
+  local preset=$1
+  shift
+  scripts/build.sh "$preset" "${@/#/test-}"
+}
+
 # run_sanitizer PRESET FOLDER...: builds and runs the tests of these folders.
 run_sanitizer() {
   local preset=$1
   shift
   local pattern
   pattern="^($(IFS='|'; echo "$*"))$"
-  scripts/build.sh "$preset" "${@/#/test-}"
+  build_tests "$preset" "$@"
   local excluded=$not_sanitized
   if [[ $preset == tsan ]]; then
     excluded+="|$of_one_thread|$not_for_threads"
@@ -231,8 +238,8 @@ step_soak() {
 # What a later step needs to have built.
 build_for() {
   case $1 in
-    asan) scripts/build.sh asan "${asan_tests[@]/#/test-}" ;;
-    tsan) scripts/build.sh tsan "${tsan_tests[@]/#/test-}" ;;
+    asan) build_tests asan "${asan_tests[@]}" ;;
+    tsan) build_tests tsan "${tsan_tests[@]}" ;;
     fuzz) scripts/build.sh fuzz fuzzers ;;
   esac
 }
