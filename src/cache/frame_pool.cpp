@@ -16,15 +16,6 @@
 #include "tiermap/error.hpp"
 
 namespace tiermap {
-
-FramePool::FramePool(std::uint64_t budget_bytes, std::uint64_t most_budget_bytes, unsigned shards, bool contiguous)
-    : budget_bytes_(budget_bytes),
-      most_budget_bytes_(most_budget_bytes),
-      contiguous_(contiguous),
-      records_(static_cast<std::size_t>(names_a_shard(most_budget_bytes)) * shards) {
-  arenas_.reserve(most_arenas);  // Readers index it without a lock: it must never move.
-}
-
 namespace {
 
 AddressRange reserve_for_budget(std::uint64_t bytes, std::uint64_t alignment) {
@@ -36,6 +27,14 @@ AddressRange reserve_for_budget(std::uint64_t bytes, std::uint64_t alignment) {
 }
 
 }  // namespace
+
+FramePool::FramePool(std::uint64_t budget_bytes, std::uint64_t most_budget_bytes, unsigned shards, bool contiguous)
+    : budget_bytes_(budget_bytes),
+      most_budget_bytes_(most_budget_bytes),
+      contiguous_(contiguous),
+      records_(static_cast<std::size_t>(names_a_shard(most_budget_bytes)) * shards) {
+  arenas_.reserve(most_arenas);  // Readers index it without a lock: it must never move.
+}
 
 FrameArena& FramePool::add_arena(std::uint64_t frame_bytes, unsigned shard) {
   auto made = std::make_unique<FrameArena>();

@@ -134,6 +134,14 @@ bool Pager::proven_unchanged(PagedRegion& region, std::uint64_t page, FrameId fr
   return !blocks_differ(frames_.address(frame), region.page_mapped(page), frames_.hashes(frame));
 }
 
+// The same of one that stays in its place, write-protected.
+bool Pager::proven_unchanged_in_place(PagedRegion& region, std::uint64_t page, PageWord word) noexcept {
+  const std::byte* const address = region.page_address(page);
+  set_suspect(word.frame(), false);
+  fill_holes(region, address, region.page_mapped(page));
+  return !blocks_differ(address, region.page_mapped(page), frames_.hashes(word.frame()));
+}
+
 // A page that was to be evicted as clean has changed: it is to be written, or stays as `dirty` where nothing is to be
 // written unasked.
 Pager::Eviction Pager::write_or_keep(PagedRegion& region, std::uint64_t page, PageWord dirty) noexcept {
@@ -164,12 +172,8 @@ Pager::Eviction Pager::evict_by_copy(PagedRegion& region, std::uint64_t page, Pa
     region.userfaultfd->protect(region.page_address(page), region.page_mapped(page));
     return Eviction::write;
   }
-  if (word.state() == PageState::clean && suspect(word.frame())) {
-    set_suspect(word.frame(), false);
-    fill_holes(region, region.page_address(page), region.page_mapped(page));
-    if (blocks_differ(region.page_address(page), region.page_mapped(page), frames_.hashes(word.frame()))) {
-      return write_or_keep(region, page, word.with_state(PageState::dirty));
-    }
+  if (word.state() == PageState::clean && suspect(word.frame()) && !proven_unchanged_in_place(region, page, word)) {
+    return write_or_keep(region, page, word.with_state(PageState::dirty));
   }
   return Eviction::drop;
 }
@@ -289,9 +293,7 @@ void Pager::page_cleaned_if(PagedRegion& region, int error) noexcept {
 bool Pager::clear_suspicion(PagedRegion& region, std::uint64_t page, PageWord& word) noexcept {
   PageState state = PageState::clean;
   if (evicts_by_copy(region)) {
-    set_suspect(word.frame(), false);
-    fill_holes(region, region.page_address(page), region.page_mapped(page));
-    if (blocks_differ(region.page_address(page), region.page_mapped(page), frames_.hashes(word.frame()))) {
+    if (!proven_unchanged_in_place(region, page, word)) {
       region.userfaultfd->unprotect(region.page_address(page), region.page_mapped(page));
       page_dirtied(region);
       settle(region, page, word.with_state(PageState::dirty));

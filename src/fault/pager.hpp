@@ -330,6 +330,7 @@ class Pager {
   bool suspect(FrameId frame) noexcept { return std::atomic_ref(frames_.record(frame).suspect).load(); }
   void set_suspect(FrameId frame, bool value) noexcept { std::atomic_ref(frames_.record(frame).suspect).store(value); }
   bool proven_unchanged(PagedRegion& region, std::uint64_t page, FrameId frame) noexcept;
+  bool proven_unchanged_in_place(PagedRegion& region, std::uint64_t page, PageWord word) noexcept;
   Eviction write_or_keep(PagedRegion& region, std::uint64_t page, PageWord dirty) noexcept;
   void become_writing(PagedRegion& region, std::uint64_t page) noexcept;
   bool clear_suspicion(PagedRegion& region, std::uint64_t page, PageWord& word) noexcept;

@@ -1,5 +1,7 @@
 #include "platform/memory_limits.hpp"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -140,6 +142,13 @@ MachineMemory read_machine_memory(const std::string& root) {
   apply_cgroups(memory, folder);
   apply_pressure(memory, folder + "proc/pressure/memory");
   return memory;
+}
+
+std::uint64_t address_limit_bytes() noexcept {
+  static_assert(RLIM_INFINITY == MachineMemory::unlimited);
+  rlimit all = {}, data = {};
+  const bool known = ::getrlimit(RLIMIT_AS, &all) == 0 && ::getrlimit(RLIMIT_DATA, &data) == 0;
+  return known ? std::min(all.rlim_cur, data.rlim_cur) : MachineMemory::unlimited;
 }
 
 }  // namespace tiermap

@@ -33,4 +33,8 @@ struct MachineMemory {
 /// never throws for it. Thread-safe.
 MachineMemory read_machine_memory(const std::string& root = "/");
 
+/// Bytes of addresses that this process may have by `ulimit -v` and `-d` (RLIMIT_AS, RLIMIT_DATA), the smaller of both;
+/// MachineMemory::unlimited if none limits. Thread-safe.
+std::uint64_t address_limit_bytes() noexcept;
+
 }  // namespace tiermap

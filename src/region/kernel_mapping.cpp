@@ -1,17 +1,18 @@
 #include "region/kernel_mapping.hpp"
 
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "platform/page_sizes.hpp"
 #include "store/file_open.hpp"
+#include "store/located_file.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -112,11 +113,8 @@ void KernelMapping::find_file(std::uint64_t file_bytes) {
 /// Whether the file has all bytes before `end`, as when others have made it longer since the store looked.
 bool KernelMapping::file_reaches(std::uint64_t end) const noexcept {
   const std::uint64_t last_page = (end - 1) / kernel_page_bytes * kernel_page_bytes;
-  Extent extent;
-  struct stat status = {};
-  return store_->locate_read(last_page, kernel_page_bytes, extent) && !extent.hole && extent.complete &&
-         ::fstat(extent.file_descriptor, &status) == 0 &&
-         static_cast<std::uint64_t>(status.st_size) >= extent.offset + (end - last_page);
+  const std::optional<std::uint64_t> there = file_bytes_from(*store_, last_page);
+  return there.has_value() && *there >= end - last_page;
 }
 
 /// Makes the store reach to the region's end if the region's writes go there. Returns how much of the region it fills.

@@ -1,7 +1,6 @@
 #include "region/userfaultfd_engine.hpp"
 
 #include <sys/mman.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <limits>
@@ -45,19 +44,12 @@ std::vector<Userfaultfd> open_userfaultfds(std::uint32_t shards, std::uint64_t f
   return opened;
 }
 
-/// What `ulimit -v` and `-d` leave.
-std::uint64_t most_addresses() noexcept {
-  rlimit all = {}, data = {};
-  const bool known = ::getrlimit(RLIMIT_AS, &all) == 0 && ::getrlimit(RLIMIT_DATA, &data) == 0;
-  return known ? std::min(all.rlim_cur, data.rlim_cur) : RLIM_INFINITY;
-}
-
 // As far as the budget may ever be raised: the arenas' address space is reserved for that much, for each page size
 // anew. Where there is little of it, none is for what may never come.
 std::uint64_t most_budget(std::uint64_t budget_bytes) {
   constexpr std::uint64_t most_reservations = 16;
   const std::uint64_t most = std::min(read_machine_memory().total, FramePool::largest_budget_bytes);
-  return most > most_addresses() / most_reservations ? budget_bytes : std::max(budget_bytes, most);
+  return most > address_limit_bytes() / most_reservations ? budget_bytes : std::max(budget_bytes, most);
 }
 
 // With much memory there are names of frames for few shards only.

@@ -1,17 +1,17 @@
 #include "tier/block_mover.hpp"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <optional>
 
 #include "config/size.hpp"
 #include "platform/clock.hpp"
 #include "platform/page_sizes.hpp"
 #include "store/file_open.hpp"
+#include "store/located_file.hpp"
 
 namespace tiermap {
 namespace {
@@ -73,11 +73,8 @@ std::uint64_t BlockMover::bytes_in(std::uint64_t block) const noexcept {
 
 bool BlockMover::is_cut_off(std::uint64_t offset) const noexcept {
   const std::uint64_t within = offset % kernel_page_bytes;
-  Extent extent;
-  struct stat status = {};
-  return backing_->locate_read(offset - within, kernel_page_bytes, extent) && !extent.hole && extent.complete &&
-         ::fstat(extent.file_descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
-         static_cast<std::uint64_t>(status.st_size) <= extent.offset + within;
+  const std::optional<std::uint64_t> there = file_bytes_from(*backing_, offset - within);
+  return there.has_value() && *there <= within;
 }
 
 std::uint64_t BlockMover::blocks_in_all() const noexcept {

@@ -15,6 +15,25 @@ std::uint64_t faults(const Region& region) {
   return now[Counter::read_faults] + now[Counter::write_faults];
 }
 
+/// Of a page whose store does not answer yet.
+struct StalledPrefetch {
+  explicit StalledPrefetch(const CacheOptions& options) : cache(options) {
+    store->on_read([](const FaultyStore::Call&) { return FaultyStore::stall(); });
+    region = cache.map(store, read_only(page));
+    completion = region.prefetch({0, page});
+    EXPECT_TRUE(comes_to_be([&] { return store->stalled() == 1; }));
+  }
+  void let_store_answer() const {
+    store->on_read({});
+    store->release();
+  }
+
+  std::shared_ptr<FaultyStore> store = std::make_shared<FaultyStore>(known_store(8 * page));
+  Cache cache;
+  Region region;
+  Prefetch completion;
+};
+
 class PrefetchTest : public EngineTest {};
 INSTANTIATE_TEST_SUITE_P(Engines, PrefetchTest, every_engine, engine_name);
 
@@ -44,32 +63,22 @@ TEST_P(PrefetchTest, ScatteredRangesAreFetchedAndNothingElse) {
 }
 
 TEST_P(PrefetchTest, ReturnsBeforeTheStoreHasAnswered) {
-  const auto store = std::make_shared<FaultyStore>(known_store(8 * page));
-  store->on_read([](const FaultyStore::Call&) { return FaultyStore::stall(); });
-  Cache cache(cache_options(4 * mib));
-  Region region = cache.map(store, read_only(page));
-  const Prefetch completion = region.prefetch({0, page});
-  EXPECT_TRUE(comes_to_be([&] { return store->stalled() == 1; }));
+  StalledPrefetch stalled(cache_options(4 * mib));
+  const Prefetch& completion = stalled.completion;
   EXPECT_FALSE(completion.done());
   EXPECT_FALSE(completion.wait_for(std::chrono::milliseconds(1)));
-  store->on_read({});
-  store->release();
+  stalled.let_store_answer();
   EXPECT_TRUE(comes_to_be([&] { return completion.wait_for(std::chrono::milliseconds(100)); }));
   EXPECT_EQ(completion.wait(), 1U);
   EXPECT_TRUE(completion.done());
 }
 
 TEST_P(PrefetchTest, IsNotWaitedForForATimeThatIsOver) {
-  const auto store = std::make_shared<FaultyStore>(known_store(8 * page));
-  store->on_read([](const FaultyStore::Call&) { return FaultyStore::stall(); });
-  Cache cache(cache_options(4 * mib));
-  Region region = cache.map(store, read_only(page));
-  const Prefetch completion = region.prefetch({0, page});
-  EXPECT_TRUE(comes_to_be([&] { return store->stalled() == 1; }));
+  StalledPrefetch stalled(cache_options(4 * mib));
+  const Prefetch& completion = stalled.completion;
   std::future<bool> done = std::async(std::launch::async, [&] { return completion.wait_for(-std::chrono::hours(1)); });
   EXPECT_EQ(done.wait_for(std::chrono::seconds(20)), std::future_status::ready);
-  store->on_read({});
-  store->release();
+  stalled.let_store_answer();
   EXPECT_FALSE(done.get());
   EXPECT_TRUE(completion.wait_for(std::chrono::milliseconds::max()));
 }

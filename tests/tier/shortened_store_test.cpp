@@ -20,6 +20,18 @@ namespace {
 constexpr std::uint64_t block_bytes = 16 << 10;
 constexpr std::uint64_t blocks = 4;
 
+/// One that has room for twice as many blocks as there are.
+TieringOptions roomy_tier(double organize_seconds) {
+  TierOptions tier;
+  tier.name = "dram";
+  tier.capacity_bytes = 2 * blocks * block_bytes;
+  TieringOptions options;
+  options.tiers = {tier};
+  options.block_bytes = block_bytes;
+  options.organize_seconds = organize_seconds;
+  return options;
+}
+
 /// What was read of it is held back until release().
 class HeldStore final : public ForwardingStore {
  public:
@@ -56,14 +68,7 @@ void expect_zeros_after_cut(double organize_seconds, Bring&& bring) {
   const std::vector<char> before(blocks * block_bytes, 'x');
   ASSERT_EQ(memory->write(before.data(), before.size(), 0), static_cast<std::int64_t>(before.size()));
   const auto held = std::make_shared<HeldStore>(memory);
-  TieringOptions options;
-  TierOptions tier;
-  tier.name = "dram";
-  tier.capacity_bytes = 2 * blocks * block_bytes;
-  options.tiers = {tier};
-  options.block_bytes = block_bytes;
-  options.organize_seconds = organize_seconds;
-  TieredStore store(held, options);
+  TieredStore store(held, roomy_tier(organize_seconds));
   std::thread bringer([&] { bring(store); });
   held->await_read();
   ASSERT_EQ(store.resize(0), 0);
@@ -94,14 +99,8 @@ class CutFileTest : public testing::Test {
 
   CutFileTest() {
     write_file(path_, std::string(blocks * block_bytes, 'x'));
-    TieringOptions options;
-    TierOptions tier;
-    tier.name = "dram";
-    tier.capacity_bytes = 2 * blocks * block_bytes;
-    options.tiers = {tier};
-    options.block_bytes = block_bytes;
-    options.organize_seconds = 3600;
-    store_ = std::make_unique<TieredStore>(FileStore::open(path_, OpenMode::read_write, 0, FileOptions()), options);
+    store_ =
+        std::make_unique<TieredStore>(FileStore::open(path_, OpenMode::read_write, 0, FileOptions()), roomy_tier(3600));
   }
   void cut() const { std::filesystem::resize_file(path_, left_bytes); }
   std::int64_t read_page(std::uint64_t offset) {

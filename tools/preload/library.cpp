@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include <cstdlib>
 #include <new>
 
 #include "preload/kernel_calls.hpp"
@@ -51,8 +50,8 @@ void find_next_calls() noexcept {
 /// An allocator of the program's own, such as jemalloc, may have its locks held around fork(), and says so when it is
 /// asked first. Who says so later is called before it in the parent, and after it in the child: its locks are free.
 void let_allocator_take_part_in_forks() noexcept {
-  void* volatile const first = std::malloc(1);
-  std::free(first);
+  void* volatile const first = ::malloc(1);
+  ::free(first);
 }
 
 __attribute__((destructor(101))) void end() {

@@ -12,6 +12,7 @@
 #include <new>
 
 #include "config/resolve.hpp"
+#include "platform/memory_limits.hpp"
 #include "platform/page_sizes.hpp"
 #include "platform/signals_blocked.hpp"
 #include "platform/userfaultfd.hpp"
@@ -86,9 +87,7 @@ int most_descriptors() noexcept {
 
 /// What the engine keeps in reserve, more than there is memory, would take what the program is to have.
 bool addresses_are_limited() noexcept {
-  rlimit all = {}, data = {};
-  const bool known = ::getrlimit(RLIMIT_AS, &all) == 0 && ::getrlimit(RLIMIT_DATA, &data) == 0;
-  return known && std::min(all.rlim_cur, data.rlim_cur) != RLIM_INFINITY;
+  return address_limit_bytes() != MachineMemory::unlimited;
 }
 
 int access_mode(int descriptor) noexcept {
@@ -180,12 +179,14 @@ void* Mappings::map(const MapRequest& request) {
     const char* const unchosen = why_not_chosen(settings_, path, (request.flags & type_mask) == MAP_PRIVATE);
     const char* reason = unchosen != nullptr ? unchosen : why_not(request);
     const FileIdentity file = FileIdentity::of(status);
-    const std::optional<std::uint64_t> most = most_in_memory(request, status);
+    // Of what nobody reports or serves it need not be known.
+    const bool asked = reason == nullptr || (unchosen != nullptr && outcome_.wanted());
+    const std::optional<std::uint64_t> most = asked ? most_in_memory(request, status) : std::nullopt;
     if (reason == nullptr && most.has_value() && fitting().admit(file, *most)) {
       reason = reasons::fits;
     }
     if (reason != nullptr) {
-      const bool advised = unchosen != nullptr && outcome_.wanted() && most.has_value();
+      const bool advised = unchosen != nullptr && most.has_value();
       outcome_.left_to_kernel(path, reason, advised && fitting().has_room(file, *most));
     } else if (const std::optional<void*> served = try_serve(request, status, path)) {
       return *served;
