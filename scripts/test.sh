@@ -17,7 +17,7 @@ symbolizer=external_symbolizer_path=$(command -v addr2line || true)
 # More memory than there can be is refused by a null pointer, as without a sanitizer: cfitsio asks for it where headers lie.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1:allocator_may_return_null=1:$symbolizer}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1:halt_on_error=1:$symbolizer}
-export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1:history_size=7:suppressions=$PWD/scripts/thread_sanitizer.suppressions:$symbolizer}
+export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1:history_size=7:$symbolizer}
 
 # run_tests PRESET [ctest arguments]: runs what was built and keeps the report for the end.
 run_tests() {

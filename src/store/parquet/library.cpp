@@ -3,13 +3,17 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
+#include <memory>
 #include <mutex>
 #include <vector>
 
 #include "platform/hold_over_forks.hpp"
+#include "store/memory_store.hpp"
 #include "tiermap/error.hpp"
 #include "tiermap/version.hpp"
 
@@ -17,7 +21,7 @@ namespace tiermap {
 namespace {
 
 constinit std::mutex codec_mutex;
-/// So that a child does not find the library in the middle of being loaded.
+/// So that a child does not find the library in the middle of being loaded or used for the first time.
 [[maybe_unused]] const int held_over_forks = hold_over_forks<codec_mutex>();
 constinit const ParquetCodec* loaded_codec = nullptr;  // Under the mutex.
 
@@ -79,12 +83,43 @@ const ParquetCodec& load(const std::string& url) {
   return *codec;
 }
 
+void use_once(const ParquetCodec& codec, const char* compression) {
+  std::string file;
+  if (!codec.make({{.name = "a", .type = "int64"}, {.name = "b", .type = "float64"}}, compression, 1, file).empty()) {
+    return;
+  }
+  const auto memory = std::make_shared<MemoryStore>(file.size());
+  memory->write(file.data(), file.size(), 0);
+  std::unique_ptr<ParquetReader> reader;
+  if (!codec.open(memory, reader).empty()) {
+    return;
+  }
+  std::array<char, 8> value = {};
+  for (std::size_t column = 0; column < reader->columns().size(); ++column) {
+    (void)reader->decode(0, column, {.first = value.data(), .stride = value.size()});
+    (void)reader->encode(0, column, {.first = value.data(), .stride = value.size()}, file);
+  }
+}
+
+/// Makes, reads and writes files in memory. Arrow has static variables of functions, made by the thread that comes
+/// first: a child that is forked meanwhile would wait for that thread for ever.
+void use_once(const ParquetCodec& codec) noexcept {
+  for (const char* const compression : {"uncompressed", "snappy", "gzip", "zstd", "brotli", "lz4"}) {
+    try {
+      use_once(codec, compression);
+    } catch (const std::exception&) {
+      // What is refused is told where a user's file needs it.
+    }
+  }
+}
+
 }  // namespace
 
 const ParquetCodec& parquet_codec(const std::string& url) {
   const std::lock_guard lock(codec_mutex);
   if (loaded_codec == nullptr) {
     loaded_codec = &load(url);
+    use_once(*loaded_codec);
   }
   return *loaded_codec;
 }
