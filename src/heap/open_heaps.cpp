@@ -5,20 +5,21 @@
 #include <map>
 #include <mutex>
 
+#include "platform/hold_over_forks.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
 namespace {
 
-struct OpenHeaps {
-  std::mutex mutex;
-  std::map<const void*, HeapImplementation*> heaps;  ///< Guarded by the mutex.
-  std::atomic<std::uint64_t> changes{1};             ///< Counted up under it.
-};
+constinit std::mutex heaps_mutex;
+/// So that a child, which may open heaps of its own, does not find it locked by a thread that stayed with its parent.
+[[maybe_unused]] const int held_over_forks = hold_over_forks<heaps_mutex>();
+constinit std::atomic<std::uint64_t> heap_changes{1};  ///< Counted up under the mutex.
 
-/// Never destroyed, as heaps may be closed by destructors that run after those of this file.
-OpenHeaps& open_heaps() {
-  static OpenHeaps& all = *new OpenHeaps;
+/// Guarded by the mutex, from its making on. Never destroyed, as heaps may be closed by destructors that run after
+/// those of this file.
+std::map<const void*, HeapImplementation*>& open_heaps() {
+  static auto& all = *new std::map<const void*, HeapImplementation*>;
   return all;
 }
 
@@ -33,33 +34,30 @@ thread_local LastFound last_found;
 }  // namespace
 
 void add_open_heap(const std::byte* base, HeapImplementation& heap) {
-  OpenHeaps& all = open_heaps();
-  const std::lock_guard lock(all.mutex);
-  all.heaps[base] = &heap;
-  all.changes.fetch_add(1, std::memory_order_release);
+  const std::lock_guard lock(heaps_mutex);
+  open_heaps()[base] = &heap;
+  heap_changes.fetch_add(1, std::memory_order_release);
 }
 
 void remove_open_heap(const std::byte* base) noexcept {
-  OpenHeaps& all = open_heaps();
-  const std::lock_guard lock(all.mutex);
-  all.heaps.erase(base);
-  all.changes.fetch_add(1, std::memory_order_release);
+  const std::lock_guard lock(heaps_mutex);
+  open_heaps().erase(base);
+  heap_changes.fetch_add(1, std::memory_order_release);
 }
 
 HeapImplementation& open_heap_at(const void* base) {
-  OpenHeaps& all = open_heaps();
   LastFound& last = last_found;
-  if (last.base == base && last.changes == all.changes.load(std::memory_order_acquire)) {
+  if (last.base == base && last.changes == heap_changes.load(std::memory_order_acquire)) {
     return *last.heap;
   }
-  const std::lock_guard lock(all.mutex);
-  const auto found = all.heaps.find(base);
-  if (found == all.heaps.end()) {
+  const std::lock_guard lock(heaps_mutex);
+  const auto found = open_heaps().find(base);
+  if (found == open_heaps().end()) {
     throw OptionError(
         "no heap is open where an allocator's is said to be: keep the heap open for as long as its containers are "
         "used");
   }
-  last = {all.changes.load(std::memory_order_relaxed), base, found->second};
+  last = {heap_changes.load(std::memory_order_relaxed), base, found->second};
   return *found->second;
 }
 

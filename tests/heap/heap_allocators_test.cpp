@@ -1,10 +1,15 @@
 // Allocators of heaps in the standard library's scoped_allocator_adaptor, and those that fall back to the program's own
-// memory.
+// memory; how they find their heap in a forked child.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <memory>
 #include <scoped_allocator>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -151,6 +156,30 @@ TEST_F(HeapAllocators, what_is_nested_goes_where_the_outermost_is) {
   EXPECT_STREQ((*heap_->find<ScopedEither<EitherText>>("texts"))[1].c_str(), std::string(50, 't').c_str());
   EXPECT_TRUE(heap_->destroy<ScopedEither<EitherText>>("texts"));
   EXPECT_EQ(heap_->statistics().live_blocks, 0U);
+}
+
+TEST_F(HeapAllocators, a_child_forked_beside_threads_that_allocate_in_several_heaps_waits_for_none) {
+  const Heap other = Heap::create(directory_ / "other", small());
+  const void* const bases[] = {base_of(*heap_), base_of(other)};
+  std::atomic<bool> stop{false};
+  std::thread thread([&] {
+    for (std::size_t turn = 0; !stop.load(); ++turn) {
+      deallocate_in_heap(bases[turn % 2], nullptr);
+    }
+  });
+  int status = 0;
+  for (int round = 0; round < 50 && status == 0; ++round) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(10);
+      deallocate_in_heap(bases[0], nullptr);  // As an opening does, it asks which heaps there are.
+      ::_exit(0);
+    }
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+  }
+  stop.store(true);
+  thread.join();
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace
