@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "config/size.hpp"
+#include "platform/hold_over_forks.hpp"
 #ifdef TIERMAP_FITS_LIBRARY
 #include "store/fits/open.hpp"
 #endif
@@ -37,8 +38,10 @@ struct Part {
   }
 };
 
-std::mutex parts_mutex;
-/// Guarded by it. Of vectors that are open for writing.
+constinit std::mutex parts_mutex;
+/// So that a child does not find it locked by a thread that stayed with its parent.
+[[maybe_unused]] const int held_over_forks = hold_over_forks<parts_mutex>();
+/// Guarded by it, from its making on. Of vectors that are open for writing.
 std::vector<Part>& all_parts() {
   static auto* const parts = new std::vector<Part>;  // Vectors may be closed after all destructors have run.
   return *parts;

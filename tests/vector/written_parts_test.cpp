@@ -2,9 +2,13 @@
 #include "vector/written_parts.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
+#include <thread>
 
 #include "store/temporary_directory.hpp"
 #include "tiermap/vector.hpp"
@@ -88,6 +92,32 @@ TEST_F(WrittenPartsTest, parts_of_one_file_have_a_writer_each) {
   upper.close();
   const auto whole = Vector<int>::open_read_only(path_, small());
   EXPECT_EQ(whole[0] + whole[4095], 3);
+}
+
+TEST_F(WrittenPartsTest, a_child_forked_beside_threads_that_open_vectors_waits_for_none) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer's allocator has a lock that a thread may hold at the fork";
+#endif
+  Vector<int>::create(path_, 10, small()).close();
+  std::atomic<bool> stop{false};
+  std::thread thread([&] {
+    while (!stop.load()) {
+      const WrittenParts parts(path_);
+    }
+  });
+  int status = 0;
+  for (int round = 0; round < 300 && status == 0; ++round) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(10);
+      const WrittenParts others(directory_.path());
+      ::_exit(0);
+    }
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+  }
+  stop.store(true);
+  thread.join();
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace
