@@ -59,15 +59,20 @@ void FileDropper::drop(std::shared_ptr<Store> store, int file_descriptor, std::u
 }
 
 void FileDropper::forget(const Store& store) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   std::erase_if(queue_, [&](const Piece& piece) { return piece.store.get() == &store; });
+  wait_for_piece(lock, store);
+}
+
+/// For what is under way with a store, if anything is: the next piece may be of it too, and the one after it.
+void FileDropper::wait_for_piece(std::unique_lock<std::mutex>& lock, const Store& store) {
+  const std::uint64_t before = pieces_done_;
+  changed_.wait(lock, [&] { return busy_with_ != &store || pieces_done_ != before; });
 }
 
 int FileDropper::take_error(const std::shared_ptr<Store>& store) {
   std::unique_lock lock(mutex_);
-  // What is under way may have failed already. The next piece may be of the store too, and the one after it.
-  const std::uint64_t before = pieces_done_;
-  changed_.wait(lock, [&] { return busy_with_ != store.get() || pieces_done_ != before; });
+  wait_for_piece(lock, *store);  // It may have failed already.
   const auto found = std::ranges::find_if(failures_, [&](const Failure& failure) { return is_of(failure, store); });
   if (found == failures_.end()) {
     return 0;
@@ -93,7 +98,7 @@ void FileDropper::work() {
     if (stop_) {
       return;
     }
-    const Piece piece = std::move(queue_.front());
+    Piece piece = std::move(queue_.front());
     queue_.pop_front();
     busy_with_ = piece.store.get();
     lock.unlock();
@@ -106,6 +111,7 @@ void FileDropper::work() {
     if (error != 0) {
       remember(piece.store, error);
     }
+    piece.store.reset();  // Before forget() returns: whoever unmaps a store may open it again at once.
     changed_.notify_all();
   }
 }
@@ -143,17 +149,19 @@ void KernelBudget::attach(KernelMapping& mapping, CounterBlock& counters) {
 }
 
 void KernelBudget::detach(KernelMapping& mapping) {
-  const std::lock_guard lock(mutex_);
-  const auto watched =
-      std::find_if(regions_.begin(), regions_.end(), [&](const Watched& one) { return one.mapping == &mapping; });
-  if (watched == regions_.end()) {
-    return;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto watched =
+        std::find_if(regions_.begin(), regions_.end(), [&](const Watched& one) { return one.mapping == &mapping; });
+    if (watched == regions_.end()) {
+      return;
+    }
+    regions_.erase(watched);
+    hand_region_ = 0;
+    hand_offset_ = 0;
+    next_count_nanoseconds_ = 0;
   }
-  regions_.erase(watched);
   dropper_.forget(*mapping.store());
-  hand_region_ = 0;
-  hand_offset_ = 0;
-  next_count_nanoseconds_ = 0;
 }
 
 /// What is mapped, from numbers that cost nothing to ask for.

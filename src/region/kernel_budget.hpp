@@ -26,7 +26,7 @@ class FileDropper {
 
   /// Pages that somebody has mapped again by the time stay. What does not fit the queue is passed over.
   void drop(std::shared_ptr<Store> store, int file_descriptor, std::uint64_t offset, std::uint64_t bytes);
-  /// Takes what is queued of a store off the queue.
+  /// Takes what is queued of a store off the queue. Returns when what was under way with it is done.
   void forget(const Store& store);
   /// What became of writes to a store since the last call: 0, or the negative errno value of the first that failed.
   int take_error(const std::shared_ptr<Store>& store);
@@ -39,6 +39,7 @@ class FileDropper {
   static bool is_of(const Failure& failure, const std::shared_ptr<Store>& store) noexcept {
     return !failure.store.owner_before(store) && !store.owner_before(failure.store);
   }
+  void wait_for_piece(std::unique_lock<std::mutex>& lock, const Store& store);
   void remember(const std::shared_ptr<Store>& store, int error);
   struct Piece {
     std::shared_ptr<Store> store;
@@ -68,7 +69,7 @@ class KernelBudget {
   ~KernelBudget();
 
   void attach(KernelMapping& mapping, CounterBlock& counters);
-  /// Returns when the mapping is no longer touched.
+  /// Returns when neither the mapping nor, for its sake, its store is touched any more.
   void detach(KernelMapping& mapping);
 
   std::uint64_t budget_bytes() const noexcept { return budget_.load(std::memory_order_relaxed); }

@@ -99,6 +99,25 @@ TEST_F(KernelBudgetTest, TheBudgetChangesAtOnceUnlessPinsStandInTheWay) {
   EXPECT_THROW(Cache(kernel_options(65536)), OptionError);
 }
 
+TEST_F(KernelBudgetTest, AStoreIsLeftAloneOnceItsRegionIsUnmapped) {
+  const std::string url = "sparse:" + path() + "?segment=16MiB&capacity=16MiB";
+  open_store(url, OpenMode::create)->write("a", 1, 0);  // So that the segment is there.
+  Cache cache(kernel_options(mebibyte));
+  for (int round = 0; round < 2; ++round) {
+    std::shared_ptr<Store> store = open_store(url, OpenMode::read_write);
+    Region region = cache.map(store, writable(16 * mebibyte));
+    store.reset();
+    std::fill_n(region.data(), region.size(), static_cast<std::byte>(round));
+    if (round == 0) {
+      region.unmap();
+    } else {
+      region = Region();
+    }
+    // Which is refused where the store is open still.
+    ASSERT_NO_THROW(open_store(url, OpenMode::read_write)) << round;
+  }
+}
+
 TEST_F(KernelBudgetTest, BothWaysOfAskingForPresentPagesAgree) {
   constexpr std::size_t bytes = 6 * mebibyte;
   void* raw = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
