@@ -1,5 +1,6 @@
 #include "fault/self_serving_engine.hpp"
 
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <time.h>
@@ -7,7 +8,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -25,11 +28,38 @@ struct SignalRouter {
   int engines = 0;
   struct sigaction before{};
   RegionIndex index;
+  /// Of the process that this one was forked from: its regions are not here, where others may have their addresses, and
+  /// a thread that stayed there may have a lock of it, or be about to look for a region.
+  std::atomic<bool> of_parent{false};
+  SignalRouter* parents = nullptr;  ///< Never destroyed, either.
 };
 
-SignalRouter& router() {
-  static auto* const instance = new SignalRouter;  // Never destroyed: a fault may come after main() has returned.
-  return *instance;
+/// Never destroyed: a fault may come after main() has returned. Null before the first engine.
+constinit std::atomic<SignalRouter*> current_router{nullptr};
+
+[[maybe_unused]] const int left_behind_by_forks = ::pthread_atfork(nullptr, nullptr, [] {
+  if (SignalRouter* const parents = current_router.load(); parents != nullptr) {
+    parents->of_parent.store(true);
+  }
+});
+
+/// The handler that a parent has installed is the child's too, and hands on to what was before it.
+SignalRouter& own_router() {
+  while (true) {
+    SignalRouter* known = current_router.load();
+    if (known != nullptr && !known->of_parent.load()) {
+      return *known;
+    }
+    auto made = std::make_unique<SignalRouter>();
+    if (known != nullptr) {
+      made->engines = known->engines;
+      made->before = known->before;
+      made->parents = known;
+    }
+    if (current_router.compare_exchange_strong(known, made.get())) {
+      return *made.release();
+    }
+  }
 }
 
 bool was_write(const void* context) noexcept {
@@ -49,7 +79,7 @@ bool deaf_to_signals(const void* context) noexcept {
 
 // What the program would have got without us.
 void pass_on(int signal_number, siginfo_t* information, void* context) noexcept {
-  const struct sigaction& before = router().before;
+  const struct sigaction& before = current_router.load()->before;
   if ((before.sa_flags & SA_SIGINFO) != 0) {
     before.sa_sigaction(signal_number, information, context);
   } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
@@ -68,9 +98,9 @@ void pass_on(int signal_number, siginfo_t* information, void* context) noexcept 
 void handle_signal(int signal_number, siginfo_t* information, void* context) {
   const int errno_before = errno;
   bool served = false;
-  if (information->si_code > 0) {
+  if (SignalRouter& router = *current_router.load(); information->si_code > 0 && !router.of_parent.load()) {
     const CancellationHeld held;
-    const RegionUse region = router().index.find(information->si_addr);
+    const RegionUse region = router.index.find(information->si_addr);
     if (region) {
       served = region->self_serving->serve(*region, static_cast<std::byte*>(information->si_addr),
                                            {was_write(context), !deaf_to_signals(context)});
@@ -85,7 +115,7 @@ void handle_signal(int signal_number, siginfo_t* information, void* context) {
 }  // namespace
 
 SelfServingEngine::SelfServingEngine(Pager& pager, Fillers& fillers) : pager_(pager), fillers_(fillers) {
-  SignalRouter& shared = router();
+  SignalRouter& shared = own_router();
   const std::lock_guard held(shared.mutex);
   if (shared.engines++ == 0) {
     struct sigaction action{};
@@ -101,7 +131,7 @@ SelfServingEngine::SelfServingEngine(Pager& pager, Fillers& fillers) : pager_(pa
 }
 
 SelfServingEngine::~SelfServingEngine() {
-  SignalRouter& shared = router();
+  SignalRouter& shared = own_router();
   const std::lock_guard held(shared.mutex);
   if (--shared.engines == 0) {
     struct sigaction now{};
@@ -115,11 +145,11 @@ SelfServingEngine::~SelfServingEngine() {
 
 void SelfServingEngine::attach(PagedRegion& region) {
   region.self_serving = this;
-  router().index.add(region);
+  own_router().index.add(region);
 }
 
 void SelfServingEngine::detach(const PagedRegion& region) {
-  router().index.remove(region);
+  own_router().index.remove(region);
 }
 
 bool SelfServingEngine::serve(PagedRegion& found, std::byte* address, Access access) noexcept {

@@ -1,6 +1,7 @@
 // What a process does beside loads and stores: fork, signals, many threads, many regions, unmapping and destruction
 // under load.
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -93,6 +94,45 @@ TEST_P(Processes, AChildIsRefusedNewRegionsOfItsParentsCache) {
   EXPECT_EQ(status, 0);
   expect_content(0, store_bytes / 8);
 }
+
+#if !defined(__SANITIZE_THREAD__)  // Which lets no child of several threads start one.
+TEST_P(Processes, AChildIsServedItsOwnRegionsWhereItsParentHadOthers) {
+  constexpr std::uint64_t part_bytes = 4 * page_bytes;
+  constexpr std::uint64_t all_bytes = 3 * part_bytes;
+  void* const reserved = ::mmap(nullptr, all_bytes + page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(reserved, MAP_FAILED);
+  const auto place = reinterpret_cast<std::uintptr_t>(reserved);
+  auto* const first = static_cast<std::byte*>(reserved) + (page_bytes - place % page_bytes) % page_bytes;
+  RegionOptions options = region_options(Access::read_write);
+  options.replacement = Replacement::reservation;
+  options.address = first + part_bytes;
+  cache_ = make_cache();
+  store_ = make_store(part_bytes);
+  region_ = cache_->map(store_, options);
+  words_ = reinterpret_cast<volatile std::uint64_t*>(region_.data());
+  expect_content(0, part_bytes / 8);
+  struct sigaction inherited{};
+  ::sigaction(SIGBUS, nullptr, &inherited);
+  const int status = run_child([&] {
+    // Its parent's region left a gap, where the child's own cache could come to lie.
+    ::mmap(first, all_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    ::sigaction(SIGBUS, &inherited, nullptr);
+    const std::unique_ptr<Cache> cache = make_cache();
+    options.address = first;
+    const Region region = cache->map(make_store(all_bytes), options);
+    const auto* const words = reinterpret_cast<const volatile std::uint64_t*>(region.data());
+    for (std::uint64_t word = 0; word < all_bytes / 8; ++word) {
+      if (words[word] != first_content(word)) {
+        ::_exit(1);
+      }
+    }
+  });
+  EXPECT_EQ(status, 0);
+  expect_content(0, part_bytes / 8);
+  region_.unmap();
+  ::munmap(reserved, all_bytes + page_bytes);
+}
+#endif
 
 TEST_P(Processes, DestructorsInAChildDoNotHang) {
   open(Access::read_write);
