@@ -95,6 +95,14 @@ TEST(OwnAllocators, AreNotAskedForMemoryWhileTheirLocksAreHeldAroundAFork) {
   EXPECT_NE(contents_of(runs.path("errors")).find("serves " + runs.path("file")), std::string::npos);
 }
 
+TEST(FirstCalls, AreNotWaitedForByAChildThatIsForkedMeanwhile) {
+  const ProgramRuns runs;
+  const std::string folder = TIERMAP_BINARY_FOLDER;
+  const ProgramResult ran = runs.plain(folder + "/tiermap run -- " + folder + "/first-call");
+  EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+  EXPECT_EQ(ran.output, "opened");
+}
+
 // ext2 has time stamps of whole seconds: of two changes within one the second cannot be told by them.
 TEST(CoarseTimeStamps, ChangesOfOthersAreSeen) {
   skip_where_nothing_is_served();

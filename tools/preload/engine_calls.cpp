@@ -1,7 +1,6 @@
 // What the engine and the libraries linked into this one call, in place of the names that are interposed here: the
 // linker's --wrap sends them to the kernel. And nothing of this library is destroyed when the program ends: the
 // program's last threads may still touch its memory then.
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <liburing.h>
 #include <sys/uio.h>
@@ -12,8 +11,10 @@
 
 #include "preload/kernel_calls.hpp"
 #include "preload/library.hpp"
+#include "preload/next_call.hpp"
 #include "preload/standard_error.hpp"
 
+using tiermap::preload::NextCall;
 namespace kernel = tiermap::preload::kernel;
 
 namespace {
@@ -136,16 +137,16 @@ void __wrap_io_uring_queue_exit(io_uring* ring) {
 
 // Streams, which the C++ library has too: a thread of the engine that opened one would wait for the mappings' lock.
 FILE* __wrap_fopen(const char* path, const char* mode) {
-  static const auto next = reinterpret_cast<decltype(&::fopen)>(::dlsym(RTLD_NEXT, "fopen"));
+  static constinit NextCall<decltype(::fopen)> next("fopen");
   return next(path, mode);
 }
 FILE* __wrap_fopen64(const char* path, const char* mode) __attribute__((alias("__wrap_fopen")));
 FILE* __wrap_fdopen(int descriptor, const char* mode) {
-  static const auto next = reinterpret_cast<decltype(&::fdopen)>(::dlsym(RTLD_NEXT, "fdopen"));
+  static constinit NextCall<decltype(::fdopen)> next("fdopen");
   return next(descriptor, mode);
 }
 int __wrap_fclose(FILE* stream) {
-  static const auto next = reinterpret_cast<decltype(&::fclose)>(::dlsym(RTLD_NEXT, "fclose"));
+  static constinit NextCall<decltype(::fclose)> next("fclose");
   return next(stream);
 }
 

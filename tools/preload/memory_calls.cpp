@@ -1,5 +1,4 @@
 // mmap() and its family. What has nothing to do with a served range goes straight to the kernel.
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -11,10 +10,12 @@
 
 #include "preload/kernel_calls.hpp"
 #include "preload/library.hpp"
+#include "preload/next_call.hpp"
 #include "preload/program_memory.hpp"
 
 using tiermap::preload::Mappings;
 using tiermap::preload::mappings_for_caller;
+using tiermap::preload::NextCall;
 using tiermap::preload::value_at;
 namespace kernel = tiermap::preload::kernel;
 
@@ -184,7 +185,7 @@ TIERMAP_EXPORTED ssize_t vmsplice(int descriptor, const iovec* vectors, size_t c
   return ::syscall(SYS_vmsplice, descriptor, vectors, count, flags);
 }
 TIERMAP_EXPORTED ssize_t send(int descriptor, const void* buffer, size_t bytes, int flags) {
-  static const auto next = reinterpret_cast<decltype(&::send)>(::dlsym(RTLD_NEXT, "send"));
+  static constinit NextCall<decltype(::send)> next("send");
   if ((flags & MSG_ZEROCOPY) != 0) {
     const iovec vector{const_cast<void*>(buffer), bytes};
     give_back_sent(&vector, 1);
@@ -193,7 +194,7 @@ TIERMAP_EXPORTED ssize_t send(int descriptor, const void* buffer, size_t bytes, 
 }
 TIERMAP_EXPORTED ssize_t sendto(int descriptor, const void* buffer, size_t bytes, int flags, const sockaddr* address,
                                 socklen_t length) {
-  static const auto next = reinterpret_cast<decltype(&::sendto)>(::dlsym(RTLD_NEXT, "sendto"));
+  static constinit NextCall<decltype(::sendto)> next("sendto");
   if ((flags & MSG_ZEROCOPY) != 0) {
     const iovec vector{const_cast<void*>(buffer), bytes};
     give_back_sent(&vector, 1);
@@ -201,14 +202,14 @@ TIERMAP_EXPORTED ssize_t sendto(int descriptor, const void* buffer, size_t bytes
   return next(descriptor, buffer, bytes, flags, address, length);
 }
 TIERMAP_EXPORTED ssize_t sendmsg(int descriptor, const msghdr* message, int flags) {
-  static const auto next = reinterpret_cast<decltype(&::sendmsg)>(::dlsym(RTLD_NEXT, "sendmsg"));
+  static constinit NextCall<decltype(::sendmsg)> next("sendmsg");
   if ((flags & MSG_ZEROCOPY) != 0 && message != nullptr) {
     give_back_sent(message->msg_iov, message->msg_iovlen);
   }
   return next(descriptor, message, flags);
 }
 TIERMAP_EXPORTED int sendmmsg(int descriptor, mmsghdr* messages, unsigned count, int flags) {
-  static const auto next = reinterpret_cast<decltype(&::sendmmsg)>(::dlsym(RTLD_NEXT, "sendmmsg"));
+  static constinit NextCall<decltype(::sendmmsg)> next("sendmmsg");
   for (unsigned index = 0; (flags & MSG_ZEROCOPY) != 0 && messages != nullptr && index < count; ++index) {
     give_back_sent(messages[index].msg_hdr.msg_iov, messages[index].msg_hdr.msg_iovlen);
   }

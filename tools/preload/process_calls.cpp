@@ -1,5 +1,4 @@
 // The ends of a process: what is dirty is written back, as the kernel would keep it.
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -10,10 +9,12 @@
 
 #include "platform/engine_thread.hpp"
 #include "preload/library.hpp"
+#include "preload/next_call.hpp"
 #include "preload/program_threads.hpp"
 
 using tiermap::preload::Ending;
 using tiermap::preload::mappings_for_caller;
+using tiermap::preload::NextCall;
 
 namespace {
 
@@ -31,11 +32,6 @@ int failed(int result) noexcept {
     mappings->go_on();
   }
   return result;
-}
-
-template <typename Function>
-Function* next(const char* name) {
-  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
 }
 
 /// The arguments of execl() and its like, the null pointer included; `rest` stands behind it then.
@@ -63,7 +59,7 @@ void watch_for_last_thread() {
 }  // namespace
 
 TIERMAP_EXPORTED void pthread_exit(void* value) {
-  static auto* const call = next<void(void*)>("pthread_exit");
+  static constinit NextCall<void(void*)> call("pthread_exit");
   if (::syscall(SYS_gettid) == ::syscall(SYS_getpid) && mappings_for_caller() != nullptr) {
     watch_for_last_thread();
   }
@@ -81,7 +77,7 @@ TIERMAP_EXPORTED void _Exit(int code) noexcept {
 }
 TIERMAP_EXPORTED void abort() noexcept {
   at_end();
-  static auto* const call = next<void()>("abort");
+  static constinit NextCall<void()> call("abort");
   call();
   __builtin_unreachable();
 }
@@ -91,13 +87,13 @@ TIERMAP_EXPORTED void abort() noexcept {
 TIERMAP_EXPORTED void __assert_fail(const char* assertion, const char* file, unsigned line,
                                     const char* function) noexcept {
   at_end();
-  static auto* const call = next<void(const char*, const char*, unsigned, const char*)>("__assert_fail");
+  static constinit NextCall<void(const char*, const char*, unsigned, const char*)> call("__assert_fail");
   call(assertion, file, line, function);
   __builtin_unreachable();
 }
 TIERMAP_EXPORTED void __assert_perror_fail(int error, const char* file, unsigned line, const char* function) noexcept {
   at_end();
-  static auto* const call = next<void(int, const char*, unsigned, const char*)>("__assert_perror_fail");
+  static constinit NextCall<void(int, const char*, unsigned, const char*)> call("__assert_perror_fail");
   call(error, file, line, function);
   __builtin_unreachable();
 }
@@ -112,14 +108,14 @@ TIERMAP_EXPORTED int execv(const char* path, char* const arguments[]) noexcept {
 }
 TIERMAP_EXPORTED int execvpe(const char* file, char* const arguments[], char* const environment[]) noexcept {
   at_end(Ending::program);
-  return failed(next<int(const char*, char* const[], char* const[])>("execvpe")(file, arguments, environment));
+  return failed(NextCall<int(const char*, char* const[], char* const[])>("execvpe")(file, arguments, environment));
 }
 TIERMAP_EXPORTED int execvp(const char* file, char* const arguments[]) noexcept {
   return execvpe(file, arguments, environ);
 }
 TIERMAP_EXPORTED int fexecve(int descriptor, char* const arguments[], char* const environment[]) noexcept {
   at_end(Ending::program);
-  return failed(next<int(int, char* const[], char* const[])>("fexecve")(descriptor, arguments, environment));
+  return failed(NextCall<int(int, char* const[], char* const[])>("fexecve")(descriptor, arguments, environment));
 }
 TIERMAP_EXPORTED int execveat(int directory, const char* path, char* const arguments[], char* const environment[],
                               int flags) noexcept {

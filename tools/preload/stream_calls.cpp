@@ -1,15 +1,16 @@
 // Streams of stdio read and write inside the C library, where nobody else sees it: a file that one is open on is not
 // served as far as that matters.
-#include <dlfcn.h>
 #include <errno.h>
 #include <sys/stat.h>
 
 #include "preload/kernel_calls.hpp"
 #include "preload/library.hpp"
+#include "preload/next_call.hpp"
 
 using tiermap::preload::FileIdentity;
 using tiermap::preload::Mappings;
 using tiermap::preload::mappings_for_caller;
+using tiermap::preload::NextCall;
 
 namespace {
 
@@ -79,26 +80,26 @@ auto around_end(FILE* stream, Call call) {
 
 TIERMAP_EXPORTED FILE* fopen(const char* path, const char* mode) {
   before_opening(path, mode);
-  static const auto next = reinterpret_cast<decltype(&::fopen)>(::dlsym(RTLD_NEXT, "fopen"));
+  static constinit NextCall<decltype(::fopen)> next("fopen");
   return opened(next(path, mode));
 }
 TIERMAP_EXPORTED FILE* fopen64(const char* path, const char* mode) __attribute__((alias("fopen")));
 TIERMAP_EXPORTED FILE* fdopen(int descriptor, const char* mode) noexcept {
-  static const auto next = reinterpret_cast<decltype(&::fdopen)>(::dlsym(RTLD_NEXT, "fdopen"));
+  static constinit NextCall<decltype(::fdopen)> next("fdopen");
   return opened(next(descriptor, mode));
 }
 TIERMAP_EXPORTED FILE* freopen(const char* path, const char* mode, FILE* stream) {
   before_opening(path, mode);
-  static const auto next = reinterpret_cast<decltype(&::freopen)>(::dlsym(RTLD_NEXT, "freopen"));
+  static constinit NextCall<decltype(::freopen)> next("freopen");
   return opened(around_end(stream, [&] { return next(path, mode, stream); }));
 }
 TIERMAP_EXPORTED FILE* freopen64(const char* path, const char* mode, FILE* stream) __attribute__((alias("freopen")));
 TIERMAP_EXPORTED FILE* tmpfile() {
-  static const auto next = reinterpret_cast<decltype(&::tmpfile)>(::dlsym(RTLD_NEXT, "tmpfile"));
+  static constinit NextCall<decltype(::tmpfile)> next("tmpfile");
   return opened(next());
 }
 TIERMAP_EXPORTED FILE* tmpfile64() __attribute__((alias("tmpfile")));
 TIERMAP_EXPORTED int fclose(FILE* stream) {
-  static const auto next = reinterpret_cast<decltype(&::fclose)>(::dlsym(RTLD_NEXT, "fclose"));
+  static constinit NextCall<decltype(::fclose)> next("fclose");
   return around_end(stream, [&] { return next(stream); });
 }
