@@ -42,14 +42,11 @@ void check(const MapRequest& request) {
   }
 }
 
-/// The file of `request`, as large as the region makes it: a program that rounds its length up to whole pages does not
-/// mean the file to grow by that; one that maps more of a file than there is does.
-std::shared_ptr<Store> file_of(const MapRequest& request, std::uint64_t page_bytes, OpenFiles& files) {
-  const std::shared_ptr<FileStore> file = files.open(request.descriptor);
-  const std::uint64_t size = file->size_bytes();
+/// Whether the end of the file is in the region's last page: a program that rounds its length up to whole pages does
+/// not mean the file to grow by that; one that maps more of a file than there is does.
+bool is_rounded_up(const MapRequest& request, std::uint64_t page_bytes, std::uint64_t file_bytes) {
   const std::uint64_t end = static_cast<std::uint64_t>(request.offset) + request.length;
-  const bool rounded_up = size < end && size > static_cast<std::uint64_t>(request.offset) && end - size < page_bytes;
-  return rounded_up ? capped(file) : file;
+  return file_bytes < end && file_bytes > static_cast<std::uint64_t>(request.offset) && end - file_bytes < page_bytes;
 }
 
 /// A buffer of few small pages is less than fault mode kernel, where that is all there is, can work with.
@@ -93,7 +90,7 @@ Process::Plan Process::plan(const MapRequest& request, const Settings& settings)
   options.read_ahead_bytes = settings.read_ahead_bytes();
   Umap::Store* const store = request.store;
   if (store == nullptr) {
-    plan.store = file_of(request, page_bytes, files_);
+    plan.store = files_.open(request.descriptor);
   } else if (const int status = store->engine_store(plan.store); status > 0) {
     throw StoreError(status, "the store is not open: see get_directory_creation_status(), or open it again");
   } else if (status != 0) {
@@ -105,8 +102,12 @@ Process::Plan Process::plan(const MapRequest& request, const Settings& settings)
         EACCES,
         plan.store->name() + " is open for reading only: open it for reading and writing, or map it with PROT_READ");
   }
+  std::uint64_t size = plan.store->size_bytes();
+  if (const auto file = std::dynamic_pointer_cast<FileStore>(plan.store); file != nullptr) {
+    size = file->actual_bytes();  // It may have been opened before the program gave the file the length that it has.
+    plan.store = is_rounded_up(request, page_bytes, size) ? capped(file) : file;
+  }
   // Whole blocks of what the store has: as mmap does, which knows no others.
-  const std::uint64_t size = plan.store->size_bytes();
   const std::uint64_t left = size > options.offset ? size - options.offset : 0;
   options.length = std::max(options.length, std::min(round_up(options.length, kernel_page_bytes), left));
   return plan;

@@ -2,6 +2,8 @@
 // multiple of the page; the offset is ignored.
 #include <sys/mman.h>
 
+#include <memory>
+
 #include "umap_fixture.hpp"
 
 namespace tiermap {
@@ -52,6 +54,31 @@ TEST_F(TransferTest, ALengthRoundedUpToPagesDoesNotMakeTheFileGrow) {
   EXPECT_EQ(file.word(end / 8 - 1), 44U);
   EXPECT_EQ(::uunmap(region, page), 0);
   EXPECT_EQ(file.size(), end);
+}
+
+TEST_F(TransferTest, NorDoesOneOfAStoreOfTheFile) {
+  constexpr std::size_t end = 10008;
+  const OpenFile file(folder_ / "file", end);
+  const std::unique_ptr<Umap::Store> store(Umap::Store::make_store(nullptr, page, 4096, file.descriptor()));
+  std::uint64_t* const region = map_store(*store, page);
+  poke(region + end / 8 - 1, 44);
+  poke(region + end / 8, 55);
+  EXPECT_EQ(::uunmap(region, page), 0);
+  EXPECT_EQ(file.size(), end);
+  EXPECT_EQ(file.word(end / 8 - 1), 44U);
+}
+
+TEST_F(TransferTest, NorOneOfAFileThatWasShorterWhenAnotherRegionOfItWasMapped) {
+  const OpenFile file(folder_ / "file", 1000);
+  std::uint64_t* const before = map_words(file, page);
+  constexpr std::size_t end = 2 * page + 10008;
+  ASSERT_EQ(::ftruncate(file.descriptor(), end), 0);
+  std::uint64_t* const region = map_words(file, 3 * page);
+  poke(region + end / 8 - 1, 44);
+  EXPECT_EQ(::uunmap(region, 3 * page), 0);
+  EXPECT_EQ(file.size(), end);
+  EXPECT_EQ(file.word(end / 8 - 1), 44U);
+  EXPECT_EQ(::uunmap(before, page), 0);
 }
 
 TEST_F(TransferTest, WhatTheProgramAddsToTheFileCanBeWritten) {
