@@ -429,6 +429,26 @@ def test_threads_map_stores_at_once_while_others_fork(program):
     assert ended.output == "True True\n", ended
 
 
+def test_why_a_store_cannot_be_opened_is_said_also_where_children_are_ignored(program):
+    """Nobody is there then to wait for."""
+    ended = program("""
+        import signal
+        import tiermap
+        class Broken:
+            size = 4096
+            def open(self):
+                raise RuntimeError("no such medium")
+            def read_into(self, offset, buffer):
+                pass
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        try:
+            tiermap.map(Broken())
+        except OSError as error:
+            print(error)
+        """)
+    assert ended.output == "store Broken could not be opened in its process: RuntimeError: no such medium\n", ended
+
+
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_signals_to_all_processes_are_the_programs(script, tmp_path, start):
     """As ``timeout``, job schedulers and service managers send them: the program may want to write what it has."""

@@ -6,6 +6,7 @@ no code that wants that lock may be on the page's way: a store written in Python
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import numbers
 import os
@@ -110,8 +111,10 @@ def start(store: Any, writable: bool, page_size: int, how: str) -> _core.Channel
     except BaseException:
         ends.close_ours()
         control.close()
-        os.kill(process, signal.SIGKILL)  # Nobody waits for what it does in open().
-        os.waitpid(process, 0)
+        # A program that ignores SIGCHLD, or whose handler takes every child, has no such process any more.
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(process, signal.SIGKILL)  # Nobody waits for what it does in open().
+            os.waitpid(process, 0)
         raise
     finally:
         os.close(report)
