@@ -179,6 +179,17 @@ def test_a_reader_from_before_sees_what_was_written_after_flush_and_drop(numbers
     assert reader[0] == -9
 
 
+@pytest.mark.parametrize("kind", [np.memmap, tiermap.memmap])
+def test_a_private_copy_begins_with_what_arrays_have_written(numbers, kind):
+    path, values = numbers
+    writer = kind(path, np.int64, mode="r+")
+    writer[1000] = 7
+    copied = kind(path, np.int64, mode="c", offset=4096)
+    assert copied[1000 - 512] == 7 and np.array_equal(copied[1000:], values[1512:])
+    copied[1000 - 512] = 8
+    assert writer[1000] == 7 and copied[1000 - 512] == 8
+
+
 @pytest.mark.parametrize("sent", [False, True], ids=["by its name", "as a pickle"])
 @pytest.mark.parametrize("writer", ["another's", "an array's"])
 @pytest.mark.parametrize("kind", ["{}", "concat:{}", "{}*"])

@@ -409,7 +409,9 @@ def region_for(cache: Cache, asked_for: bool, opened: Opened, wish: Wish, layout
                found: _finding.Finding) -> Mapping:
     """The mapping of this process that has these bytes, or a new one; what the store lacks is added to it."""
     store, recipe = opened.store, recipe_for(wish, layout, opened, cache)
-    if not recipe.private_copy and isinstance(wish.source, str):
+    if recipe.private_copy:
+        _mapping.write_for_copy(recipe)
+    elif isinstance(wish.source, str):
         known = _mapping.find(wish.source, recipe.key, recipe.offset, recipe.length, recipe.writable,
                               cache if asked_for else None)
         if known is not None:

@@ -273,6 +273,21 @@ def extent_to_write(recipe: Recipe, size: int, through_kernel: bool) -> Tuple[in
                                "or map all of it at once")
 
 
+def write_for_copy(recipe: Recipe) -> None:
+    """Before a private copy is mapped: it begins with what arrays of this process have written.
+
+    Raises
+    ------
+    OSError
+        If that cannot be written.
+    """
+    first, end = recipe.offset, recipe.offset + recipe.length
+    for other in shared_mappings(recipe.key):
+        if not other.through_kernel and other.overlaps(first, end - first):
+            start = max(first, other.recipe.offset)
+            other.sync_range(start - other.recipe.offset, min(end, other.end) - start)
+
+
 @contextlib.contextmanager
 def replacing(source: Any, size: int) -> Iterator[None]:
     """While a store gets new contents of that size: what its live mappings have of the old ones goes unwritten.
