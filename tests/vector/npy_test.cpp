@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cerrno>
+#include <complex>
 #include <filesystem>
 #include <fstream>
 
@@ -153,10 +154,30 @@ TEST_F(NpyVectorTest, ElementsOfAnotherTypeAreRefused) {
   EXPECT_NE(refused(float{}).find("holds elements of type <f8, of 8 bytes, and not f4: open"), std::string::npos);
   EXPECT_NE(refused(std::int64_t{}).find("and not i8"), std::string::npos);
   EXPECT_NE(refused(std::array<char, 3>{}).find("not of 3 bytes"), std::string::npos);
-  std::ofstream(directory_ / "swapped.npy") << npy_file(entries("'>f8'", "(0,)"));
-  EXPECT_THROW(Vector<double>::open("npy:" + (directory_ / "swapped.npy"), small_), StoreError);
   EXPECT_THROW(Vector<double>::create("npy:" + (directory_ / "new.npy"), 5, small_), StoreError);
   EXPECT_THROW(Vector<double>::open("npy:" + (directory_ / "missing.npy"), small_), StoreError);
+}
+
+/// Of a vector of such elements over an array of two of this type; empty where it is taken.
+template <typename T>
+std::string refusal_of(const std::string& path, const std::string& type) {
+  std::ofstream(path, std::ios::binary) << npy_file(entries(type, "(2,)")) << std::string(2 * sizeof(T), '\0');
+  try {
+    static_cast<void>(Vector<T>::open_read_only("npy:" + path));
+    return "";
+  } catch (const StoreError& error) {
+    return error.what();
+  }
+}
+
+TEST_F(NpyVectorTest, NumbersOfAnotherKindAreRefusedThoughTheyAreOfTheSameSize) {
+  const std::string path = directory_ / "other.npy";
+  EXPECT_NE(refusal_of<double>(path, "'>f8'").find("byte order of other machines"), std::string::npos);
+  EXPECT_NE(refusal_of<double>(path, "'<c8'").find("of type <c8, of 8 bytes, and not f8"), std::string::npos);
+  EXPECT_NE(refusal_of<std::int64_t>(path, "'<c8'").find("and not i8"), std::string::npos);
+  EXPECT_NE(refusal_of<double>(path, "'<M8[ns]'").find("of type <M8[ns], of 8 bytes, and not f8"), std::string::npos);
+  EXPECT_EQ(refusal_of<std::complex<float>>(path, "'<c8'"), "");
+  EXPECT_EQ(refusal_of<std::int64_t>(path, "'<M8[ns]'"), "");
 }
 
 TEST_F(NpyVectorTest, AFileThatWasCutIsRefused) {
