@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <filesystem>
 #include <numeric>
 #include <thread>
 
@@ -197,6 +198,31 @@ TEST_F(Hdf5PlaceTest, DatasetsOfOneFileAreOpenAtOnceInWhateverOrder) {
     expect_equal(*positions, expected);
   }
   expect_equal(*open_store(url("labels"), OpenMode::read_only), written);
+}
+
+TEST_F(Hdf5PlaceTest, AFileThatWasRenamedWhileItWasOpenIsOpenedAgainByTheNameThatItHas) {
+  const Form form{{20'000}, H5T_IEEE_F32LE, {1000}, true};
+  const auto make = [&](const std::vector<char>& bytes) {
+    const WrittenFile file(path_);
+    file.add("masses", form, bytes.data());
+    file.add("labels", form, bytes.data());
+  };
+  std::vector<char> expected = random_bytes(80'000);
+  make(expected);
+  const auto masses = open_store(url("masses"), OpenMode::read_only);
+  const std::string renamed = directory_ / "renamed.h5";
+  std::filesystem::rename(path_, renamed);
+  const std::vector<char> of_the_next = random_bytes(80'000, 2);
+  make(of_the_next);
+  const std::vector<char> before = expected;
+  {
+    const auto labels = open_store("hdf5:" + directory_.encoded() + "/renamed.h5:labels", OpenMode::read_write);
+    expect_equal(*labels, expected);
+    random_work(*labels, expected, 0, expected.size(), 5, 7);
+    expect_equal(*masses, before);
+  }
+  EXPECT_EQ(dataset_bytes(renamed, "labels"), expected);
+  EXPECT_EQ(dataset_bytes(path_, "labels"), of_the_next);
 }
 
 TEST_F(Hdf5PlaceTest, ADatasetHasOneWriterByWhicheverOfItsNames) {

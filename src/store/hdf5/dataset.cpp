@@ -57,11 +57,17 @@ class DatasetReader {
 
   /// A link may lead to another file, which is not the one that is locked here.
   void require_this_file() const {
-    std::array<char, 4096> path = {};
-    hdf5_->H5Fget_name(dataset_, path.data(), path.size());
-    if (file_.path() != path.data()) {
-      refuse(ENOTSUP, "is a link to another file: open it there, in " + in_one_line(path.data()));
+    const std::string path = path_of(dataset_);
+    if (path != path_of(file_.id())) {
+      refuse(ENOTSUP, "is a link to another file: open it there, in " + in_one_line(path));
     }
+  }
+
+  /// As libhdf5 was told it.
+  std::string path_of(hid_t object) const {
+    std::array<char, 4096> path = {};
+    hdf5_->H5Fget_name(object, path.data(), path.size());
+    return path.data();
   }
 
   void multiply(std::uint64_t& bytes, std::uint64_t factor) const {

@@ -69,7 +69,10 @@ std::shared_ptr<Hdf5File> Hdf5File::open(const Hdf5Call& hdf5, const std::string
   if (file == nullptr) {
     file = std::make_shared<Hdf5File>(hdf5, path);
     known = file;
-  } else if (file->writable_) {
+    return file;
+  }
+  file->path_ = path;  // What it was called before may be another file's name by now.
+  if (file->writable_) {
     file->refuse_inherited();
   } else if (file->id_ < 0) {  // Another program took it while it was opened again.
     file->open_again(hdf5, to_read);

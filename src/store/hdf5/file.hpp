@@ -40,7 +40,8 @@ class Hdf5File {
   Hdf5File(const Hdf5File&) = delete;
   Hdf5File& operator=(const Hdf5File&) = delete;
 
-  /// Of one in a store that store's name.
+  /// By which it was opened last, and can be opened again: a file that is renamed keeps its stores. Of one in a store
+  /// that store's name.
   const std::string& path() const noexcept { return path_; }
   hid_t id() const noexcept { return id_; }
 
@@ -74,7 +75,7 @@ class Hdf5File {
   static hid_t open_id(const Hdf5Call& hdf5, hid_t file, const Dataset& dataset) noexcept;
 
   const Hdf5Functions& functions_;
-  const std::string path_;
+  std::string path_;
   const std::unique_ptr<Hdf5StoreFile> behind_;  ///< Nothing if it is a file.
   const pid_t owner_ = ::getpid();
   bool writable_ = false;
