@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "hdf5/hdf5_file.hpp"
+#include "store/file_size_limit.hpp"
 #include "store/opening_refusal.hpp"
 #include "store/temporary_directory.hpp"
 #include "tiermap/cache.hpp"
@@ -167,6 +168,15 @@ TEST_F(Hdf5CreationTest, WhatCannotBeMadeLeavesNothing) {
   write_file(path_, "some text");
   expect_said(refusal(url("/x?type=int8&shape=3"), EINVAL), {"no HDF5 file"});
   EXPECT_EQ(std::filesystem::file_size(path_), 9U);
+}
+
+TEST_F(Hdf5CreationTest, WhereThereIsNoRoomForAFileNoneIsLeft) {
+  {
+    const FileSizeLimit full(0);
+    refusal(url("/x?type=int8&shape=3"), EFBIG);
+    EXPECT_TRUE(std::filesystem::is_empty(directory_.path()));
+  }
+  Vector<std::int8_t>::create(url("/x?type=int8"), 3).close();
 }
 
 }  // namespace

@@ -94,22 +94,30 @@ ElementLayout layout_of(const Hdf5Form& form, std::uint64_t bytes) {
 class NewFile {
  public:
   NewFile(const Hdf5Call& hdf5, const std::string& path) {
-    if (!path_exists(path)) {
-      create_file(path, 0, false);
-      path_ = path;
+    if (path_exists(path)) {
+      return;
+    }
+    create_file(path, 0, false);
+    path_ = path;
+    try {
       Hdf5File::make(hdf5, path);
+    } catch (...) {
+      remove();
+      throw;
     }
   }
-  ~NewFile() {
-    if (!path_.empty()) {
-      ::unlink(path_.c_str());
-    }
-  }
+  ~NewFile() { remove(); }
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
   void keep() { path_.clear(); }
 
  private:
+  void remove() {
+    if (!path_.empty()) {
+      ::unlink(path_.c_str());
+    }
+  }
+
   std::string path_;
 };
 
