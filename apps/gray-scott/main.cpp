@@ -46,6 +46,7 @@ class GrayScottRun {
     const std::unique_ptr<Grid<T>> grid =
         ranks_.alone() ? make_grid()
                        : Grid<T>::make_shared(ranks_, options_, plan_.start.size, system_->budget_bytes());
+    check_results();
     Simulation<T> simulation(plan_, *grid, *system_, ranks_, team_, progress_);
     simulation.begin(options_.seed);
     report_.fields["prepare_seconds"] = preparing.seconds();
@@ -90,6 +91,16 @@ class GrayScottRun {
       throw OptionError(fmt::format("--check-in-memory needs {} of memory, and {} is left: leave it out",
                                     format_size_rounded(needed), format_size_rounded(usable)),
                         ENOMEM);
+    }
+  }
+
+  /// What is made at the end only: whether it can be is to be known before the steps are.
+  void check_results() const {
+    if (!gray_scott_.image.empty() && ranks_.is_first()) {
+      check_slice_image(gray_scott_.image);
+    }
+    if (options_.keep && !ranks_.alone() && ranks_.is_first() && is_plain_path(url_)) {
+      Backing::create(url_, Grid<T>::bytes_of(plan_.start.size));  // And removes it again.
     }
   }
 

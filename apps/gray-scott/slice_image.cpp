@@ -30,7 +30,27 @@ Colour colour_of(double share) {
   return colour;
 }
 
+using ImageFile = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+
+[[noreturn]] void refuse_image(const std::string& path) {
+  throw StoreError(errno, fmt::format("{} cannot be written ({}): name another file by --image", path,
+                                      std::generic_category().message(errno)));
+}
+
+ImageFile create_image(const std::string& path) {
+  ImageFile file(std::fopen(path.c_str(), "wbx"), &std::fclose);
+  if (file == nullptr) {
+    refuse_image(path);
+  }
+  return file;
+}
+
 }  // namespace
+
+void check_slice_image(const std::string& path) {
+  const ImageFile file = create_image(path);
+  const MadePath removed(path);
+}
 
 void write_slice_image(const std::string& path, std::span<const double> values, std::uint64_t size) {
   const bool grey = path.ends_with(".pgm");
@@ -43,12 +63,10 @@ void write_slice_image(const std::string& path, std::span<const double> values, 
       text += static_cast<char>(static_cast<unsigned char>(colour[part] + 0.5));
     }
   }
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wbx"), &std::fclose);
-  MadePath made(file != nullptr ? path : "");
-  if (file == nullptr || std::fwrite(text.data(), 1, text.size(), file.get()) != text.size() ||
-      std::fflush(file.get()) != 0) {
-    throw StoreError(errno, fmt::format("{} cannot be written ({}): name another file by --image", path,
-                                        std::generic_category().message(errno)));
+  const ImageFile file = create_image(path);
+  MadePath made(path);
+  if (std::fwrite(text.data(), 1, text.size(), file.get()) != text.size() || std::fflush(file.get()) != 0) {
+    refuse_image(path);
   }
   made.keep();
 }

@@ -172,6 +172,16 @@ TEST_F(GrayScottTest, APictureOfAPlane) {
   expect_refused(program, join(small, {"--image", path("x.pgm"), "--slice", "24"}), "slice 24");
 }
 
+TEST_F(GrayScottTest, APictureThatCannotBeMadeIsSaidBeforeTheSteps) {
+  const std::string made = folder("checkpoints");
+  const std::vector<std::string> with_checkpoints = join(small, {"--plotgap", "1", "--checkpoints", made});
+  expect_refused(program, join(with_checkpoints, {"--image", path("no/slice.ppm")}),
+                 "no/slice.ppm cannot be written (No such file or directory): name another file by --image");
+  expect_refused(program, join(with_checkpoints, {"--image", path("grid.ppm"), "--file", path("grid.ppm")}),
+                 "grid.ppm cannot be written (File exists)");
+  EXPECT_TRUE(std::filesystem::is_empty(made));
+}
+
 TEST_F(GrayScottTest, SaysAtWhichStepTheCellsAreNoNumbersAnyMore) {
   for (const char* steps : {"1", "7"}) {
     expect_refused(program,

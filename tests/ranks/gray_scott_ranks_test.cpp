@@ -91,6 +91,20 @@ TEST_F(GrayScottRanksTest, RefuseInOneLineWhatRanksCannotDo) {
   expect_refusal(2, {"--size", "8", "--keep", "--file", write_file("there", "")}, "exists: name a new file by --file");
 }
 
+TEST_F(GrayScottRanksTest, SayBeforeTheStepsThatWhatIsMadeAtTheEndCannotBe) {
+  const std::string made = path("checkpoints");
+  std::filesystem::create_directory(made);
+  for (const char* option : {"--image", "--file"}) {
+    const Outcome outcome = run_ranks(2, program,
+                                      {"--size", "8", "--steps", "2", "--plotgap", "1", "--checkpoints", made, "--keep",
+                                       option, path("no/there.ppm")});
+    EXPECT_NE(outcome.exit_code, 0);
+    EXPECT_EQ(outcome.error_lines(), 1U) << outcome.errors;
+    EXPECT_NE(outcome.errors.find("No such file or directory"), std::string::npos) << outcome.errors;
+    EXPECT_TRUE(std::filesystem::is_empty(made)) << option;
+  }
+}
+
 TEST_F(GrayScottRanksTest, ThePlainMpiProgramComputesTheSameCells) {
   if (!is_built(plain_program)) {
     GTEST_SKIP() << "there was no MPI when this was built: install libmpich-dev";
