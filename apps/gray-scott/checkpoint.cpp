@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "config/size.hpp"
@@ -235,19 +236,49 @@ void CheckpointVectors<T>::begin(std::uint64_t first_plane) {
 
 template <typename T>
 void CheckpointVectors<T>::passed(std::uint64_t planes) {
+  require_room();
   pass_u_->passed(planes);
   pass_v_->passed(planes);
+}
+
+/// Steps with hardly any memory beside pages that cannot be written would take for ever.
+template <typename T>
+void CheckpointVectors<T>::require_room() {
+  std::uint64_t errors = 0;
+  for (Vector<T>* vector : {&u_, &v_}) {
+    errors += vector->region().statistics()[Counter::write_errors];
+  }
+  if (std::exchange(errors_, errors) < errors) {
+    u_.sync();
+    v_.sync();
+  }
 }
 
 template <typename T>
 void CheckpointVectors<T>::finish() {
   pass_u_.reset();
   pass_v_.reset();
-  u_.sync();
-  v_.sync();
+  try {
+    u_.sync();
+    v_.sync();
+  } catch (...) {
+    drop();
+    throw;
+  }
   u_.close();
   v_.close();
   file_.finish();
+}
+
+/// The cells are computed in the same memory, and have hardly any beside pages that cannot be written.
+template <typename T>
+void CheckpointVectors<T>::drop() {
+  for (Vector<T>* vector : {&u_, &v_}) {
+    try {
+      vector->region().discard({0, vector->region().size()});
+    } catch (const Error&) {  // In fault mode kernel they are the kernel's.
+    }
+  }
 }
 
 template void write_checkpoint(const CheckpointOptions&, const CheckpointState&, const Grid<float>&, Ranks&);

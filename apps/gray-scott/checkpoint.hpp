@@ -80,12 +80,14 @@ class CheckpointVectors {
   T* v_plane(std::uint64_t z) const { return v_.data() + z * plane_cells_; }
   /// All planes are about to be written, from this one on and around.
   void begin(std::uint64_t first_plane);
-  /// So many of them have been.
+  /// So many of them have been. Throws if they cannot be written.
   void passed(std::uint64_t planes);
-  /// Waits until all of it is durable, and gives it its name.
+  /// Waits until all of it is durable, and gives it its name. What cannot be written leaves memory.
   void finish();
 
  private:
+  void require_room();
+  void drop();
   static Vector<T> make(const std::string& url, std::uint64_t count, Cache& cache, std::uint64_t page_size_bytes);
 
   const std::uint64_t size_;
@@ -94,6 +96,7 @@ class CheckpointVectors {
   Vector<T> u_;
   Vector<T> v_;
   const std::uint64_t window_bytes_;
+  std::uint64_t errors_ = 0;  ///< Of writes, as far as they are known.
   std::unique_ptr<PlanePass> pass_u_;
   std::unique_ptr<PlanePass> pass_v_;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <utility>
 
@@ -69,6 +70,9 @@ void Simulation<T>::run() {
     const std::uint64_t steps =
         std::min({until_checkpoint, plan_.last_step() - state_.step, std::uint64_t{wavefront_.most_steps()}});
     make_pass(steps, plan_.plotgap > 0 && steps == until_checkpoint);
+    if (finishing_.valid() && finishing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
+      finish_checkpoint();  // Why it could not be written is not to wait for the next one.
+    }
   }
   progress_.restart("finishing checkpoints", 0);
   finish_checkpoint();

@@ -1,12 +1,17 @@
 // What tiermap-gray-scott is made of: several steps in one pass are those of plain loops, whatever the number of steps
 // and threads; checks find what is wrong.
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <random>
 
 #include "apps/program_fixture.hpp"
+#include "gray-scott/checkpoint.hpp"
 #include "gray-scott/simulation_check.hpp"
 #include "gray-scott/wavefront.hpp"
+#include "store/file_size_limit.hpp"
+#include "store/temporary_directory.hpp"
+#include "tiermap/cache.hpp"
 
 namespace tiermap::test {
 namespace {
@@ -113,6 +118,49 @@ TEST(GrayScottReaction, SumsAreThoseOfTheRow) {
     EXPECT_NEAR(sums.u, std::accumulate(new_u.begin(), new_u.end(), 0.0), 1e-4);
     EXPECT_NEAR(sums.v, std::accumulate(new_v.begin(), new_v.end(), 0.0), 1e-4);
   }
+}
+
+class GrayScottCheckpointTest : public testing::Test {
+ protected:
+  GrayScottCheckpointTest() { state_.size = 16; }
+  CheckpointOptions options() const {
+    CheckpointOptions made;
+    made.folder = folder_.path();
+    return made;
+  }
+  void fill(CheckpointVectors<float>& vectors) const {
+    vectors.begin(0);
+    std::fill_n(vectors.u_plane(0), state_.cells(), 0.5F);
+    std::fill_n(vectors.v_plane(0), state_.cells(), 0.25F);
+  }
+
+  const TemporaryDirectory folder_;
+  CheckpointState state_;
+  Cache cache_{{.budget_bytes = 1 << 20}};
+};
+
+// Steps go on meanwhile, in the same memory.
+TEST_F(GrayScottCheckpointTest, WhatCannotBeWrittenLeavesMemory) {
+  CheckpointVectors<float> vectors(options(), state_, cache_, 4096);
+  fill(vectors);
+  const FileSizeLimit full(0);
+  EXPECT_THROW(vectors.finish(), Error);
+  EXPECT_EQ(cache_.statistics().dirty_bytes, 0U);
+}
+
+TEST_F(GrayScottCheckpointTest, WhatCannotBeWrittenIsSaidWhileItIsMade) {
+  state_.size = 40;
+  CheckpointVectors<float> vectors(options(), state_, cache_, 4096);
+  fill(vectors);
+  const FileSizeLimit full(0);
+  Region cells = cache_.map("memory:4MiB", {.access = Access::read_write, .page_size_bytes = 4096});
+  const auto go_on = [&] {
+    for (int turn = 0; turn < 20; ++turn) {
+      std::fill_n(cells.data(), cells.size(), std::byte{1});
+      vectors.passed(state_.size);
+    }
+  };
+  EXPECT_THROW(go_on(), Error);
 }
 
 TEST(GrayScottCheck, FindsWhatIsWrong) {
