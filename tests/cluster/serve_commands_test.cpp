@@ -3,6 +3,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "cluster/flip_in_file.hpp"
 #include "cluster/remote/memory_client.hpp"
 #include "cluster/server_process.hpp"
 #include "cluster/wire_fixture.hpp"
@@ -199,6 +200,30 @@ TEST(ServeCommandsTest, ALoadThatIsKilledLeavesNothing) {
   std::filesystem::resize_file(directory / "numbers", mebi);
   said_by({"load", directory / "numbers", url});
   EXPECT_TRUE(is_listed(one) && is_listed(other));
+}
+
+/// Nor takes away what somebody else has, whose name is what the file's would be in a URL.
+TEST(ServeCommandsTest, ASaveThatFailsLeavesNothing) {
+  const TemporaryDirectory directory(".");
+  const std::string source = directory / "source";
+  std::ofstream(source) << "";
+  std::filesystem::resize_file(source, mebi);
+  std::ofstream(directory / "a file") << "somebody's";
+  std::ofstream(directory / "node.yaml") << "data_sets: [{name: set, store: '" << source << "'}]\n";
+  const ServerProcess server({"--config", directory / "node.yaml"});
+  const ServerProcess other;
+  said_by({"save", server.url("set"), directory / "whole"});
+  flip_in_file(source, 5000);
+  for (const std::string& to : {std::string(directory / "a%20file"), "sparse:" + std::string(directory / "sparse"),
+                                other.url("copy"), other.url("copy", "?temporary=true")}) {
+    ChildProcess save({"tiermap", "serve", "save", server.url("set"), to});
+    EXPECT_NE(save.errors(), "");
+    EXPECT_NE(save.wait(), 0) << to;
+  }
+  EXPECT_TRUE(std::filesystem::exists(directory / "a file"));
+  EXPECT_FALSE(std::filesystem::exists(directory / "a%20file"));
+  EXPECT_FALSE(std::filesystem::exists(directory / "sparse"));
+  EXPECT_EQ(said_by({"list", other.address}), "");
 }
 
 TEST(ServeCommandsTest, AFileOfAnyNameIsListed) {
