@@ -211,5 +211,21 @@ TEST(TemporaryDataSetTest, ends_with_the_connection_of_who_made_it) {
   EXPECT_TRUE(comes_true([&] { return served.servers[0]->data_sets() == 0; }));
 }
 
+/// Who waits until a data set is loaded would take it for one, and read zeros.
+TEST(TemporaryDataSetTest, is_nobody_elses_before_who_made_it_has_it) {
+  const ServedStores served(1);
+  Wire wire{WireOptions{}};
+  MemoryClient maker(wire, served.addresses[0], {});
+  maker.create({"set", "", {}, {}, 4096, 1, {}}, 4096, true);
+  try {
+    open_store(served.url("set"), OpenMode::read_only);
+    ADD_FAILURE() << "it was opened";
+  } catch (const StoreError& error) {
+    EXPECT_NE(std::string(error.what()).find("is being made by another client"), std::string::npos) << error.what();
+  }
+  DataSetFacts facts;
+  maker.attach("set", true, facts);
+}
+
 }  // namespace
 }  // namespace tiermap

@@ -339,7 +339,7 @@ std::vector<std::shared_ptr<DataSet>> Catalog::take_abandoned() {
 }
 
 std::shared_ptr<Attachment> Catalog::attach(const std::string& user, const std::string& peer, const std::string& name,
-                                            bool writing) {
+                                            bool writing, const std::shared_ptr<const void>& client) {
   const std::lock_guard lock(mutex_);
   const std::shared_ptr<DataSet> set = find(user, name);
   if (writing && !may(*set, user, true)) {
@@ -355,6 +355,9 @@ std::shared_ptr<Attachment> Catalog::attach(const std::string& user, const std::
     refuse(EBUSY, name,
            "is being read by " + std::to_string(set->readers) + (set->readers == 1 ? " client" : " clients") +
                ": one that writes must be alone");
+  }
+  if (set->temporary && (client == nullptr || set->maker.lock() != client)) {
+    refuse(EBUSY, name, "is being made by another client: wait until that is done");
   }
   auto attachment = std::make_shared<Attachment>(*this, set, writing);
   ++(writing ? set->writers : set->readers);

@@ -100,8 +100,9 @@ class Catalog {
   /// To be called when a maker has gone: what he never attached is dropped.
   void drop_abandoned();
   void drop(const std::string& user, const std::string& name);
+  /// What is temporary is for `client` alone, who made it: to others it is zeros that are to become something.
   std::shared_ptr<Attachment> attach(const std::string& user, const std::string& peer, const std::string& name,
-                                     bool writing);
+                                     bool writing, const std::shared_ptr<const void>& client = nullptr);
   DataSetFacts facts(const DataSet& set) const;
   /// Returns 0 or a negative errno value.
   int resize(DataSet& set, std::uint64_t bytes, std::uint64_t whole_bytes);

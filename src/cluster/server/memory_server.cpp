@@ -154,8 +154,8 @@ void MemoryServer::on_request(WireRequest request) {
 void MemoryServer::attach(WireRequest& request) {
   try {
     Client& client = client_of(*request.from());
-    const std::shared_ptr<Attachment> attachment =
-        catalog_.attach(request.from()->user(), request.from()->peer(), request.text(), request.words()[0] != 0);
+    const std::shared_ptr<Attachment> attachment = catalog_.attach(
+        request.from()->user(), request.from()->peer(), request.text(), request.words()[0] != 0, request.from()->state);
     const std::uint64_t handle = client.next_handle++;
     client.attachments.emplace(handle, attachment);
     const std::vector<std::byte> facts = encode(catalog_.facts(attachment->set()));
