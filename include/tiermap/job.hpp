@@ -116,7 +116,9 @@ class JobAddresses {
 /// With JobOptions::go_on_without_lost_ranks, once all ranks have come, it is so for the rank alone that was lost, if
 /// it still runs, and the others go on without it. A server's end ends the job in any case.
 ///
-/// Thread-safe; but a rank is at one barrier at a time, and what all ranks do together all do in the same order.
+/// Thread-safe; but a rank is at one barrier at a time, and what all ranks do together all do in the same order. A
+/// child that a rank forks is no rank: what it asks of the job, or of its vectors, throws StoreError (ECHILD), and to
+/// destroy them there does nothing.
 class Job {
  public:
   /// Returns when all ranks have come. Throws OptionError for options that cannot be, StoreError for servers that

@@ -14,6 +14,13 @@
 
 namespace tiermap {
 
+void JobImplementation::require_here() const {
+  if (in_child()) {
+    throw StoreError(ECHILD, "job " + quote_value(place().name) + ": rank " + std::to_string(place().rank) +
+                                 " is the process that forked this one: leave the job to it");
+  }
+}
+
 void JobImplementation::claim(const std::string& name) {
   const std::lock_guard lock(mutex_);
   if (!names_.insert(name).second) {
@@ -39,6 +46,7 @@ void JobImplementation::remove(SharedImplementation& vector) noexcept {
 }
 
 void JobImplementation::release_all() {
+  require_here();
   const std::lock_guard lock(mutex_);
   for (SharedImplementation* const vector : vectors_) {
     vector->release();
@@ -59,6 +67,7 @@ void JobImplementation::barrier() {
 }
 
 std::optional<std::uint32_t> JobImplementation::lock(const std::string& name) {
+  require_here();
   const std::optional<std::uint32_t> lost_holder = client_.lock(name);
   try {
     acquire_all();
@@ -82,6 +91,9 @@ void JobImplementation::unlock(const std::string& name) {
 }
 
 void JobImplementation::unlock_or_fail(const std::string& name) noexcept {
+  if (in_child()) {
+    return;  // It is the parent's.
+  }
   std::string why = "there is no memory to say why";
   try {
     unlock(name);
@@ -104,6 +116,7 @@ void JobImplementation::require_all_ranks(const std::string& doing) const {
 }
 
 void JobImplementation::end() {
+  require_here();
   {
     const std::lock_guard lock(mutex_);
     if (!vectors_.empty()) {

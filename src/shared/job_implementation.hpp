@@ -1,6 +1,8 @@
 // What a Job holds on to: its connections, and the shared vectors that a barrier or lock concerns.
 #pragma once
 
+#include <unistd.h>
+
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -20,8 +22,17 @@ class JobImplementation {
  public:
   explicit JobImplementation(const JobPlace& place) : client_(place) {}
 
-  JobClient& client() noexcept { return client_; }
+  /// Throws as require_here().
+  JobClient& client() {
+    require_here();
+    return client_;
+  }
   const JobPlace& place() const noexcept { return client_.place(); }
+
+  /// A child of a fork() is no rank, and threads that it has not may have had any lock.
+  bool in_child() const noexcept { return ::getpid() != owner_; }
+  /// Throws StoreError (ECHILD) in such a child.
+  void require_here() const;
 
   /// So that no rank makes a vector twice. Throws OptionError.
   void claim(const std::string& name);
@@ -43,6 +54,7 @@ class JobImplementation {
   void release_all();
   void acquire_all();
 
+  const pid_t owner_ = ::getpid();
   JobClient client_;
   std::mutex mutex_;
   std::vector<SharedImplementation*> vectors_;  ///< Guarded by mutex_, as what follows.

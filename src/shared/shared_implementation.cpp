@@ -78,6 +78,7 @@ SharedImplementation::SharedImplementation(std::shared_ptr<JobImplementation> jo
       element_bytes_(elements.bytes),
       stripe_bytes_(options.stripe_bytes),
       page_bytes_(options.page_size_bytes) {
+  job_->require_here();
   check(name, elements.bytes, count, options);
   if (options.same_address) {
     job_->require_all_ranks("have vector " + quote_value(name) + " at the same address on all of them");
@@ -128,6 +129,9 @@ AddressRange SharedImplementation::reserve_addresses() {
 }
 
 SharedImplementation::~SharedImplementation() {
+  if (job_->in_child()) {
+    return;
+  }
   try {
     close();
   } catch (...) {  // Said in the header: who wants to know calls close().
@@ -168,6 +172,7 @@ void SharedImplementation::require_writable() const {
 // Pages are held while their twins go, so that nobody writes to one that has none: as many at once as the region holds
 // whether they were used or not.
 void SharedImplementation::drop(ByteRange range) {
+  job_->require_here();
   if (vector_ == nullptr) {
     return;
   }
@@ -219,10 +224,12 @@ void SharedImplementation::drop_behind() {
 }
 
 void SharedImplementation::write_home() {
+  job_->require_here();
   in_words_of_home([&] { vector_->region().write_back({0, whole_bytes()}); });
 }
 
 void SharedImplementation::acquire() {
+  job_->require_here();
   if (phase() == Phase::shared) {
     acquire_news();
   }
@@ -275,12 +282,13 @@ void SharedImplementation::start_together(VectorRange range) {
 }
 
 void SharedImplementation::stop_together(VectorRange range) noexcept {
-  if (store_ != nullptr) {
+  if (store_ != nullptr && !job_->in_child()) {
     store_->stop_tree({range.first * element_bytes_, range.count * element_bytes_});
   }
 }
 
 void SharedImplementation::update(VectorRange range, const std::function<void(std::byte*)>& change) {
+  job_->require_here();
   require_writable();
   const ByteRange bytes = vector_->bytes_of(range);
   const std::uint64_t page_bytes = vector_->region().page_size_bytes();
@@ -322,6 +330,7 @@ void SharedImplementation::update(VectorRange range, const std::function<void(st
 }
 
 void SharedImplementation::copy_out(VectorRange range, std::span<std::byte> to) {
+  job_->require_here();
   const ByteRange bytes = vector_->bytes_of(range);
   in_words_of_home([&] { vector_->region().write_back(bytes); });
   const PlacingGate::Pass pass(home_->gate());
@@ -352,6 +361,7 @@ std::uint64_t SharedImplementation::appended() {
 }
 
 void SharedImplementation::close() {
+  job_->require_here();
   if (vector_ == nullptr) {
     return;
   }

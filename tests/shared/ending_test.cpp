@@ -6,10 +6,12 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "cluster/served_stores.hpp"
+#include "shared/rank_processes.hpp"
 #include "store/forwarding_store.hpp"
 #include "store/memory_store.hpp"
 #include "tiermap/job.hpp"
@@ -90,6 +92,40 @@ TEST(EndingTest, WhatItsStoreDoesNotTakeIsAnErrorOfTheJobsEndOnEveryRank) {
       EXPECT_NE(told.find(": data set 'set' could not be written to "), std::string::npos) << told;
     }
   }
+}
+
+/// Of whose threads one waits for the server, with locks of the job's.
+TEST(EndingTest, AChildThatARankForksEndsAndTheJobIsTheRanks) {
+  const Servers servers;
+  RankProcesses processes(1, [&](std::uint32_t rank) {
+    auto job = std::make_unique<Job>(servers.job(rank, 1));
+    std::optional<SharedVector<int>> vector(SharedVector<int>::create(*job, "v", 1000));
+    std::optional<JobLock> lock(job->lock("x"));
+    (*vector)[0] = 1;
+    servers.processes[0]->signal(SIGSTOP);
+    std::thread unlocking([&] { lock->unlock(); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(10);
+      const std::string told = refusal_of([&] { job->barrier(); });
+      const std::string told_too = refusal_of([&] { vector->acquire(); });
+      lock.reset();
+      vector.reset();
+      job.reset();
+      ::_exit(told == told_too && told.ends_with("is the process that forked this one: leave the job to it") ? 0 : 1);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+    servers.processes[0]->signal(SIGCONT);
+    unlocking.join();
+    vector->acquire();
+    EXPECT_EQ((*vector)[0], 1);
+    vector->close();
+    job->end();
+  });
+  processes.expect_success();
 }
 
 }  // namespace
