@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <random>
 #include <thread>
 
 #include "cluster/server_process.hpp"
 #include "cluster/wire_fixture.hpp"
 #include "platform/clock.hpp"
+#include "store/temporary_directory.hpp"
 #include "tiermap/error.hpp"
 #include "tiermap/tiermap.hpp"
 
@@ -283,6 +285,32 @@ TEST(DoorTest, ClientsThatAreKilledWhileTheyConnectEndNoServer) {
       GTEST_SKIP() << "UCX ended the server by an assertion of its own, after " << round << " clients";
     }
     ASSERT_FALSE(server.ended()) << server.errors();
+  }
+  ChildProcess list({"tiermap", "serve", "list", server.address});
+  EXPECT_EQ(list.wait(), 0) << list.errors();
+}
+
+/// A thread of UCX's own takes who has come meanwhile, when the server has given him up.
+TEST(DoorTest, AServerThatStoodStillWhileClientsConnectedGoesOn) {
+  const std::uint64_t seed = std::random_device()();
+  std::cout << "seed " << seed << "\n";
+  std::mt19937_64 random(seed);
+  const TemporaryDirectory directory(".");
+  std::ofstream(directory / "node.yaml") << "memory: 1MiB\ntimeout_seconds: 0.1\n";
+  ServerProcess server({"--config", directory / "node.yaml"});
+  for (int round = 0; round < 8 && !server.ended(); ++round) {
+    std::vector<std::thread> clients(4);
+    for (std::thread& client : clients) {
+      client = std::thread(
+          [&] { EXPECT_THROW(open_store(server.url("set", "?timeout=100ms"), OpenMode::read_only), StoreError); });
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 20'000));
+    server.signal(SIGSTOP);
+    for (std::thread& client : clients) {
+      client.join();
+    }
+    server.signal(SIGCONT);
+    std::this_thread::sleep_for(30ms);
   }
   ChildProcess list({"tiermap", "serve", "list", server.address});
   EXPECT_EQ(list.wait(), 0) << list.errors();

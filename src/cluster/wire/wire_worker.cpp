@@ -316,13 +316,20 @@ void WireWorker::welcome_arrivals(const Driving&) {
 
 void WireWorker::forget_who_does_not_come(std::uint64_t now) {
   const std::uint64_t timeout = std::min(timeout_nanoseconds(), longest_introduction_nanoseconds);
-  std::erase_if(expected_, [&](const auto& one) {
-    const bool late = now > one.second.introduced.began + timeout;
-    if (late) {
-      libraries_.ucp_listener_destroy(one.second.listener);
+  // Where this process has stood still all may be late, and a thread of UCX's own is about to take who has come
+  // meanwhile: it goes on with a listener that is gone. So that is kept for a while, in which nobody is let in.
+  constexpr std::uint32_t looks = 32;
+  for (auto at = expected_.begin(); at != expected_.end();) {
+    Expected& expected = at->second;
+    const bool late = now > expected.introduced.began + timeout;
+    expected.reached = expected.reached || late;
+    if (late && (now == UINT64_MAX || ++expected.late > looks)) {
+      libraries_.ucp_listener_destroy(expected.listener);
+      at = expected_.erase(at);
+    } else {
+      ++at;
     }
-    return late;
-  });
+  }
   std::erase_if(unmet_, [&](const auto& one) {
     const bool late = now > one.second + timeout;
     if (late) {

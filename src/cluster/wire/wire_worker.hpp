@@ -91,6 +91,7 @@ class WireWorker : public std::enable_shared_from_this<WireWorker> {
     WireWorker* worker = nullptr;
     ucp_listener_h listener = nullptr;  ///< For him alone.
     bool reached = false;               ///< By somebody, whose ticket is still to be seen: nobody else is let in here.
+    std::uint32_t late = 0;             ///< How often he has been found to be late.
   };
   /// Who shows one.
   struct Arrival {
