@@ -71,12 +71,13 @@ void RangeAnnouncer::add_range(ByteRange range) {
   const std::uint64_t rounded_end =
       (range.offset + range.bytes + page_size_bytes_ - 1) / page_size_bytes_ * page_size_bytes_;
   const std::uint64_t end = std::min(rounded_end, graph_.mapped().size());
-  if (!ranges_.empty() && begin <= ranges_.back().offset + ranges_.back().bytes) {
-    const std::uint64_t known_end = ranges_.back().offset + ranges_.back().bytes;
-    if (end > known_end) {
-      announced_bytes_ += end - known_end;
-      ranges_.back().bytes += end - known_end;
-    }
+  // Backwards, the next chunk lies before what was announced last.
+  if (!ranges_.empty() && begin <= ranges_.back().offset + ranges_.back().bytes && end >= ranges_.back().offset) {
+    ByteRange& last = ranges_.back();
+    const std::uint64_t joined_begin = std::min(begin, last.offset);
+    const std::uint64_t joined_bytes = std::max(end, last.offset + last.bytes) - joined_begin;
+    announced_bytes_ += joined_bytes - last.bytes;
+    last = {joined_begin, joined_bytes};
     return;
   }
   announced_bytes_ += end - begin;
