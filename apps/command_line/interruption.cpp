@@ -238,8 +238,10 @@ void remove_scratch_on_interruption(const char* program) {
   }
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   catch_bus_errors();
-  // Who writes past what a file may have (ulimit -f) is told by the call, as of a full disk, not ended.
+  // Who writes past what a file may have (ulimit -f), or to a pipe that nobody reads any more, is told by the call, as
+  // of a full disk, not ended.
   ::signal(SIGXFSZ, SIG_IGN);
+  ::signal(SIGPIPE, SIG_IGN);
   // Whoever started this may ignore it, which is inherited: nobody could wait for processes then.
   ::signal(SIGCHLD, SIG_DFL);
   std::thread([signals] {

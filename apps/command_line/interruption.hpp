@@ -64,8 +64,9 @@ class MadePath {
 /// From its first call on SIGINT, SIGTERM and SIGHUP, unless whoever started it ignores them, end the process with 128
 /// plus the signal's number, after removing what Backings made and remove_if_interrupted() was told of. SIGBUS, which
 /// says that mapped data cannot be read or written, does the same with exit code 1 and one line on standard error that
-/// begins with `program`. SIGXFSZ ends nothing: the call that would have made a file too large fails. To be called
-/// before any thread is started and before the first cache is made; `program` must stay.
+/// begins with `program`. SIGXFSZ and SIGPIPE end nothing: the call that would have made a file too large, or written
+/// what nobody reads, fails. To be called before any thread is started and before the first cache is made; `program`
+/// must stay.
 void remove_scratch_on_interruption(const char* program);
 
 }  // namespace tiermap

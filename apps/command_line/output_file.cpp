@@ -49,10 +49,11 @@ OutputFile::~OutputFile() {
 
 void OutputFile::check() const {
   if (!file_) {
-    const int number = errno;
-    throw StoreError(number, fmt::format("{} cannot be written to the end ({}): make room on its disk, or name "
-                                         "another file",
-                                         path_, reason(number)));
+    failure_ = failure_ != 0 ? failure_ : errno != 0 ? errno : EIO;
+    const int number = failure_;
+    const char* const remedy = number == EPIPE ? "read it to the end" : "make room on its disk";
+    throw StoreError(number, fmt::format("{} cannot be written to the end ({}): {}, or name another file", path_,
+                                         reason(number), remedy));
   }
 }
 

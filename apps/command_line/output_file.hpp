@@ -31,7 +31,8 @@ class OutputFile {
 
   std::string path_;
   std::string written_path_;
-  bool replaces_ = false;  ///< There is a file under the other name.
+  bool replaces_ = false;    ///< There is a file under the other name.
+  mutable int failure_ = 0;  ///< What check() found first: its number stays with the thread that wrote.
   std::ofstream file_;
 };
 

@@ -36,7 +36,7 @@ void complain(const std::string& name, std::string message) {
 /// A store that fails while it is used is not its user's mistake; one that cannot be opened is.
 bool failed_at_work(const StoreError& error) {
   const int number = error.code().value();
-  return number == EIO || number == ENOSPC || number == EDQUOT || number == ECONNABORTED;
+  return number == EIO || number == ENOSPC || number == EDQUOT || number == EPIPE || number == ECONNABORTED;
 }
 
 struct Failure {

@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
+#include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -97,6 +99,9 @@ int run(const Options& options) {
     for (std::size_t index = 0; index < counts.size(); ++index) {
       fmt::print("  {}: {}\n", relation_name(static_cast<Relation>(index)), counts[index]);
     }
+  }
+  if (std::fflush(stdout) != 0) {
+    throw StoreError(EIO, "standard output cannot be written: give it room, or read it to the end");
   }
   return 0;
 }

@@ -49,6 +49,16 @@ TEST_F(DebianGraphTest, CountsEachRelationOnceAndEveryAlternative) {
   EXPECT_EQ(names.str().substr(0, 16), "0 editor\n1 dpkg\n");
 }
 
+TEST_F(DebianGraphTest, ReportsThatCannotBeWrittenAreOne) {
+  std::filesystem::create_directory(path("lists"));
+  write_file("lists/mirror_Packages", paragraphs);
+  const std::string words = "\"$0\" --lists \"$1\" --output \"$2\" --json >/dev/full";
+  const Outcome outcome =
+      run("/bin/sh", {"-c", words, TIERMAP_BINARY_FOLDER "/tiermap-debian-graph", path("lists"), path("work/edges")});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.errors.find("standard output cannot be written"), std::string::npos) << outcome.errors;
+}
+
 TEST_F(DebianGraphTest, WritesWhatTheSearchReads) {
   std::filesystem::create_directory(path("lists"));
   write_file("lists/mirror_Packages", paragraphs);

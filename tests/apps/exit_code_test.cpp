@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include <thread>
 
 #include "apps/program_fixture.hpp"
+#include "command_line/output_file.hpp"
 #include "command_line/program.hpp"
 #include "tiermap/error.hpp"
 
@@ -114,6 +116,20 @@ TEST_F(ExitCodeTest, AReportThatCannotBeWrittenIsOne) {
   });
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_NE(outcome.errors.find("cannot be written"), std::string::npos) << outcome.errors;
+}
+
+TEST_F(ExitCodeTest, AnOutputThatFailedSaysTheSameToEachThread) {
+  OutputFile full("/dev/full");
+  full.stream() << std::string(std::size_t{1} << 20U, 'x') << std::flush;
+  for (const int left_over : {ENOSPC, 0, EAGAIN}) {
+    errno = left_over;
+    try {
+      full.check();
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const StoreError& error) {
+      EXPECT_EQ(error.code().value(), ENOSPC) << error.what();
+    }
+  }
 }
 
 // mmap: what is written past the mapping while it is sorted shows in it, and stays.

@@ -377,5 +377,16 @@ TEST_F(KmerProgramTest, WhoeverEndsItFindsNoPartialDatabase) {
                  "database.runs is there: a run that was killed has left it", left_behind().size());
 }
 
+TEST_F(KmerProgramTest, WhoStopsReadingTheOutputFindsNothingLeftBehind) {
+  // Whoever reads has ended long before there is anything to read.
+  const std::string words = "{ \"$0\" --bytes 1MiB --organisms 4 --output /dev/stdout 2>\"$1\"; echo $? >\"$2\"; } | :";
+  const Outcome outcome =
+      run("/bin/sh", {"-c", words, TIERMAP_BINARY_FOLDER "/tiermap-kmer", path("said"), path("code")});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(contents("code"), "1\n");
+  EXPECT_NE(contents("said").find("/dev/stdout cannot be written to the end"), std::string::npos) << contents("said");
+  EXPECT_TRUE(left_behind().empty()) << testing::PrintToString(left_behind());
+}
+
 }  // namespace
 }  // namespace tiermap::test
