@@ -23,20 +23,6 @@
 namespace tiermap {
 namespace {
 
-/// Where on disk the store of a URL is; empty if it is not one file or directory, or no URL at all: opening will say.
-std::string path_of(const std::string& url) {
-  try {
-    const StoreUrl parsed = parse_store_url(url);
-    if (parsed.scheme.empty()) {
-      return parsed.path;
-    }
-    const bool on_disk = parsed.scheme == "file" || parsed.scheme == "sparse";
-    return on_disk && !has_wildcard(parsed.path) ? percent_decode(parsed.path, url) : std::string();
-  } catch (const StoreError&) {
-    return {};
-  }
-}
-
 /// Whether it is a data set that a memory server has, or that opening will say more about: one that is in use, or whose
 /// server is not there.
 bool is_served(const std::string& url) {
@@ -72,6 +58,19 @@ bool is_regular_file(const std::string& path) {
 
 }  // namespace
 
+std::string path_of_store(const std::string& url) {
+  try {
+    const StoreUrl parsed = parse_store_url(url);
+    if (parsed.scheme.empty()) {
+      return parsed.path;
+    }
+    const bool on_disk = parsed.scheme == "file" || parsed.scheme == "sparse";
+    return on_disk && !has_wildcard(parsed.path) ? percent_decode(parsed.path, url) : std::string();
+  } catch (const StoreError&) {
+    return {};
+  }
+}
+
 void check_room_for(const std::string& path, std::uint64_t bytes) {
   const std::string folder = std::filesystem::absolute(path).parent_path().string();
   struct statvfs room{};
@@ -88,7 +87,7 @@ void check_room_for(const std::string& path, std::uint64_t bytes) {
 }
 
 Backing::Backing(std::string url, std::shared_ptr<Store> store) : url_(std::move(url)), store_(std::move(store)) {
-  const std::string path = path_of(url_);
+  const std::string path = path_of_store(url_);
   if (!path.empty() && is_regular_file(path)) {
     plain_path_ = path;
   }
@@ -104,7 +103,7 @@ Backing Backing::create(const std::string& url, std::uint64_t bytes) {
     backing.is_unkept_ = true;
     return backing;
   }
-  const std::string path = path_of(url);
+  const std::string path = path_of_store(url);
   if (!path.empty()) {
     check_room_for(path, bytes);
   }
@@ -116,7 +115,7 @@ Backing Backing::create(const std::string& url, std::uint64_t bytes) {
 }
 
 Backing Backing::create_unfinished(const std::string& url, std::uint64_t bytes) {
-  const std::string path = path_of(url);
+  const std::string path = path_of_store(url);
   if (path.empty()) {
     return create(url, bytes);
   }
@@ -212,14 +211,14 @@ void Backing::make_cold() {
 }
 
 void Backing::reopen_read_only() {
-  if (!path_of(url_).empty()) {
+  if (!path_of_store(url_).empty()) {
     store_.reset();
     store_ = open_store(url_, OpenMode::read_only);
   }
 }
 
 bool backing_exists(const std::string& url) {
-  const std::string path = path_of(url);
+  const std::string path = path_of_store(url);
   return path.empty() ? is_served(url) : path_exists(path);
 }
 

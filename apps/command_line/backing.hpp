@@ -73,6 +73,9 @@ void refuse_left_behind(const std::string& path);
 /// Throws OptionError if the disk on which `path` would be made has not room for so many bytes.
 void check_room_for(const std::string& path, std::uint64_t bytes);
 
+/// Where on disk the store of a URL is; empty if it is not one file or directory, or no URL at all: opening will say.
+std::string path_of_store(const std::string& url);
+
 /// Whether it is a path and no URL.
 bool is_plain_path(const std::string& url);
 

@@ -108,7 +108,7 @@ void check_output(const WorkloadOptions& options, const KmerOptions& kmer) {
       throw OptionError(fmt::format("--output {} is what {} names: name another file", kmer.output, option));
     }
   };
-  refuse_if_output("--database", options.file);
+  refuse_if_output("--database", path_of_store(options.file));
   refuse_if_output("--kmers", kmer.kmers);
   refuse_if_output("--taxonomy", kmer.taxonomy);
   refuse_if_output("--sequence-taxa", kmer.sequence_taxa);

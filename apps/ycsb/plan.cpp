@@ -134,8 +134,9 @@ Plan make_plan(const WorkloadOptions& options, const YcsbOptions& ycsb) {
     throw OptionError(
         fmt::format("workload {} scans, and a hash index has no order: choose --index ordered", ycsb.workload));
   }
-  if (!ycsb.acknowledge.empty() &&
-      (are_one_file(ycsb.acknowledge, options.file) || are_one_file(ycsb.acknowledge, options.file + ".log"))) {
+  const std::string pool = path_of_store(options.file);
+  if (!ycsb.acknowledge.empty() && !pool.empty() &&
+      (are_one_file(ycsb.acknowledge, pool) || are_one_file(ycsb.acknowledge, pool + ".log"))) {
     throw OptionError(fmt::format("--acknowledge {} is the pool or its log: name another file", ycsb.acknowledge));
   }
   plan_pool(options, ycsb, plan);

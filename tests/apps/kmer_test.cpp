@@ -335,6 +335,8 @@ TEST_F(KmerProgramTest, TheOutputTakesNoPlaceButAnOutputs) {
   const Words common{"--database", database, "--reads", reads, "--output"};
   expect_refused(program, common + Words{database}, "is what --database names", 1);
   expect_refused(program, common + Words{path("work/../work/database")}, "is what --database names", 1);
+  expect_refused(program, {"--database", "file:" + database, "--reads", reads, "--output", database},
+                 "is what --database names", 1);
   expect_refused(program, common + Words{reads}, "is what --reads names", 1);
   expect_refused(program, small_input() + Words{"--reads", reads, "--output", path("genomes")}, "--genomes", 1);
   expect_refused(program, {"--database", database, "--work", "lookup", "--kmers", reads, "--output", reads}, "--kmers",

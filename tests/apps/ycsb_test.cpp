@@ -170,6 +170,7 @@ TEST_F(YcsbTest, APoolOfOtherNumbersIsRefused) {
   expect_refused(program, {"--file", pool, "--workload", "d", "--operations", "100000"}, "more --capacity", 2);
   expect_refused(program, {"--file", pool, "--acknowledge", pool}, "is the pool or its log", 2);
   expect_refused(program, {"--file", pool, "--acknowledge", pool + ".log"}, "is the pool or its log", 2);
+  expect_refused(program, {"--file", "file:" + pool, "--acknowledge", pool + ".log"}, "is the pool or its log", 2);
   expect_refused(program, {"--file", pool, "--capacity", "2700"}, "--capacity", 2);
   verified_run({"--file", pool, "--value-size", "64", "--records", "2000", "--operations", "10"});
   // Not compared with the million records that a new pool would have by default.
