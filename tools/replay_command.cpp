@@ -171,7 +171,10 @@ void replay(const ReplayOptions& options) {
   }
 }
 
-void check_policies(ReplayOptions& options) {
+void check_options(ReplayOptions& options) {
+  if (options.accesses && options.json) {
+    throw OptionError("--accesses prints lines for tiermap-random-io, and --json an object: leave out one of them");
+  }
   if (options.policies.empty()) {
     options.policies.assign(policy_names().begin(), policy_names().end());
   }
@@ -208,7 +211,7 @@ CLI::App* add_replay_command(CLI::App& program) {
   command->add_flag("--accesses", options->accesses,
                     "Print the accesses instead, a line each, as tiermap-random-io --trace reads them.");
   command->callback([options] {
-    check_policies(*options);
+    check_options(*options);
     replay(*options);
   });
   return command;

@@ -275,6 +275,7 @@ TEST_F(Replay, WhatCannotBeReplayedIsRefusedInOneLine) {
   expect_refusal({"replay", path_, "--policies", "best"}, "policy \"best\" is unknown");
   expect_refusal({"replay", path_, "--budget", "4KiB"}, "under two pages of 64KiB");
   expect_refusal({"replay", path_, "--budget", "ten"}, "budget 'ten'");
+  expect_refusal({"replay", path_, "--accesses", "--json"}, "leave out one of them");
   expect_refusal({"replay"}, "TRACE is required");
 }
 
