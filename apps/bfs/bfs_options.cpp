@@ -14,6 +14,7 @@ namespace tiermap {
 namespace {
 
 constexpr std::uint32_t most_scale = 31;
+constexpr std::uint64_t default_edge_factor = 16;
 constexpr std::uint64_t most_vertices = no_vertex - 1;
 
 }  // namespace
@@ -95,7 +96,7 @@ std::uint32_t chosen_scale(const WorkloadOptions& options, const BfsOptions& bfs
 }
 
 std::uint64_t parse_edge_factor(const BfsOptions& bfs) {
-  return parse_whole_number(bfs.edge_factor, "edge factor", 1, 1024);
+  return bfs.edge_factor.empty() ? default_edge_factor : parse_whole_number(bfs.edge_factor, "edge factor", 1, 1024);
 }
 
 std::string graph_name(const WorkloadOptions& options, const BfsOptions& bfs) {
@@ -162,6 +163,15 @@ void check_directions(const BfsOptions& bfs, bool graph_is_undirected, const std
     throw OptionError(
         fmt::format("the edges of {} go {}, and --{} asks for others: leave it out, or make another graph", name,
                     graph_is_undirected ? "both ways" : "one way", bfs.directed ? "directed" : "undirected"));
+  }
+}
+
+void check_edge_factor(const BfsOptions& bfs, std::uint64_t vertices, std::uint64_t edges, const std::string& name) {
+  if (!bfs.edge_factor.empty() && edges != parse_edge_factor(bfs) * vertices) {
+    throw OptionError(fmt::format(
+        "{} was made from {} edges between {} vertices, and --edge-factor {} asks for others: leave it out, "
+        "or make another graph",
+        name, edges, vertices, bfs.edge_factor));
   }
 }
 

@@ -16,7 +16,7 @@ inline constexpr std::uint32_t default_scale = 20;
 /// The program's own options, as they are typed.
 struct BfsOptions {
   std::string scale;
-  std::string edge_factor = "16";
+  std::string edge_factor;
   std::string input;
   bool directed = false;
   bool says_directions = false;  ///< Whether --directed or --undirected was given.
@@ -62,6 +62,8 @@ bool is_given_a_graph(const WorkloadOptions& options, const BfsOptions& bfs);
 void check_options(const WorkloadOptions& options, const BfsOptions& bfs);
 /// What was asked for, a graph that is there already must have.
 void check_directions(const BfsOptions& bfs, bool graph_is_undirected, const std::string& name);
+/// The same of the edges that it was made from.
+void check_edge_factor(const BfsOptions& bfs, std::uint64_t vertices, std::uint64_t edges, const std::string& name);
 /// As check_options() where the graph is in a heap: what is of files, of edges both ways and of queues is refused.
 void check_heap_options(const WorkloadOptions& options, const BfsOptions& bfs);
 

@@ -40,6 +40,7 @@ class HeapSearch {
     graph_ = std::make_unique<HeapGraph>(*containers_, counts, bfs_.heap);
     Report report;
     report.fields["load_seconds"] = loading.seconds();
+    check_edge_factor(bfs_, counts.vertices, counts.edges, bfs_.heap);
     check_need();
     const std::vector<Vertex> roots =
         choose_roots(bfs_, graph_name(options_, bfs_), options_.seed, counts.vertices, counts.edges,

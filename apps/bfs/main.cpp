@@ -96,6 +96,7 @@ class BfsRun {
     // What was made here was checked before, when memory was not yet full of it.
     if (source_ == nullptr) {
       check_directions(bfs_, header.is_undirected(), graph_file.url());
+      check_edge_factor(bfs_, header.vertices, header.input_edges, graph_file.url());
       check_need({header.vertices, header.arcs, header.file_bytes, bfs_.check_in_memory, {}});
     }
     if (bfs_.build_only) {

@@ -321,6 +321,8 @@ TEST_F(BfsTest, SaysThatItMakesAGraphNobodyAskedFor) {
   const Outcome searched = run(program, arguments);
   EXPECT_EQ(searched.exit_code, 0);
   EXPECT_EQ(searched.errors, "");
+  expect_refused(program, {"--graph", graph, "--edge-factor", "2"},
+                 "was made from 1048576 edges between 1048576 vertices, and --edge-factor 2 asks for others", 1);
 }
 
 TEST_F(BfsTest, AGraphThatIsMadeOutlastsTheSearchesThatWereInterrupted) {
