@@ -1,30 +1,37 @@
 #include "kmer/classifier.hpp"
 
-#include <algorithm>
-#include <span>
-
 namespace tiermap {
 
 Classifier::Classifier(const Taxonomy& taxonomy, std::uint32_t k)
     : taxonomy_(taxonomy), k_(k), votes_(taxonomy.size()) {}
 
+// A read may be a whole chromosome: its k-mers are never all in memory.
 Classification Classifier::classify(std::string_view bases, KmerLookup& lookup) {
   Classification result;
   kmers_.clear();
-  for_each_kmer(bases, k_, [&](Kmer kmer) { kmers_.push_back(kmer); });
-  result.kmers = static_cast<std::uint32_t>(kmers_.size());
-  for (std::size_t first = 0; first < kmers_.size(); first += most_announced) {
-    const auto part = std::span(kmers_).subspan(first, std::min(most_announced, kmers_.size() - first));
-    lookup.announce(part);
-    for (const Kmer kmer : part) {
-      if (lookup.find(kmer, list_)) {
-        ++result.found;
-        vote(lookup.name());
-      }
+  for_each_kmer(bases, k_, [&](Kmer kmer) {
+    kmers_.push_back(kmer);
+    if (kmers_.size() == most_announced) {
+      look_up(lookup, result);
     }
+  });
+  if (!kmers_.empty()) {
+    look_up(lookup, result);
   }
   result.taxon = choose();
   return result;
+}
+
+void Classifier::look_up(KmerLookup& lookup, Classification& result) {
+  result.kmers += static_cast<std::uint32_t>(kmers_.size());
+  lookup.announce(kmers_);
+  for (const Kmer kmer : kmers_) {
+    if (lookup.find(kmer, list_)) {
+      ++result.found;
+      vote(lookup.name());
+    }
+  }
+  kmers_.clear();
 }
 
 void Classifier::vote(const std::string& database) {

@@ -32,6 +32,8 @@ class Classifier {
   Classification classify(std::string_view bases, KmerLookup& lookup);
 
  private:
+  /// Of the k-mers that were gathered, which are none then.
+  void look_up(KmerLookup& lookup, Classification& result);
   void vote(const std::string& database);
   std::uint64_t votes_on_way_to(Taxonomy::Place place) const noexcept;
   TaxonId choose();

@@ -17,13 +17,15 @@ namespace {
 /// What a thread takes at a time: little, because each k-mer may cost several reads of the store.
 constexpr std::size_t chunk_reads = 16;
 constexpr std::size_t chunk_bases = std::size_t{16} << 10U;
+/// Of all samples: each base costs reads of the store.
+constexpr std::size_t most_sample_bases = 4 * chunk_bases;
 
 struct ReadChunk {
   std::uint64_t number = 0;
   std::uint64_t first_read = 0;
   std::size_t file = 0;
   std::size_t count = 0;
-  std::vector<SequencePiece> reads;  ///< The first `count` of them; the others keep their memory.
+  std::vector<SequencePiece> reads;  ///< The first `count` of them; the others keep what memory short ones take.
 };
 
 /// Reads of several files for several threads, a chunk at a time.
@@ -46,6 +48,11 @@ class ReadFeed {
  private:
   bool read_chunk(ReadChunk& chunk) {
     chunk.count = 0;
+    for (SequencePiece& read : chunk.reads) {
+      if (read.bases.capacity() > chunk_bases) {
+        std::string().swap(read.bases);  // Assigning nothing would keep the memory.
+      }
+    }
     for (std::size_t bases = 0; chunk.count < chunk_reads && bases < chunk_bases;) {
       if (chunk.reads.size() == chunk.count) {
         chunk.reads.emplace_back();
@@ -175,7 +182,7 @@ ReadTotals classify_reads(const ReadWork& work, KmerLookup& lookup, ThreadTeam& 
         const std::uint64_t number = chunk.first_read + index;
         const Classification result = classifier.classify(read.bases, lookup);
         count_read(read, number, work.paths[chunk.file], result, work, totals[thread]);
-        if (number < samples.size()) {
+        if (number < samples.size() && read.bases.size() <= chunk_bases) {
           samples[number] = {read.bases, result};
         }
         if (output.is_wanted()) {
@@ -189,7 +196,15 @@ ReadTotals classify_reads(const ReadWork& work, KmerLookup& lookup, ThreadTeam& 
   for (const ReadTotals& part : totals) {
     sum.add(part);
   }
-  samples.resize(std::min<std::uint64_t>(samples.size(), sum.reads));
+  std::size_t kept = 0;
+  std::size_t bases = 0;
+  for (; kept < std::min<std::uint64_t>(samples.size(), sum.reads); ++kept) {
+    bases += samples[kept].bases.size();
+    if (bases > most_sample_bases) {
+      break;
+    }
+  }
+  samples.resize(kept);
   return sum;
 }
 

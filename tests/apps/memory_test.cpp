@@ -82,6 +82,33 @@ TEST_F(MemoryTest, BuildingADatabaseOfKmersAndClassifyingKeepToTheirBudget) {
   expect_small(classified, classified.value("bytes", std::uint64_t{0}));
 }
 
+TEST_F(MemoryTest, LongReadsAreNotKept) {
+  constexpr std::uint64_t long_bases = 3 * mebibyte;
+  std::string known = ">known\n";
+  known.append(2 * long_bases, 'A');
+  // Sixteen reads are taken at a time: a long one is once in each place.
+  constexpr int places = 16;
+  std::string unknown;
+  for (int place = 0; place < places; ++place) {
+    for (int before = 0; before < place; ++before) {
+      unknown += ">short\nACGT\n";
+    }
+    unknown += ">long\n" + std::string(long_bases, 'N') + "\n";
+  }
+  const std::string database = path("work/database");
+  const nlohmann::json built =
+      report_of("tiermap-kmer", {"--bytes", "2MiB", "--organisms", "4", "--database", database, "--build-only"}, "1");
+  if (!is_exact(built)) {
+    GTEST_SKIP() << "userfaultfd is refused here";
+  }
+  for (const std::string& reads : {write_file("known", known + "\n"), write_file("unknown", unknown)}) {
+    const nlohmann::json report = report_of("tiermap-kmer", {"--database", database, "--reads", reads}, "1");
+    EXPECT_EQ(report.value("verified", false), true);
+    // As a string grows there are two of it.
+    EXPECT_LE(report.value("peak_rss_bytes", std::uint64_t{0}), 8 * mebibyte + program_bytes + 3 * long_bases) << reads;
+  }
+}
+
 TEST_F(MemoryTest, ClusteringPointsKeepsToItsBudget) {
   const nlohmann::json report =
       report_of("tiermap-kmeans", {"--bytes", "64MiB", "--rounds", "1", "--iterations", "1", "--no-verify"});
