@@ -1,8 +1,10 @@
 #include "command_line/program.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <malloc.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -109,6 +111,7 @@ void require_same_options(const CLI::App& app, Ranks& ranks) {
 
 /// Before any thread is started. `name` must stay.
 void prepare_process(const char* name) {
+  hold_standard_streams();
   remove_scratch_on_interruption(name);
 #ifdef M_MMAP_THRESHOLD
   // A fixed threshold: tables and buffers go back to the kernel when they are freed, and do not add to what a budget
@@ -124,6 +127,15 @@ Program::Program(std::string name, const std::string& description, std::uint64_t
     : name_(std::move(name)), app_(description, name_) {
   app_.set_version_flag("--version", name_ + " " + TIERMAP_VERSION);
   shared_.declare(app_, default_page_size);
+}
+
+void hold_standard_streams() {
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
+    // The lowest number that is free. Only to be read: who writes there is told so, as before.
+    if (::fcntl(stream, F_GETFD) < 0 && ::open("/dev/null", O_RDONLY) < 0) {
+      return;
+    }
+  }
 }
 
 void refuse_empty_values(const CLI::App& app) {

@@ -48,6 +48,10 @@ class Program {
   std::function<std::uint64_t()> choose_default_page_size_;
 };
 
+/// Nothing that is opened from now on gets the number of a standard stream that whoever started the program had closed:
+/// what is said there would be written into it.
+void hold_standard_streams();
+
 /// Throws OptionError if an option was given as nothing. It would count as not given, and a script's empty variable
 /// would choose another file than was meant.
 void refuse_empty_values(const CLI::App& app);

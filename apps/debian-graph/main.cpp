@@ -123,6 +123,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return tiermap::exit_code_of(tiermap::program_name, app, error);
   }
+  tiermap::hold_standard_streams();
   tiermap::remove_scratch_on_interruption(tiermap::program_name);
   return tiermap::exit_code_of(tiermap::program_name, [&] {
     tiermap::refuse_empty_values(app);

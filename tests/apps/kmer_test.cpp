@@ -379,6 +379,16 @@ TEST_F(KmerProgramTest, WhoeverEndsItFindsNoPartialDatabase) {
                  "database.runs is there: a run that was killed has left it", left_behind().size());
 }
 
+TEST_F(KmerProgramTest, WhatIsSaidWhereNobodyListensIsNotInTheOutput) {
+  const std::string database = path("work/database");
+  ASSERT_EQ(run(program, small_input() + Words{"--database", database, "--build-only"}).exit_code, 0);
+  const std::string reads = write_file("reads", ">long\nAAAAAAAC\n>short\nAC\n");
+  const Outcome outcome = run("/bin/sh", {"-c", "\"$0\" \"$@\" 2>&-", TIERMAP_BINARY_FOLDER "/tiermap-kmer",
+                                          "--database", database, "--reads", reads, "--output", path("results")});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(contents("results"), "long\t2\tgroup\t4\t4\nshort\t0\tunclassified\t0\t0\n");
+}
+
 TEST_F(KmerProgramTest, WhoStopsReadingTheOutputFindsNothingLeftBehind) {
   // Whoever reads has ended long before there is anything to read.
   const std::string words = "{ \"$0\" --bytes 1MiB --organisms 4 --output /dev/stdout 2>\"$1\"; echo $? >\"$2\"; } | :";
