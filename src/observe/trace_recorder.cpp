@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
@@ -77,6 +78,28 @@ void check_path(const std::string& path, const TraceHeader& header) {
 
 }  // namespace
 
+/// What exit() knows a recorder by. Never freed: a lock on all of them a child of fork() might find held for ever.
+struct TraceRecorder::Life {
+  std::mutex held;  ///< Guards the next.
+  TraceRecorder* recorder = nullptr;
+  const pid_t process = ::getpid();
+  Life* before = nullptr;
+  static constinit std::atomic<Life*> last;
+
+  static Life* begin() {
+    auto* const life = new Life;
+    life->before = last.load();
+    while (!last.compare_exchange_weak(life->before, life)) {
+    }
+    static std::atomic_flag registered;
+    if (!registered.test_and_set()) {
+      std::atexit(settle_all);  // Where it is refused (no memory), a trace may lack its last moment and its end.
+    }
+    return life;
+  }
+};
+constinit std::atomic<TraceRecorder::Life*> TraceRecorder::Life::last{nullptr};
+
 TraceRecorder::TraceRecorder(const std::string& pattern, std::uint64_t budget_bytes, std::string_view policy,
                              std::size_t words)
     : path_(with_process(pattern)), filling_(words), writing_(words) {
@@ -86,16 +109,49 @@ TraceRecorder::TraceRecorder(const std::string& pattern, std::uint64_t budget_by
   header_.process_start = process_start_time(::getpid()).value_or(0);
   policy.copy(header_.policy.data(), header_.policy.size() - 1);
   check_path(path_, header_);
+  life_ = Life::begin();
   thread_ = start_engine_thread("tiermap-trace", [this] { run(); });
+  const std::lock_guard held(life_->held);
+  life_->recorder = this;
 }
 
 TraceRecorder::~TraceRecorder() {
+  {
+    const std::lock_guard held(life_->held);
+    life_->recorder = nullptr;
+  }
   stop_.store(true);
   bell_.fetch_add(1);
   futex_wake_all(&bell_);
   thread_.join();
   if (file_ >= 0) {
     ::close(file_);
+  }
+}
+
+void TraceRecorder::settle_all() noexcept {
+  const pid_t process = ::getpid();
+  for (Life* life = Life::last.load(); life != nullptr; life = life->before) {
+    // Of a parent's recorder nothing came along but memory. One that is held is ending, or a signal's handler ends the
+    // process while exit() is at it.
+    if (life->process == process && life->held.try_lock()) {
+      const std::lock_guard held(life->held, std::adopt_lock);
+      if (life->recorder != nullptr) {
+        life->recorder->settle();
+      }
+    }
+  }
+}
+
+// The process is not to hang on a disk that does.
+void TraceRecorder::settle() noexcept {
+  constexpr int most_waits = 50;
+  const std::uint32_t turn = settled_.load();
+  settling_.store(true);
+  bell_.fetch_add(1);
+  futex_wake_all(&bell_);
+  for (int wait = 0; wait < most_waits && settled_.load() == turn; ++wait) {
+    futex_wait(&settled_, turn, 100'000'000);
   }
 }
 
@@ -160,7 +216,12 @@ void TraceRecorder::run() {
   constexpr std::int64_t tick_nanoseconds = 100'000'000;  // What a process that is killed may lose.
   while (!stop_.load()) {
     const std::uint32_t rung = bell_.load();
-    write_turn(false);
+    const bool settles = settling_.exchange(false);
+    write_turn(settles);
+    if (settles) {
+      settled_.fetch_add(1);
+      futex_wake_all(&settled_);
+    }
     if (!stop_.load()) {
       futex_wait(&bell_, rung, tick_nanoseconds);
     }
@@ -170,19 +231,21 @@ void TraceRecorder::run() {
 
 void TraceRecorder::write_turn(bool last) {
   std::size_t count = 0;
+  std::size_t first_closing = 1;
   std::array<std::uint64_t, 2> closing{};
   {
     const std::lock_guard held(lock_);
-    if (!has_accesses_ || failed_.load(std::memory_order_relaxed)) {
+    if (!has_accesses_ || failed_.load(std::memory_order_relaxed) || (has_end_ && filled_ == 0 && lost_ == 0)) {
       return;
     }
     count = std::exchange(filled_, 0);
     filling_.swap(writing_);
-    const std::uint64_t lost = TraceRecord{TraceKind::lost, false, 0, lost_}.word();
-    if (lost_ > 0 && !last) {
+    const std::uint64_t missing = std::exchange(lost_, 0);
+    const std::uint64_t lost = TraceRecord{TraceKind::lost, false, 0, missing}.word();
+    if (missing > 0 && !last) {
       append(&lost, 1);
-      lost_ = 0;
     }
+    first_closing = missing > 0 ? 0 : 1;
     closing = {lost, TraceRecord{TraceKind::end}.word()};
   }
   room_.fetch_add(1);
@@ -190,10 +253,19 @@ void TraceRecorder::write_turn(bool last) {
   if (file_ < 0) {
     open();
   }
+  take_back_end();
   write(writing_.data(), count * sizeof(std::uint64_t));
   if (last) {
-    const std::size_t first = lost_ > 0 ? 0 : 1;
-    write(closing.data() + first, (closing.size() - first) * sizeof(std::uint64_t));
+    write(closing.data() + first_closing, (closing.size() - first_closing) * sizeof(std::uint64_t));
+    has_end_ = !failed_.load();
+  }
+}
+
+// The process went on, as after an exec() that failed.
+void TraceRecorder::take_back_end() {
+  if (std::exchange(has_end_, false)) {
+    written_bytes_ -= sizeof(std::uint64_t);
+    static_cast<void>(::lseek(file_, -static_cast<off_t>(sizeof(std::uint64_t)), SEEK_CUR));
   }
 }
 

@@ -26,6 +26,9 @@ class TraceRecorder {
                 std::size_t words = buffer_words);
   /// Writes what is left. Nobody may record any more.
   ~TraceRecorder();
+  /// At the end of the process, which may come before that of its caches: what this process's recorders have is
+  /// written, and the end behind it. They go on where the process does. Called by exit(); by who ends it otherwise.
+  static void settle_all() noexcept;
   TraceRecorder(const TraceRecorder&) = delete;
   TraceRecorder& operator=(const TraceRecorder&) = delete;
 
@@ -37,9 +40,13 @@ class TraceRecorder {
                     const std::string& store_name, bool same_bytes = false);
 
  private:
+  struct Life;
+
+  void settle() noexcept;
   bool append(const std::uint64_t* words, std::size_t count) noexcept;
   void run();
   void write_turn(bool last);
+  void take_back_end();
   void open();
   void write(const void* data, std::size_t bytes);
   void fail(const std::string& path, int error);
@@ -52,12 +59,16 @@ class TraceRecorder {
   std::size_t filled_ = 0;
   std::uint64_t lost_ = 0;  ///< Since the last record that was kept.
   bool has_accesses_ = false;
-  std::atomic<std::uint32_t> bell_{0};  ///< Rung when there is much to write, and at the end.
-  std::atomic<std::uint32_t> room_{0};  ///< Counts the buffers that were taken to be written.
+  std::atomic<std::uint32_t> bell_{0};     ///< Rung when there is much to write, and at the end.
+  std::atomic<std::uint32_t> room_{0};     ///< Counts the buffers that were taken to be written.
+  std::atomic<std::uint32_t> settled_{0};  ///< Counts the ends that settle() has asked for.
+  std::atomic<bool> settling_{false};
   std::atomic<bool> stop_{false};
   std::atomic<bool> failed_{false};  ///< The file takes no more.
   int file_ = -1;
   std::uint64_t written_bytes_ = 0;
+  bool has_end_ = false;  ///< The file's last record is its end.
+  Life* life_ = nullptr;
   std::thread thread_;
 };
 

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <mutex>
 #include <sstream>
@@ -235,6 +236,45 @@ TEST_F(TraceFile, AForkedChildWritesNothingIntoItsParentsTrace) {
     recorder.record(fill(3));
   }
   EXPECT_EQ(read_back(path_).records, (std::vector<TraceRecord>{fill(1), fill(3)}));
+}
+
+// As those of programs in C that give up no cache, and of umap.h's library.
+TEST_F(TraceFile, OneThatIsThereAtTheEndOfTheProcessIsWrittenByExit) {
+  EXPECT_EQ(run_child([&] {
+              static TraceRecorder* const kept = new TraceRecorder(path_, 1, "fifo");
+              kept->begin_region(1, page_bytes, page_bytes, "memory:1");
+              kept->record(fill(1));
+              kept->record(fill(2));
+              // Its own child has nothing to write.
+              EXPECT_EQ(run_child([] { TraceRecorder::settle_all(); }), 0);
+              std::exit(0);
+            }),
+            0);
+  const ReadTrace trace = read_back(path_);
+  EXPECT_EQ(trace.records, (std::vector<TraceRecord>{fill(1), fill(2)}));
+  EXPECT_TRUE(trace.complete);
+}
+
+TEST_F(TraceFile, WhereTheProcessGoesOnAfterItsEndSoDoesTheTrace) {
+  {
+    TraceRecorder recorder(path_, 1, "fifo");
+    recorder.begin_region(1, page_bytes, page_bytes, "memory:1");
+    TraceRecorder::settle_all();
+    EXPECT_FALSE(std::filesystem::exists(path_)) << "nothing was accessed";
+    recorder.record(fill(1));
+    for (std::uint64_t page = 2; page <= 3; ++page) {
+      TraceRecorder::settle_all();
+      TraceRecorder::settle_all();
+      const ReadTrace trace = read_back(path_);
+      EXPECT_TRUE(trace.complete);
+      EXPECT_EQ(trace.records.size(), page - 1);
+      recorder.record(fill(page));
+    }
+  }
+  TraceRecorder::settle_all();
+  const ReadTrace trace = read_back(path_);
+  EXPECT_EQ(trace.records, (std::vector<TraceRecord>{fill(1), fill(2), fill(3)}));
+  EXPECT_TRUE(trace.complete);
 }
 
 TEST_F(TraceFile, AFullDiskEndsTheTraceAndTheProgramGoesOn) {

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "observe/publication_layout.hpp"
+#include "observe/trace_recorder.hpp"
 #include "platform/signals_blocked.hpp"
 #include "preload/kernel_calls.hpp"
 #include "preload/locking.hpp"
@@ -97,6 +98,7 @@ void Mappings::at_end(Ending ending) noexcept {
     return;
   }
   write_back_all();
+  TraceRecorder::settle_all();
   try {
     const Looking looking(lock_);
     if (!ended_.exchange(true)) {
