@@ -36,7 +36,7 @@ void declare(CLI::App& app, RandomIoOptions& random) {
   app.add_option("--write-share", random.write_share, "How many of a hundred mixed accesses write (default: 50)");
   app.add_option("--pattern", random.pattern,
                  "Which blocks: uniform (each once, in random order), zipfian, or trace (see --trace)");
-  app.add_option("--skew", random.skew, "Exponent of --pattern zipfian, above 0 and under 1 (default: 0.99)");
+  app.add_option("--skew", random.skew_given, "Exponent of --pattern zipfian, above 0 and under 1 (default: 0.99)");
   app.add_option("--trace", random.trace, "File with a line for each access, such as 'r 12' or 'w 12': replays it");
   app.add_option("--block", random.block, "A word of so many bytes is touched, a multiple of 4KiB (default: 4KiB)");
   app.add_option("--accesses", random.accesses_text, "Accesses of each process (default: as many as it has blocks)");
@@ -78,6 +78,10 @@ void check_options(const WorkloadOptions& options, RandomIoOptions& random) {
   if (!random.write_share.empty() && random.access != "mixed") {
     throw OptionError("--write-share says how many of mixed accesses write: give --access mixed too, or leave it out");
   }
+  if (random.skew_given.has_value() && random.pattern != "zipfian") {
+    throw OptionError("--skew says how often the popular blocks come: give --pattern zipfian too, or leave it out");
+  }
+  random.skew = random.skew_given.value_or(random.skew);
   if (!(random.skew > 0 && random.skew < 1)) {
     throw OptionError(fmt::format("skew {} is not above 0 and under 1: choose for example 0.99", random.skew));
   }

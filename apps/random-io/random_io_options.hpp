@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -21,9 +22,10 @@ struct RandomIoOptions {
   std::string block = "4KiB";
   std::string processes_text = "1";
   std::string accesses_text;
-  double skew = 0.99;
+  std::optional<double> skew_given;
   bool direct = false;
 
+  double skew = 0.99;
   std::uint64_t block_bytes = 0;
   std::uint32_t processes = 1;
   std::uint32_t write_percent = 0;

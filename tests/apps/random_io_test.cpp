@@ -121,7 +121,8 @@ TEST_F(RandomIoTest, RefusesWhatCannotBeMeant) {
   expect_refused(program, arguments({"--pattern", "spiral"}), "spiral");
   expect_refused(program, arguments({"--block", "3KiB"}), "3KiB");
   expect_refused(program, arguments({"--block", "16MiB"}), "16MiB");
-  expect_refused(program, arguments({"--skew", "1"}), "skew 1");
+  expect_refused(program, arguments({"--pattern", "zipfian", "--skew", "1"}), "skew 1");
+  expect_refused(program, arguments({"--skew", "0.5"}), "--pattern zipfian");
   expect_refused(program, arguments({"--access", "mixed", "--write-share", "101"}), "101");
   expect_refused(program, arguments({"--write-share", "20"}), "--access mixed");
   expect_refused(program, arguments({"--access", "write", "--write-share", "20"}), "--access mixed");
