@@ -253,7 +253,8 @@ class Vector {
     first_ = nullptr;
   }
   /// Closes it and removes what is stored. Throws StoreError if that cannot be removed, and OptionError (ENOTSUP) for a
-  /// store that is more than one file: nothing is removed then. Nothing is done where it was removed by this before.
+  /// store that is not one plain file (`sparse:`, `npy:`, `hdf5:`, ...): nothing is removed then. Nothing is done where
+  /// it was removed by this before.
   void destroy() {
     storage_.destroy();
     first_ = nullptr;

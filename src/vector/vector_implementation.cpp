@@ -375,7 +375,7 @@ void VectorImplementation::close() {
 void VectorImplementation::require_removable() const {
   require_own_process();
   if (file_.empty() && !temporary_ && !removed_) {
-    throw OptionError("vector " + url_ + " is not one file, and is left as it is: close it and remove its files",
+    throw OptionError("vector " + url_ + " is not one plain file, and is left as it is: close it and remove its files",
                       ENOTSUP);
   }
 }
