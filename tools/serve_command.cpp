@@ -256,7 +256,6 @@ void copy(Store& from, Store& to, const char* what) {
 
 /// A data set that was not copied as a whole is none, whatever ends this.
 void copy_to_data_set(Store& from, const std::string& url, const char* what) {
-  target_of(url);
   catch_signals();
   const std::unique_ptr<RemoteStore> to = create_unkept_remote(parse_store_url(url), from.size_bytes());
   copy(from, *to, what);
@@ -271,24 +270,16 @@ void load(const ServeOptions& options) {
   copy_to_data_set(*open_store(options.other, OpenMode::read_only), options.url, "loading");
 }
 
-/// The file or folder that a store is; "" of others.
-std::string place_on_disk(const StoreUrl& url) {
-  if (url.scheme.empty()) {
-    return url.path;
-  }
-  const bool on_disk = url.scheme == "file" || url.scheme == "sparse";
-  return on_disk ? percent_decode(url.path, url.text) : std::string();
-}
-
 void save(const ServeOptions& options) {
   target_of(options.url);
   const std::unique_ptr<Store> from = open_store(options.url, OpenMode::read_only);
   const StoreUrl url = parse_store_url(options.other);
   if (url.scheme == "remote") {
+    target_of(options.other);
     copy_to_data_set(*from, options.other, "saving");
     return;
   }
-  const std::string place = place_on_disk(url);
+  const std::string place = path_on_disk(url);
   catch_signals();
   std::unique_ptr<Store> to = open_store(options.other, OpenMode::create, from->size_bytes());
   try {

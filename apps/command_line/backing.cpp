@@ -60,12 +60,7 @@ bool is_regular_file(const std::string& path) {
 
 std::string path_of_store(const std::string& url) {
   try {
-    const StoreUrl parsed = parse_store_url(url);
-    if (parsed.scheme.empty()) {
-      return parsed.path;
-    }
-    const bool on_disk = parsed.scheme == "file" || parsed.scheme == "sparse";
-    return on_disk && !has_wildcard(parsed.path) ? percent_decode(parsed.path, url) : std::string();
+    return path_on_disk(parse_store_url(url));
   } catch (const StoreError&) {
     return {};
   }

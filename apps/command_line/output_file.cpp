@@ -49,11 +49,12 @@ OutputFile::~OutputFile() {
 
 void OutputFile::check() const {
   if (!file_) {
-    failure_ = failure_ != 0 ? failure_ : errno != 0 ? errno : EIO;
-    const int number = failure_;
-    const char* const remedy = number == EPIPE ? "read it to the end" : "make room on its disk";
-    throw StoreError(number, fmt::format("{} cannot be written to the end ({}): {}, or name another file", path_,
-                                         reason(number), remedy));
+    if (failure_ == 0) {
+      failure_ = errno != 0 ? errno : EIO;
+    }
+    const char* const remedy = failure_ == EPIPE ? "read it to the end" : "make room on its disk";
+    throw StoreError(failure_, fmt::format("{} cannot be written to the end ({}): {}, or name another file", path_,
+                                           reason(failure_), remedy));
   }
 }
 

@@ -27,8 +27,6 @@ constexpr int right = 0;
 constexpr int wrong = 1;
 constexpr int bad_input = 2;
 
-constexpr const char* unwritable_output = "standard output cannot be written: give it room, or read it to the end";
-
 /// One line on standard error, whatever the message holds.
 void complain(const std::string& name, std::string message) {
   std::replace(message.begin(), message.end(), '\n', ' ');

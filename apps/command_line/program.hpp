@@ -48,6 +48,10 @@ class Program {
   std::function<std::uint64_t()> choose_default_page_size_;
 };
 
+/// What is said where standard output takes no more: a full disk, a pipe that nobody reads.
+inline constexpr const char* unwritable_output =
+    "standard output cannot be written: give it room, or read it to the end";
+
 /// Nothing that is opened from now on gets the number of a standard stream that whoever started the program had closed:
 /// what is said there would be written into it.
 void hold_standard_streams();

@@ -101,7 +101,7 @@ int run(const Options& options) {
     }
   }
   if (std::fflush(stdout) != 0) {
-    throw StoreError(EIO, "standard output cannot be written: give it room, or read it to the end");
+    throw StoreError(EIO, unwritable_output);
   }
   return 0;
 }

@@ -174,6 +174,14 @@ std::string percent_decode(std::string_view encoded, std::string_view url) {
   return decoded;
 }
 
+std::string path_on_disk(const StoreUrl& url) {
+  if (url.scheme.empty()) {
+    return url.path;
+  }
+  const bool on_disk = url.scheme == "file" || url.scheme == "sparse";
+  return on_disk && !has_wildcard(url.path) ? percent_decode(url.path, url.text) : std::string();
+}
+
 bool has_wildcard(std::string_view encoded) {
   return encoded.find_first_of("*[") != std::string_view::npos;
 }

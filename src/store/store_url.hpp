@@ -34,6 +34,9 @@ bool names_store(std::string_view path);
 /// Replaces %41 by A. Throws StoreError for what is no code, and for %00, which no path can hold.
 std::string percent_decode(std::string_view encoded, std::string_view url);
 
+/// The decoded path of the one file (plain path, `file:`) or directory (`sparse:`) that a store is; "" for any other.
+std::string path_on_disk(const StoreUrl& url);
+
 /// The decoded path as a pattern of glob(3), or as a plain path: what was encoded is never a wild card.
 bool has_wildcard(std::string_view encoded);
 std::string decode_pattern(std::string_view encoded, std::string_view url);

@@ -55,8 +55,7 @@ std::string name_of(const std::shared_ptr<Store>& store) {
 /// The path of a store that is one file; empty for any other.
 std::string file_of(const std::string& url) {
   const StoreUrl parsed = parse_store_url(url);
-  const bool file = parsed.scheme.empty() || (parsed.scheme == "file" && !has_wildcard(parsed.path));
-  const std::string path = !file ? "" : parsed.scheme.empty() ? parsed.path : percent_decode(parsed.path, url);
+  const std::string path = parsed.scheme == "sparse" ? "" : path_on_disk(parsed);
   struct stat status = {};
   const bool regular = !path.empty() && ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
   return regular ? std::filesystem::absolute(path).string() : "";

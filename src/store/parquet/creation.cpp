@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "store/file_open.hpp"
-#include "store/memory_store.hpp"
 #include "store/parquet/assembly.hpp"
+#include "store/parquet/library.hpp"
 #include "store/parquet/new_file.hpp"
 #include "tiermap/error.hpp"
 
@@ -51,10 +51,8 @@ class ZeroFile {
 /// How the rows of such a file lie: as whoever opens it will find.
 ParquetRecords records_of(const ParquetCodec& codec, const ParquetForm& form, const ZeroFile& file,
                           const StoreUrl& url) {
-  auto memory = std::make_shared<MemoryStore>(file.bytes().size());
-  memory->write(file.bytes().data(), file.bytes().size(), 0);
   std::unique_ptr<ParquetReader> reader;
-  if (const ParquetFailure failure = codec.open(memory, reader); !failure.empty()) {
+  if (const ParquetFailure failure = open_copy(codec, file.bytes(), reader); !failure.empty()) {
     refuse_creation(url, failure);
   }
   return arrange_records(form, *reader, url.text);

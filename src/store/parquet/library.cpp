@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "platform/hold_over_forks.hpp"
@@ -88,10 +89,8 @@ void use_once(const ParquetCodec& codec, const char* compression) {
   if (!codec.make({{.name = "a", .type = "int64"}, {.name = "b", .type = "float64"}}, compression, 1, file).empty()) {
     return;
   }
-  const auto memory = std::make_shared<MemoryStore>(file.size());
-  memory->write(file.data(), file.size(), 0);
   std::unique_ptr<ParquetReader> reader;
-  if (!codec.open(memory, reader).empty()) {
+  if (!open_copy(codec, file, reader).empty()) {
     return;
   }
   std::array<char, 8> value = {};
@@ -122,6 +121,12 @@ const ParquetCodec& parquet_codec(const std::string& url) {
     use_once(*loaded_codec);
   }
   return *loaded_codec;
+}
+
+ParquetFailure open_copy(const ParquetCodec& codec, const std::string& file, std::unique_ptr<ParquetReader>& reader) {
+  auto memory = std::make_shared<MemoryStore>(file.size());
+  memory->write(file.data(), file.size(), 0);
+  return codec.open(std::move(memory), reader);
 }
 
 }  // namespace tiermap
