@@ -190,7 +190,7 @@ class MedianRun {
       progress_.restart(options_.system == System::memory ? "loading" : "mapping", 0);
       const std::unique_ptr<MappedBytes> mapped = system_->map(Backing::around(store), Access::read_only);
       report_.fields["load_seconds"] = loading.seconds();
-      search(FloatCube(*mapped, directory_.shape, system_->page_size_bytes()));
+      search(FloatCube(*mapped, directory_.shape, choose_announced_bytes()));
     }
     if (options_.keep && median_.images.empty()) {
       report_.fields["file"] = source_->path();
@@ -224,6 +224,17 @@ class MedianRun {
     if (options_.prefetch && options_.system != System::memory) {
       search_.lookahead_bytes = system_->budget_bytes() / 4 / threads;
     }
+  }
+
+  /// What is announced comes in pages as large as it is, where their size follows the access. Large ones cost less, and
+  /// read nothing in vain where so many vectors are under way that they meet every part of an image.
+  std::uint64_t choose_announced_bytes() const {
+    constexpr std::uint64_t vectors_a_page = 8;
+    const std::uint64_t page = system_->page_size_bytes();
+    const bool follows_access = system_->least_page_bytes() < page;
+    const std::uint64_t image_pages = directory_.shape.bytes() / directory_.shape.images / page;
+    return follows_access && search_.in_flight >= image_pages * vectors_a_page ? std::max(page, default_page_size)
+                                                                               : page;
   }
 
   void check_memory() const {

@@ -149,6 +149,10 @@ FillWorker::Claim FillWorker::claim(PagedRegion& region, std::uint64_t page, Arr
   if (in_larger_page(region, page)) {
     return Claim::resident;
   }
+  // Looked at once more when it is claimed; before that no page need be given up for memory that it would not use.
+  if (region.choice != nullptr && region.choice->excludes(region, page)) {
+    return Claim::other_size;
+  }
   const bool at_hand =
       pager_.waiting_for_frames.load(std::memory_order_acquire) == 0 && pager_.try_frames(region, arrival, frames);
   if (!at_hand) {

@@ -91,6 +91,23 @@ TEST_P(PageSizeChoiceTest, WhatIsPrefetchedInPartIsReadInPart) {
   EXPECT_EQ(settled(region_)[Counter::read_bytes], (chooses() ? block : large_page) + 3 * large_page);
 }
 
+TEST_P(PageSizeChoiceTest, WhereAPartOfAWidePageIsThereNothingIsEvictedForAWholeOne) {
+  open(48 * mib, 64 * mib);
+  for (std::uint64_t offset = 0; offset < region_.size(); offset += mib) {
+    prefetch({offset, mib - large_page});
+  }
+  const Statistics before = settled(region_);
+  constexpr std::uint64_t completed = 8;
+  for (std::uint64_t offset = region_.size() - completed * mib; offset < region_.size(); offset += mib) {
+    prefetch({offset, mib});
+  }
+  const Statistics after = settled(region_);
+  if (chooses()) {
+    EXPECT_EQ(after[Counter::read_bytes] - before[Counter::read_bytes], completed * large_page);
+    EXPECT_LE(after[Counter::evictions] - before[Counter::evictions], 2 * completed);
+  }
+}
+
 TEST_P(PageSizeChoiceTest, DiscardingAPartOfAWidePageKeepsWhatIsBesideIt) {
   open(48 * mib, 64 * mib, Access::read_write);
   prefetch({0, 32 * mib});
