@@ -226,15 +226,18 @@ class MedianRun {
     }
   }
 
-  /// What is announced comes in pages as large as it is, where their size follows the access. Large ones cost less, and
-  /// read nothing in vain where so many vectors are under way that they meet every part of an image.
+  /// What is announced comes in pages as large as it is, where their size follows the access: large ones cost less, and
+  /// the more vectors are under way, the less of them is read in vain.
   std::uint64_t choose_announced_bytes() const {
-    constexpr std::uint64_t vectors_a_page = 8;
+    constexpr std::uint64_t vectors_for_a_page = 4;
+    constexpr std::uint64_t vectors_for_larger = 64;
     const std::uint64_t page = system_->page_size_bytes();
-    const bool follows_access = system_->least_page_bytes() < page;
-    const std::uint64_t image_pages = directory_.shape.bytes() / directory_.shape.images / page;
-    return follows_access && search_.in_flight >= image_pages * vectors_a_page ? std::max(page, default_page_size)
-                                                                               : page;
+    const std::uint64_t image_pages = directory_.shape.bytes() / directory_.shape.images / page + 1;
+    const std::uint64_t vectors_a_page = search_.in_flight / image_pages;
+    if (vectors_a_page < vectors_for_a_page || system_->least_page_bytes() == page) {
+      return system_->least_page_bytes();
+    }
+    return vectors_a_page < vectors_for_larger ? page : std::max(page, default_page_size);
   }
 
   void check_memory() const {
