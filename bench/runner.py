@@ -153,10 +153,7 @@ class ScenarioRun:
         bench.skipped, bench.setup = [], []
         reason = missing_options(bench, self.scenario)
         if reason:
-            # What was measured by another build stays.
-            if not any(line["kind"] == "run" for line in self.store.read(self.scenario.name)):
-                self.write({"kind": "skipped", "what": self.scenario.name, "reason": reason})
-            self.progress.end(self.scenario.name, f"skipped: {reason}")
+            self.without_runs(f"skipped: {reason}", (self.scenario.name, reason))
             return None
         with contextlib.ExitStack() as devices:
             bench.enter = devices.enter_context
@@ -164,13 +161,18 @@ class ScenarioRun:
             try:
                 cases = with_peers(self.scenario.cases(bench), self.peers, bench.skip)
             except OutOfTime:
-                self.without_data("no time was left to make its data")
+                reason = "no time was left to make its data"
+                self.without_runs(reason, (self.scenario.name, reason))
                 return None
             except DataProblem as problem:
-                self.without_data(f"no data: {problem}")
+                reason = f"no data: {problem}"
+                self.without_runs(reason, (self.scenario.name, reason))
                 return str(problem)
             self.deadline = self.clock.deadline(self.scenario)
             cases = list(telling_first(self.runnable(cases)))
+            if not cases:
+                self.without_runs("skipped: " + "; ".join(why for _, why in bench.skipped), *bench.skipped)
+                return None
             self.begin(cases)
             runs = self.rounds(cases)
             self.clear()
@@ -179,11 +181,12 @@ class ScenarioRun:
         self.progress.end(self.scenario.name, text)
         return None
 
-    def without_data(self, reason):
-        """Nothing can be run. What an interrupted measurement left stays, to be carried on another time."""
-        if not any(line["kind"] == "run" for line in self.kept):
-            self.write({"kind": "skipped", "what": self.scenario.name, "reason": reason})
-        self.progress.end(self.scenario.name, reason)
+    def without_runs(self, text, *skipped):
+        """Nothing can be run. What was measured before, perhaps by another build or on another machine, stays."""
+        if not any(line["kind"] == "run" for line in self.store.read(self.scenario.name)):
+            for what, reason in skipped:
+                self.write({"kind": "skipped", "what": what, "reason": reason})
+        self.progress.end(self.scenario.name, text)
 
     def begin(self, cases):
         """The lines before the first new run, all at once: nothing of what is carried on is lost on the way."""

@@ -228,6 +228,20 @@ class Measuring(Bench):
         self.bench("--only", "sequential-read")
         self.assertEqual(self.lines("sequential-read"), before)
 
+    def test_what_was_measured_stays_when_nothing_can_be_run_any_more(self):
+        self.bench("--only", "sequential-read", "--repetitions", "1")
+        before = self.lines("sequential-read")
+        maker = self.bin / "bench-random_read"
+        for script, seconds, code in (("echo no disk >&2; exit 1", "800", 1), ("sleep 20", "1", 0)):
+            maker.write_text(f"#!/bin/sh\n{script}\n")
+            self.assertEqual(self.bench("--only", "sequential-read", "--seconds", seconds), code)
+            self.assertEqual(self.lines("sequential-read"), before)
+        store = ResultFolder(self.output)
+        store.rewrite("sort-read-ahead", [{**line, "scenario": "sort-read-ahead"} for line in before])
+        self.assertEqual(self.bench("--only", "sort-read-ahead"), 0)
+        self.assertEqual(len(self.lines("sort-read-ahead")), len(before))
+        self.assertIn("sort-read-ahead: skipped: no loop devices", self.said.getvalue())
+
     def test_wrong_and_failed_runs_are_said_and_not_repeated(self):
         self.bench("--only", "sort-page-size", WRONG="tiermap", FAIL="mmap")
         self.assertEqual({(line["system"], line["failed"]) for line in self.lines("sort-page-size")},
