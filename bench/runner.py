@@ -249,16 +249,22 @@ class ScenarioRun:
         return time.monotonic() + expected > self.deadline
 
     def carry_on(self, cases):
-        """Takes over the runs that an interrupted measurement left, and drops what this one does not have. Returns their
-        lines."""
+        """Takes over the runs that an interrupted measurement left, and drops what this one does not have, or would run
+        in another way. Returns their lines."""
         lines = []
         places = {(case.panel, case.series, repr(case.x)): place for place, case in enumerate(cases)}
         for line in (line for line in self.kept if line["kind"] == "run" and not line["failed"]):
             place = places.get((line["panel"], line["series"], repr(line["x"])))
-            if place is not None and line["detail"] == self.bench.detail:
+            if place is not None and line["detail"] == self.bench.detail and self.is_run_of(line, cases[place]):
                 self.done.setdefault(place, []).append(line)
                 lines.append(line)
         return lines
+
+    def is_run_of(self, line, case):
+        """Whether a case would be run as this line was, by whatever version."""
+        limit = None if self.bench.limit_problem else case.limit
+        return (line["command"], line["environment"], line["limit_bytes"]) == (
+            self.plain([str(word) for word in case.command]), self.plain(case.environment), limit)
 
     def time_limit(self, place, case, cases):
         """How long this run may take, and in words why no longer."""

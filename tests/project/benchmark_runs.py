@@ -333,6 +333,14 @@ class Time(Bench):
         self.assertEqual(every[:5], kept)
         self.assertEqual(len(every), 21)
 
+    def test_continuing_drops_runs_that_would_be_others_now(self):
+        self.interrupted(after=5)
+        with mock.patch.object(engine_scenarios, "overhead", lambda _: 10 * MIB):
+            self.assertEqual(self.bench("--only", "sequential-read", "--continue"), 0)
+        found = self.lines("sequential-read")
+        self.assertEqual(len(found), 21)
+        self.assertEqual({line["command"][line["command"].index("--budget") + 1] for line in found}, {"54MiB"})
+
     def test_an_interruption_in_the_only_round_is_said(self):
         self.interrupted(5, "--repetitions", "1")
         self.assertIn("Ended early, after 5 runs", self.page())
