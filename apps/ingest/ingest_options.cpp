@@ -19,7 +19,9 @@ constexpr std::uint32_t most_scale = 31;
 constexpr std::uint64_t most_segments = std::uint64_t{1} << 20U;
 
 std::uint64_t parse_edge_factor(const IngestOptions& ingest) {
-  return parse_whole_number(ingest.edge_factor, "edge factor", 1, 1024);
+  constexpr std::uint64_t default_edge_factor = 16;
+  return ingest.edge_factor.empty() ? default_edge_factor
+                                    : parse_whole_number(ingest.edge_factor, "edge factor", 1, 1024);
 }
 
 /// From --scale, or the largest scale whose file surely has at most --bytes bytes.
@@ -95,6 +97,12 @@ void check_options(const WorkloadOptions& options, const IngestOptions& ingest) 
   check_heap_options(options, ingest);
   if (!ingest.input.empty() && !ingest.scale.empty()) {
     throw OptionError("--scale makes edges and --input reads them: choose one of them");
+  }
+  if (!ingest.input.empty() && !ingest.edge_factor.empty()) {
+    throw OptionError("--edge-factor makes edges and --input reads them: choose one of them");
+  }
+  if (options.bytes.has_value() && !(ingest.input.empty() && ingest.scale.empty())) {
+    throw OptionError("--bytes chooses how many edges are made, as --scale says and --input knows: choose one of them");
   }
   if (!ingest.check) {
     if (backing_exists(options.file)) {

@@ -14,7 +14,7 @@ namespace tiermap {
 /// The program's own options, as they are typed.
 struct IngestOptions {
   std::string scale;
-  std::string edge_factor = "16";
+  std::string edge_factor;
   std::string input;
   std::string segments;
   bool check = false;

@@ -115,6 +115,13 @@ void declare_options(CLI::App& app, YcsbOptions& ycsb) {
 Plan make_plan(const WorkloadOptions& options, const YcsbOptions& ycsb) {
   Plan plan;
   plan.exists = backing_exists(options.file);
+  if (options.bytes.has_value() && plan.exists) {
+    throw OptionError(fmt::format(
+        "--bytes is for a pool to be made, and {} is there: leave it out, or name a new --file", options.file));
+  }
+  if (options.bytes.has_value() && !ycsb.records.empty()) {
+    throw OptionError("--bytes and --records both say how many records are made: choose one of them");
+  }
   plan.workload.letter = ycsb.workload;
   plan.workload.seed = options.seed;
   plan.workload.longest_scan = parse_whole_number(ycsb.longest_scan, "longest scan", 1, 1U << 20U);

@@ -226,6 +226,9 @@ TEST_F(IngestTest, RefusesWhatCannotBeMeant) {
   expect_refused(program, {"--scale", "32"}, "31");
   expect_refused(program, {"--edge-factor", "0"}, "edge factor 0");
   expect_refused(program, {"--scale", "4", "--input", list}, "choose one");
+  expect_refused(program, {"--edge-factor", "4", "--input", list}, "--edge-factor makes edges");
+  expect_refused(program, {"--bytes", "1MiB", "--input", list}, "--bytes chooses");
+  expect_refused(program, {"--bytes", "1MiB", "--scale", "4"}, "--bytes chooses");
   expect_refused(program, {"--input", list}, "list:2:");
   expect_refused(program, {"--input", path("missing")}, "missing");
   expect_refused(program, {"--input", path("work")}, "plain file");

@@ -148,6 +148,7 @@ TEST_F(YcsbTest, RefusesWhatCannotBeMeant) {
   expect_refused(program, {"--distribution", "even"}, "distribution even");
   expect_refused(program, {"--value-size", "12"}, "multiple of 8");
   expect_refused(program, {"--records", "0"}, "records 0");
+  expect_refused(program, {"--records", "100", "--bytes", "1GiB"}, "choose one");
   expect_refused(program, {"--records", "100", "--partitions", "3"}, "power of two");
   expect_refused(program, {"--records", "100", "--partitions", "128"}, "power of two");
   expect_refused(program, {"--records", "100", "--capacity", "99"}, "at least 100");
@@ -167,6 +168,7 @@ TEST_F(YcsbTest, APoolOfOtherNumbersIsRefused) {
   expect_refused(program, {"--file", pool, "--value-size", "72"}, "--value-size 64, not 72", 2);
   expect_refused(program, {"--file", pool, "--records", "2001"}, "--records 2000, not 2001", 2);
   expect_refused(program, {"--file", pool, "--partitions", "2"}, "--partitions", 2);
+  expect_refused(program, {"--file", pool, "--bytes", "1GiB"}, "--bytes is for a pool to be made", 2);
   expect_refused(program, {"--file", pool, "--workload", "d", "--operations", "100000"}, "more --capacity", 2);
   expect_refused(program, {"--file", pool, "--acknowledge", pool}, "is the pool or its log", 2);
   expect_refused(program, {"--file", pool, "--acknowledge", pool + ".log"}, "is the pool or its log", 2);
