@@ -17,6 +17,8 @@ namespace tiermap {
 namespace {
 
 constexpr std::uint64_t records_in_load_transaction = 64;
+/// Each executor has what it inserts in memory several times, beside the budget.
+constexpr std::uint64_t load_transaction_bytes = std::uint64_t{256} << 10U;
 constexpr std::uint64_t report_every = 256;
 
 }  // namespace
@@ -147,10 +149,12 @@ std::uint64_t Executors::load(KeyValueStore& store, std::uint64_t records) {
 
 void Executors::load_partition(KeyValueStore& store, std::uint32_t partition, std::uint64_t records) {
   std::vector<std::uint32_t>& versions = partitions_[partition].versions;
+  const std::uint64_t most =
+      std::clamp<std::uint64_t>(load_transaction_bytes / format_.record_bytes(), 1, records_in_load_transaction);
   std::vector<std::byte> batch;
   while (versions.size() < records) {
     const std::uint64_t first = versions.size();
-    const std::uint64_t count = std::min(records_in_load_transaction, records - first);
+    const std::uint64_t count = std::min(most, records - first);
     batch.resize(static_cast<std::size_t>(count * format_.record_bytes()));
     for (std::uint64_t index = 0; index < count; ++index) {
       format_.fill(std::span(batch).subspan(static_cast<std::size_t>(index * format_.record_bytes()),

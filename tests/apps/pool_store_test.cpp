@@ -12,6 +12,7 @@
 #include "apps/program_fixture.hpp"
 #include "parallel/random.hpp"
 #include "tiermap/error.hpp"
+#include "ycsb/executors.hpp"
 #include "ycsb/ordered_index.hpp"
 
 namespace tiermap::test {
@@ -38,6 +39,21 @@ class PoolBytes final : public MappedBytes {
   std::vector<Page> pages_;
 };
 
+/// Keeps nothing but how large the largest transaction was.
+class TransactionSizes final : public KeyValueStore {
+ public:
+  bool read(std::uint32_t, std::uint64_t, std::span<std::byte>) override { return false; }
+  void insert(std::uint32_t, std::span<const std::byte> records) override {
+    largest_bytes = std::max(largest_bytes, records.size());
+  }
+  void update(std::uint32_t, std::span<const std::byte>) override {}
+  std::uint64_t scan(std::uint32_t, std::uint64_t, std::uint64_t, std::span<std::byte>,
+                     const std::function<void()>&) override {
+    return 0;
+  }
+  std::size_t largest_bytes = 0;
+};
+
 PoolHeader header_of(std::uint32_t partitions, std::uint64_t value_bytes, std::uint64_t partition_records) {
   PoolHeader header;
   header.partitions = partitions;
@@ -51,6 +67,17 @@ class PoolStoreTest : public ProgramTest {
  protected:
   std::unique_ptr<RedoLog> make_log() const { return RedoLog::create(path("work/log"), 1, Durability::none); }
 };
+
+TEST_F(PoolStoreTest, ALoadOfLargeRecordsHasFewOfThemInMemory) {
+  ThreadTeam team(1);
+  ProgressDisplay progress("loading", 0);
+  for (const auto& [value_bytes, records] : {std::pair{1000U, 64U}, {1U << 20U, 1U}}) {
+    const RecordFormat format(1, value_bytes);
+    TransactionSizes store;
+    Executors(format, team, progress).load(store, records + 2);
+    EXPECT_EQ(store.largest_bytes, records * format.record_bytes());
+  }
+}
 
 TEST_F(PoolStoreTest, AnOrderedIndexIsAMap) {
   for (const char* order : {"ascending", "descending", "random"}) {
