@@ -261,15 +261,21 @@ void Executors::insert(Executor& executor, std::uint32_t partition) {
 void Executors::scan(Executor& executor, std::uint32_t partition, std::uint64_t number, std::uint64_t length) {
   std::uint64_t key = format_.key_of(partition, number);
   std::uint64_t last = 0;
+  bool begun = false;
   const auto visit = [&] {
     const RecordHead head = head_of(executor.record);
-    if (head.key < key || (last > 0 && head.key <= last) ||
-        !format_.is_whole(executor.record, head.key, head.version)) {
+    // The record that it begins at is there, and nobody else changes its partition.
+    const bool is_next = begun ? head.key > last : head.key == key;
+    if (!is_next || !format_.is_whole(executor.record, head.key, head.version)) {
       note_wrong(fmt::format("a scan from key {} met key {} after key {}, or a damaged record", key, head.key, last));
     }
+    begun = true;
     last = head.key;
   };
   std::uint64_t left = length - executor.store.scan(partition, key, length, executor.record, visit);
+  if (!begun) {
+    note_wrong(fmt::format("a scan from key {} did not meet it, which is there", key));
+  }
   while (left > 0 && ++partition < format_.partitions()) {
     const std::lock_guard lock(partitions_[partition].mutex);
     // Who knows no partitions has gone on by itself.

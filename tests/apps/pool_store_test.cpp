@@ -54,6 +54,43 @@ class TransactionSizes final : public KeyValueStore {
   std::size_t largest_bytes = 0;
 };
 
+/// A database in memory, whose scans leave out the record at one place.
+class ScansWithGaps final : public KeyValueStore {
+ public:
+  explicit ScansWithGaps(std::uint64_t gap) : gap_(gap) {}
+  bool read(std::uint32_t, std::uint64_t key, std::span<std::byte> record) override {
+    const auto found = records_.find(key);
+    if (found != records_.end()) {
+      std::memcpy(record.data(), found->second.data(), record.size());
+    }
+    return found != records_.end();
+  }
+  void insert(std::uint32_t, std::span<const std::byte> records) override {
+    constexpr std::size_t record_bytes = sizeof(RecordHead) + sizeof(std::uint64_t);
+    for (; !records.empty(); records = records.subspan(record_bytes)) {
+      records_[head_of(records).key].assign(records.begin(), records.begin() + record_bytes);
+    }
+  }
+  void update(std::uint32_t, std::span<const std::byte> record) override { insert(0, record); }
+  std::uint64_t scan(std::uint32_t, std::uint64_t key, std::uint64_t count, std::span<std::byte> record,
+                     const std::function<void()>& visit) override {
+    std::uint64_t place = 0;
+    std::uint64_t visited = 0;
+    for (auto found = records_.lower_bound(key); found != records_.end() && visited < count; ++found, ++place) {
+      if (place != gap_) {
+        std::memcpy(record.data(), found->second.data(), record.size());
+        visit();
+        ++visited;
+      }
+    }
+    return visited;
+  }
+
+ private:
+  const std::uint64_t gap_;
+  std::map<std::uint64_t, std::vector<std::byte>> records_;
+};
+
 PoolHeader header_of(std::uint32_t partitions, std::uint64_t value_bytes, std::uint64_t partition_records) {
   PoolHeader header;
   header.partitions = partitions;
@@ -76,6 +113,19 @@ TEST_F(PoolStoreTest, ALoadOfLargeRecordsHasFewOfThemInMemory) {
     TransactionSizes store;
     Executors(format, team, progress).load(store, records + 2);
     EXPECT_EQ(store.largest_bytes, records * format.record_bytes());
+  }
+}
+
+TEST_F(PoolStoreTest, AScanThatLeavesOutWhereItBeginsIsWrong) {
+  ThreadTeam team(1);
+  ProgressDisplay progress("working", 0);
+  const RecordFormat format(1, sizeof(std::uint64_t));
+  for (const std::uint64_t gap : {0U, 1000U}) {
+    ScansWithGaps store(gap);
+    Executors executors(format, team, progress);
+    executors.load(store, 100);
+    executors.run(store, Workload({.letter = "e", .distribution = {}, .operations = 50}, 100));
+    EXPECT_EQ(executors.check(store).empty(), gap != 0) << gap;
   }
 }
 
