@@ -69,15 +69,20 @@ void TraceReader::read_header() {
   position_ = sizeof header_;
 }
 
-void TraceReader::read_region(const TraceRecord& record) {
-  TraceRegion region;
+/// False if the file ends first.
+bool TraceReader::read_region(const TraceRecord& record) {
   if (record.page != trace_region_words) {
     refuse("a region is described by " + std::to_string(record.page) + " words, not " +
            std::to_string(trace_region_words));
   }
-  if (!read(&region, sizeof region)) {
-    refuse("the trace is cut off in the middle of a record");
+  // A full disk takes words, and not always all that describe a region.
+  std::array<std::uint64_t, trace_region_words> words{};
+  for (std::uint64_t& word : words) {
+    if (!read(&word, sizeof word)) {
+      return false;
+    }
   }
+  auto region = std::bit_cast<TraceRegion>(words);
   if (region.page_bytes < least_page_bytes || region.page_bytes > most_page_bytes ||
       !std::has_single_bit(region.page_bytes)) {
     refuse("region " + std::to_string(record.region) + " has pages of " + std::to_string(region.page_bytes) +
@@ -95,6 +100,7 @@ void TraceReader::read_region(const TraceRecord& record) {
   if (!regions_.emplace(record.region, Described{region, first}).second) {
     refuse("region " + std::to_string(record.region) + " is described twice");
   }
+  return true;
 }
 
 std::optional<TraceRecord> TraceReader::next() {
@@ -110,7 +116,9 @@ std::optional<TraceRecord> TraceReader::next() {
   }
   const TraceRecord record = TraceRecord::from(word);
   if (record.kind == TraceKind::region) {
-    read_region(record);
+    if (!read_region(record)) {
+      return std::nullopt;
+    }
   } else if (record.kind == TraceKind::end) {
     complete_ = true;
   } else if (record.kind != TraceKind::lost && !regions_.contains(record.region)) {

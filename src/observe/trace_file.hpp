@@ -105,7 +105,7 @@ class TraceReader {
  private:
   void read_header();
   bool read(void* data, std::size_t bytes);
-  void read_region(const TraceRecord& record);
+  bool read_region(const TraceRecord& record);
   [[noreturn]] void refuse(const std::string& problem) const;
 
   std::ifstream file_;

@@ -301,14 +301,29 @@ TEST_F(TraceFile, AFullDiskEndsTheTraceAndTheProgramGoesOn) {
   ::close(output[1]);
 }
 
+TEST_F(TraceFile, ADiskThatIsFullWithinARegionsDescriptionLeavesWhatCameBefore) {
+  const int status = run_child([&] {
+    ::close(STDERR_FILENO);
+    constexpr std::uint64_t room = sizeof(TraceHeader) + (1 + trace_region_words + 1 + 5) * sizeof(std::uint64_t);
+    const rlimit limit{room, room};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    TraceRecorder recorder(path_, 1 << 20, "cyclic");
+    recorder.begin_region(1, page_bytes, 1000 * page_bytes, "file:/somewhere");
+    recorder.record(fill(0));
+    recorder.begin_region(2, page_bytes, 1000 * page_bytes, "file:/elsewhere");
+  });
+  EXPECT_EQ(status, 0);
+  const ReadTrace trace = read_back(path_);
+  EXPECT_EQ(trace.records, std::vector<TraceRecord>{fill(0)});
+  EXPECT_FALSE(trace.complete);
+}
+
 TEST_F(TraceFile, WhatIsNoTraceOrIsCutOffIsRefused) {
   record(path_, 3);
   const std::string good = read_file(path_);
   ASSERT_EQ(good.size(), sizeof(TraceHeader) + (1 + trace_region_words + 3 + 1) * sizeof(std::uint64_t));
   for (std::size_t length = 0; length < good.size(); ++length) {
-    const bool whole_records = length == sizeof(TraceHeader) ||
-                               (length % 8 == 0 && length >= sizeof(TraceHeader) + (1 + trace_region_words) * 8);
-    if (!whole_records) {
+    if (length < sizeof(TraceHeader) || length % sizeof(std::uint64_t) != 0) {
       const std::string message = read_all(good.substr(0, length));
       EXPECT_NE(message.find(length < sizeof(TraceHeader) ? "is no trace" : "cut off"), std::string::npos) << message;
     }
