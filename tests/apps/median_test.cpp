@@ -95,6 +95,17 @@ TEST_F(MedianTest, FindsTheSameHoweverManyVectorsAreInFlight) {
   EXPECT_EQ(left_behind(), std::vector<std::string>{"images"});
 }
 
+TEST_F(MedianTest, AnnouncesSmallPagesWhereFewVectorsAreInFlight) {
+  const auto read_bytes = [&](const char* prefetch) {
+    const nlohmann::json report =
+        verified_report(program, {"--json", "--bytes", "16MiB", "--count", "16", "--budget", "1MiB", "--vectors", "200",
+                                  "--threads", "1", "--in-flight", "2", "--page-size", "auto", "--prefetch", prefetch});
+    return report.value("paged_in_bytes", std::uint64_t{0});
+  };
+  // Without announcements it is learnt that single blocks are touched.
+  EXPECT_LE(read_bytes("on"), 2 * read_bytes("off"));
+}
+
 TEST_F(MedianTest, WorksWithPagesOfEverySizeAndInEveryFaultMode) {
   const std::string images = kept_images();
   for (const char* mode : {"notify", "self-serving"}) {
