@@ -13,6 +13,7 @@
 
 #include "config/option_table.hpp"
 #include "config/resolve.hpp"
+#include "config/size.hpp"
 #include "platform/memory_limits.hpp"
 #include "store/store_url.hpp"
 #include "tiermap/cache.hpp"
@@ -256,6 +257,15 @@ class InMemorySystem final : public MemorySystem {
  public:
   explicit InMemorySystem(const WorkloadOptions& options) : budget_bytes_(budget_or_half(options)) {}
   void check_url(const std::string&) const override {}
+  void check_memory_for(std::uint64_t bytes) const override {
+    const std::uint64_t usable = read_machine_memory().usable_bytes();
+    if (bytes > usable) {
+      throw OptionError(fmt::format("{} does not fit into the {} of memory that are left: choose another --system, or "
+                                    "less data",
+                                    format_size_rounded(bytes), format_size_rounded(usable)),
+                        ENOMEM);
+    }
+  }
   std::unique_ptr<MappedBytes> map(const Backing& backing, Access) override {
     return std::make_unique<MemoryBytes>(backing.store());
   }

@@ -61,6 +61,9 @@ class MemorySystem {
   /// Throws OptionError if a store of this URL cannot be mapped, as far as the URL tells: before one is made and
   /// filled. Throws StoreError for what is no URL.
   virtual void check_url(const std::string& url) const = 0;
+  /// Throws OptionError if what is mapped, of so many bytes in all, would take more memory than may still be taken, and
+  /// the process be killed with all that it has made still there.
+  virtual void check_memory_for(std::uint64_t /*bytes*/) const {}
   /// Throws OptionError for a store that the system cannot map, StoreError, PlatformError.
   virtual std::unique_ptr<MappedBytes> map(const Backing& backing, Access access) = 0;
 

@@ -89,6 +89,7 @@ void KmerRuns::map(MemorySystem& system) {
     throw StoreError(-result, fmt::format("{} cannot be cut to {} bytes: {}", file_.url(), bytes,
                                           std::generic_category().message(-result)));
   }
+  system.check_memory_for(file_.size_bytes());
   std::sort(runs_.begin(), runs_.end(), [](const Run& one, const Run& other) { return one.first < other.first; });
   file_.make_cold();
   mapped_ = system.map(file_, Access::read_only);

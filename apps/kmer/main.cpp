@@ -69,6 +69,7 @@ class KmerRun {
       return report_build(database, header, building);
     }
     const Taxonomy taxonomy = read_database_taxonomy(*database.store(), header);
+    system_->check_memory_for(database.size_bytes());
     database.make_cold();
     const StopWatch loading;
     const std::unique_ptr<MappedBytes> mapped = system_->map(database, Access::read_only);

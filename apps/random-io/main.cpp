@@ -272,7 +272,11 @@ Report measure(const WorkloadOptions& options, RandomIoOptions random) {
   check_processes(options, random);
   const WorkloadOptions share = share_of(options, random.processes);
   const std::string url = options.file.empty() ? scratch_path(program_name, "blocks") : options.file;
-  MemorySystem::make(share)->check_url(url);
+  {
+    const std::unique_ptr<MemorySystem> system = MemorySystem::make(share);
+    system->check_url(url);
+    system->check_memory_for(random.direct ? 0 : bytes * random.processes);
+  }
   if (random.direct && !names_one_file(url)) {
     throw OptionError(url + " is no plain file: --direct needs one");
   }

@@ -63,13 +63,14 @@ struct SearchFile {
   SearchHeader header;
 };
 
-SearchFile open_file(const SearchOptions& search) {
+SearchFile open_file(const SearchOptions& search, const MemorySystem& system) {
   Backing backing = Backing::open(search.in, false);
   const SearchHeader header = read_search_header(*backing.store());
   if (!search.structure_text.empty() && search.structure != header.structure) {
     throw OptionError(fmt::format("{} has structure {}, not {}: leave --structure out, or name another file", search.in,
                                   structure_name(header.structure), search.structure_text));
   }
+  system.check_memory_for(backing.size_bytes());
   return {std::move(backing), header};
 }
 
@@ -77,6 +78,7 @@ SearchFile make_file(const WorkloadOptions& options, const SearchOptions& search
                      ThreadTeam& team) {
   const SearchHeader header =
       SearchHeader::for_bytes(search.structure, options.bytes.value_or(default_bytes), options.seed);
+  system.check_memory_for(header.file_bytes);
   Backing backing = Backing::create_unfinished(
       options.file.empty() ? scratch_path(program_name, structure_name(search.structure)) : options.file,
       header.file_bytes);
@@ -125,7 +127,7 @@ Report search_file(const WorkloadOptions& options, SearchOptions search) {
   ThreadTeam team(options.threads);
 
   const StopWatch preparing;
-  SearchFile file = search.in.empty() ? make_file(options, search, *system, team) : open_file(search);
+  SearchFile file = search.in.empty() ? make_file(options, search, *system, team) : open_file(search, *system);
   file.backing.make_cold();
   const double prepare_seconds = preparing.seconds();
   const StopWatch loading;

@@ -48,15 +48,17 @@ struct Input {
   WordSum sum;
 };
 
-Input prepare_input(const WorkloadOptions& options, const SortOptions& sort, ThreadTeam& team,
-                    ProgressDisplay& progress) {
+Input prepare_input(const WorkloadOptions& options, const SortOptions& sort, const MemorySystem& system,
+                    ThreadTeam& team, ProgressDisplay& progress) {
   if (sort.in_place) {
     Backing backing = Backing::open(options.file, true);
     check_size(backing.size_bytes(), "the size of " + options.file + ",");
+    system.check_memory_for(backing.size_bytes());
     const WordSum sum = check_words(*backing.store(), team).sum;
     return {std::move(backing), sum};
   }
   const std::uint64_t wanted = options.bytes.value_or(default_bytes);
+  system.check_memory_for(wanted);
   // What is not sorted yet would look like any other file of words.
   Backing backing = options.file.empty() ? Backing::create(scratch_path(program_name, "words"), wanted)
                                          : Backing::create_unfinished(options.file, wanted);
@@ -160,7 +162,7 @@ Report sort_file(const WorkloadOptions& options, const SortOptions& sort) {
   ProgressDisplay progress("preparing", 0, ProgressDisplay::Unit::bytes);
 
   const StopWatch preparing;
-  Input input = prepare_input(options, sort, team, progress);
+  Input input = prepare_input(options, sort, *system, team, progress);
   input.backing.make_cold();
   const double prepare_seconds = preparing.seconds();
   const StopWatch loading;

@@ -13,6 +13,7 @@
 #include "command_line/backing.hpp"
 #include "command_line/memory_system.hpp"
 #include "observe/publication.hpp"
+#include "platform/memory_limits.hpp"
 #include "tiermap/tiermap.hpp"
 
 namespace tiermap::test {
@@ -71,6 +72,28 @@ TEST_F(SystemOptionsTest, AdviceReachesTheKernelsMapping) {
       EXPECT_EQ(flags.find(" rr ") != std::string::npos, random) << flags;
     }
   }
+}
+
+// What no memory holds ended by the kernel's killing the program, and what it had made until then stayed.
+TEST_F(SystemOptionsTest, MoreThanMemoryHoldsIsRefusedBeforeItIsMade) {
+  constexpr std::uint64_t page = 4096;
+  const std::uint64_t bytes = read_machine_memory().usable_bytes() / page * page * 4;
+  for (const char* program : {"tiermap-sort", "tiermap-search", "tiermap-random-io"}) {
+    expect_refused(program, {"--system", "memory", "--bytes", std::to_string(bytes)}, "does not fit into");
+  }
+  // A file that was made elsewhere, and has a long hole at its end.
+  const std::string table = path("work/table");
+  const std::string kmers = path("work/kmers");
+  ASSERT_EQ(run("tiermap-search", {"--bytes", "1MiB", "--file", table, "--keep"}).exit_code, 0);
+  ASSERT_EQ(run("tiermap-kmer", {"--bytes", "1MiB", "--database", kmers, "--build-only"}).exit_code, 0);
+  for (const std::string& file : {table, kmers}) {
+    std::filesystem::resize_file(file, bytes);
+  }
+  expect_refused("tiermap-search", {"--system", "memory", "--in", table}, "does not fit into", 2);
+  const std::string words = write_file("words", "ACGTACGTACGTACGTAC\n");
+  expect_refused("tiermap-kmer", {"--system", "memory", "--database", kmers, "--work", "lookup", "--kmers", words},
+                 "does not fit into", 2);
+  expect_refused("tiermap-sort", {"--system", "memory", "--in-place", "--file", table}, "does not fit into", 2);
 }
 
 TEST_F(SystemOptionsTest, TheReportHasTheAdviceAsAsked) {
