@@ -217,7 +217,7 @@ class KmerRun {
     tell_of_short_reads(totals, header.k);
     describe_reads(totals, measured.seconds, report);
     verify(header, lookup, store, report, [&](DatabaseCheck& check) {
-      std::string failure = check.compare_with_store(samples, taxonomy);
+      std::string failure = check.compare_with_store(samples, taxonomy, lookup);
       return failure.empty() && is_accuracy_expected(header) ? judge_accuracy(totals) : failure;
     });
     report.describe(options_, *system_, measured);

@@ -182,8 +182,8 @@ ReadTotals classify_reads(const ReadWork& work, KmerLookup& lookup, ThreadTeam& 
         const std::uint64_t number = chunk.first_read + index;
         const Classification result = classifier.classify(read.bases, lookup);
         count_read(read, number, work.paths[chunk.file], result, work, totals[thread]);
-        if (number < samples.size() && read.bases.size() <= chunk_bases) {
-          samples[number] = {read.bases, result};
+        if (number < samples.size()) {
+          samples[number] = {read.bases.substr(0, chunk_bases), read.bases.size() <= chunk_bases, result};
         }
         if (output.is_wanted()) {
           append_line(text, read, result, work.taxonomy);

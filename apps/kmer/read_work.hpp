@@ -37,8 +37,9 @@ struct ReadTotals {
 
 /// One of the first reads, kept to be classified again.
 struct ReadSample {
-  std::string bases;
-  Classification result;
+  std::string bases;      ///< Of a long one those that it begins with.
+  bool is_whole = false;  ///< Whether these are all.
+  Classification result;  ///< Of the whole read.
 };
 
 struct ReadWork {

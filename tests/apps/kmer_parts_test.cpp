@@ -13,6 +13,7 @@
 #include "command_line/memory_system.hpp"
 #include "kmer/classifier.hpp"
 #include "kmer/database_builder.hpp"
+#include "kmer/database_check.hpp"
 #include "kmer/fasta_reader.hpp"
 #include "kmer/genome_generator.hpp"
 #include "kmer/kmer.hpp"
@@ -356,6 +357,99 @@ INSTANTIATE_TEST_SUITE_P(Both, KmerBuildTest, testing::Values(IndexKind::two_lev
                          [](const auto& parameter) {
                            return parameter.param == IndexKind::hash ? "hash" : "twolevel";
                          });
+
+/// Says of every k-mer of some bases that all of so many taxa have it, once each.
+class EveryonesLookup final : public KmerLookup {
+ public:
+  EveryonesLookup(const std::string& bases, std::uint32_t k, TaxonId taxa) : taxa_(taxa) {
+    for_each_kmer(bases, k, [this](Kmer kmer) { kmers_.insert(kmer); });
+  }
+  std::uint64_t looked_at = 0;  ///< Elements of all lists that were asked for.
+  const std::string& name() const noexcept override { return name_; }
+  std::uint64_t kmers() const { return kmers_.size(); }
+  bool find(Kmer kmer, std::vector<TaxonCount>& list) override {
+    list.clear();
+    for (TaxonId taxon = 1; kmers_.contains(kmer) && taxon <= taxa_; ++taxon) {
+      list.push_back({taxon, 1});
+    }
+    looked_at += list.size();
+    return !list.empty();
+  }
+
+ private:
+  const std::string name_ = "everyone's lists";
+  std::set<Kmer> kmers_;
+  TaxonId taxa_;
+};
+
+// As strains of one species do: a table of all that they have would be many times the budget.
+TEST_F(KmerFileTest, FewerKmersAreCheckedWhereManyTaxaHaveThem) {
+  constexpr TaxonId taxa = 300;
+  constexpr std::uint32_t k = 18;
+  std::mt19937_64 random(8);
+  const std::string bases = random_bases(random, 4000);
+  SequenceTaxa sequence_taxa;
+  std::string fasta;
+  for (TaxonId taxon = 1; taxon <= taxa; ++taxon) {
+    const std::string name = std::to_string(taxon);
+    sequence_taxa[name] = taxon;
+    fasta += ">" + name + "\n" + bases + "\n";
+  }
+  EveryonesLookup lookup(bases, k, taxa);
+  DatabaseHeader header;
+  header.k = k;
+  header.kmers = lookup.kmers();
+  header.list_words = 1 + lookup.kmers() * taxa;
+  DatabaseCheck check(header, open_store("memory:64KiB", OpenMode::read_write));
+  ProgressDisplay progress("checking", 0);
+  EXPECT_EQ(check.compare_with_genomes({write_file("genomes", fasta)}, sequence_taxa, lookup, progress), "");
+  EXPECT_GT(header.list_words, DatabaseCheck::most_list_elements * 3 / 2);
+  EXPECT_GT(lookup.looked_at, DatabaseCheck::most_list_elements / 2);
+  EXPECT_LT(lookup.looked_at, DatabaseCheck::most_list_elements * 3 / 2);
+}
+
+TEST_F(KmerFileTest, LongReadsAreCheckedToo) {
+  std::mt19937_64 random(9);
+  const std::string read = ">1\n" + random_bases(random, 20'000) + "\n";
+  const std::string genomes = write_file("genomes", read);
+  const Taxonomy taxonomy = read_taxonomy(write_file("taxonomy", "1\t1\troot\n"));
+  WorkloadOptions options;
+  options.system = System::memory;
+  options.budget_bytes = std::uint64_t{256} << 10U;
+  const std::unique_ptr<MemorySystem> system = MemorySystem::make(options);
+  ThreadTeam team(2);
+  ProgressDisplay progress("building", 0);
+  const DatabaseBuildOptions build = {"memory:1MiB", path("work/runs"), {genomes}, 18, IndexKind::two_level, true};
+  const Backing database = build_database(build, taxonomy, {{"1", 1}}, *system, team, progress);
+  const DatabaseHeader header = read_database_header(*database.store());
+  const std::unique_ptr<MappedBytes> mapped = system->map(database, Access::read_only);
+  DatabaseLookup<MappedWords> right(header, MappedWords(mapped->data()), "database");
+  TextLookup wrong(18);  // Has nothing.
+  DatabaseCheck check(header, database.store());
+  const std::vector<std::string> reads = {genomes};
+  const auto check_of = [&](KmerLookup& lookup) {
+    std::vector<ReadSample> samples;
+    OrderedOutput no_output("");
+    classify_reads({reads, taxonomy, 18, 50}, lookup, team, no_output, progress, samples);
+    return check.compare_with_store(samples, taxonomy, lookup);
+  };
+  EXPECT_EQ(check_of(right), "");
+  EXPECT_NE(check_of(wrong), "");
+}
+
+// Of reads that all got the root none got another's taxon.
+TEST(ReadTotalsTest, ReadsThatGotNothingAreNotRight) {
+  ReadTotals totals;
+  totals.reads = totals.told = 2000;
+  totals.right = 1990;
+  EXPECT_EQ(judge_accuracy(totals), "");
+  totals.right = 0;
+  EXPECT_NE(judge_accuracy(totals), "");
+  totals.above = 2000;
+  EXPECT_NE(judge_accuracy(totals), "");
+  totals.reads = totals.told = totals.above = 2;
+  EXPECT_EQ(judge_accuracy(totals), "");
+}
 
 TEST(GenomeGeneratorTest, EveryNumberOfOrganismsMakesATree) {
   for (std::uint32_t organisms = 1; organisms < 200; ++organisms) {
