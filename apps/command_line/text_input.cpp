@@ -18,6 +18,8 @@ namespace tiermap {
 namespace {
 
 constexpr std::size_t buffer_bytes = std::size_t{256} << 10U;
+/// A file without line ends is not taken into memory whole.
+constexpr std::size_t longest_line = std::size_t{1} << 20U;
 
 struct stat status_of(const std::string& path, const std::string& wanted) {
   struct stat status{};
@@ -116,7 +118,10 @@ bool TextInput::next_line(std::string& text) {
   if (peek() < 0) {
     return false;
   }
-  take(text, std::string::npos);
+  const std::uint64_t line = line_;
+  if (!take(text, longest_line)) {
+    refuse(line, fmt::format("the line has no end within {} bytes: name {}", longest_line, wanted_));
+  }
   return true;
 }
 

@@ -23,7 +23,7 @@ class TextInput {
   /// Appends what is left of this line, but no more than `most` characters. True once the line's end was taken, or the
   /// file's.
   bool take(std::string& text, std::size_t most);
-  /// The next line without its end; false after the last.
+  /// The next line without its end; false after the last. Throws OptionError if it has none within a mebibyte.
   bool next_line(std::string& text);
 
   const std::string& path() const noexcept { return path_; }

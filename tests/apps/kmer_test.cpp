@@ -274,6 +274,8 @@ TEST_F(KmerProgramTest, RefusesInputThatDoesNotBelongTogetherByFileAndLine) {
   refuse("genomes", "", "genomes:1:");
   refuse("taxa", "one\t3\ntwo\t9\n", "taxa:2:");
   refuse("taxonomy", "1\t1\troot\n2\t7\tlost\n", "taxonomy:2:");
+  // As a file that is reserved, or no text, would be taken into memory whole.
+  refuse("taxonomy", "1\t1\troot\n2\t1\t" + std::string(std::size_t{2} << 20U, 'a'), "taxonomy:2: the line has no end");
   refuse("reads", "@r\nAAAAAA\n+\nIII\n", "reads:4:");
   // A database that was asked for and is whole stays, whatever the reads hold then.
   write_file("reads", "@r\nAAA\n+\nIII\n@s\nA\n+\nI\n");
