@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "bfs/csr_file.hpp"
 #include "command_line/backing.hpp"
@@ -16,6 +17,17 @@ namespace {
 constexpr std::uint32_t most_scale = 31;
 constexpr std::uint64_t default_edge_factor = 16;
 constexpr std::uint64_t most_vertices = no_vertex - 1;
+
+/// Of the R-MAT graphs whose file is surely no larger.
+std::uint32_t largest_scale(std::uint64_t bytes, std::uint64_t edge_factor, bool directed) {
+  std::uint32_t scale = 1;
+  while (scale < most_scale &&
+         CsrHeader::for_graph(std::uint64_t{2} << scale, (edge_factor * (directed ? 1 : 2)) << (scale + 1), !directed)
+                 .file_bytes <= bytes) {
+    ++scale;
+  }
+  return scale;
+}
 
 }  // namespace
 
@@ -85,14 +97,7 @@ std::uint32_t chosen_scale(const WorkloadOptions& options, const BfsOptions& bfs
   if (!options.bytes.has_value()) {
     return default_scale;
   }
-  std::uint32_t scale = 1;
-  while (scale < most_scale &&
-         CsrHeader::for_graph(std::uint64_t{2} << scale, (edge_factor * (bfs.directed ? 1 : 2)) << (scale + 1),
-                              !bfs.directed)
-                 .file_bytes <= *options.bytes) {
-    ++scale;
-  }
-  return scale;
+  return largest_scale(*options.bytes, edge_factor, bfs.directed);
 }
 
 std::uint64_t parse_edge_factor(const BfsOptions& bfs) {
@@ -172,6 +177,20 @@ void check_edge_factor(const BfsOptions& bfs, std::uint64_t vertices, std::uint6
         "{} was made from {} edges between {} vertices, and --edge-factor {} asks for others: leave it out, "
         "or make another graph",
         name, edges, vertices, bfs.edge_factor));
+  }
+}
+
+void check_bytes(const WorkloadOptions& options, const CsrHeader& header, const std::string& name) {
+  if (!options.bytes.has_value()) {
+    return;
+  }
+  const std::uint32_t scale = largest_scale(
+      *options.bytes, header.input_edges / std::max<std::uint64_t>(header.vertices, 1), !header.is_undirected());
+  if (header.vertices != std::uint64_t{1} << scale) {
+    throw OptionError(
+        fmt::format("{} has {} vertices, and --bytes {} asks for a graph of scale {}: leave it out, or make another "
+                    "graph",
+                    name, header.vertices, format_size(*options.bytes), scale));
   }
 }
 

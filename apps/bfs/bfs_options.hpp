@@ -64,6 +64,8 @@ void check_options(const WorkloadOptions& options, const BfsOptions& bfs);
 void check_directions(const BfsOptions& bfs, bool graph_is_undirected, const std::string& name);
 /// The same of the edges that it was made from.
 void check_edge_factor(const BfsOptions& bfs, std::uint64_t vertices, std::uint64_t edges, const std::string& name);
+/// The same of the size that an R-MAT graph was made for.
+void check_bytes(const WorkloadOptions& options, const CsrHeader& header, const std::string& name);
 /// As check_options() where the graph is in a heap: what is of files, of edges both ways and of queues is refused.
 void check_heap_options(const WorkloadOptions& options, const BfsOptions& bfs);
 

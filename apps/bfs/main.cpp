@@ -97,6 +97,7 @@ class BfsRun {
     if (source_ == nullptr) {
       check_directions(bfs_, header.is_undirected(), graph_file.url());
       check_edge_factor(bfs_, header.vertices, header.input_edges, graph_file.url());
+      check_bytes(options_, header, graph_file.url());
       check_need({header.vertices, header.arcs, header.file_bytes, bfs_.check_in_memory, {}});
     }
     if (bfs_.build_only) {

@@ -325,6 +325,14 @@ TEST_F(BfsTest, SaysThatItMakesAGraphNobodyAskedFor) {
                  "was made from 1048576 edges between 1048576 vertices, and --edge-factor 2 asks for others", 1);
 }
 
+TEST_F(BfsTest, AGraphOfAnotherSizeThanAskedIsRefused) {
+  const std::string graph = path("work/graph");
+  const nlohmann::json made = search({"--system", "mmap", "--graph", graph, "--bytes", "1MiB"});
+  EXPECT_EQ(search({"--system", "mmap", "--graph", graph, "--bytes", "1MiB"}).at("edges"), made.at("edges"));
+  expect_refused(program, {"--system", "mmap", "--graph", graph, "--bytes", "1GiB"},
+                 graph + " has 4096 vertices, and --bytes 1GiB asks for a graph of scale", 1);
+}
+
 TEST_F(BfsTest, AGraphThatIsMadeOutlastsTheSearchesThatWereInterrupted) {
   const std::string graph = path("work/graph");
   const pid_t child = start(
