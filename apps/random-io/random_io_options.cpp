@@ -29,6 +29,11 @@ std::uint32_t write_percent_of(const RandomIoOptions& random) {
   throw OptionError("access " + random.access + " is unknown: choose read, write or mixed");
 }
 
+/// Whether what is opened can be used by the processes that are made then.
+bool is_shared_by_processes(const std::string& url) {
+  return !path_of_store(url).empty() || url.starts_with("hdf5:");
+}
+
 }  // namespace
 
 void declare(CLI::App& app, RandomIoOptions& random) {
@@ -94,8 +99,13 @@ void check_options(const WorkloadOptions& options, RandomIoOptions& random) {
 }
 
 void check_processes(const WorkloadOptions& options, const RandomIoOptions& random) {
-  if (random.processes > 1 && options.system == System::memory && random.write_percent > 0) {
+  if (random.processes > 1 && options.system == System::memory && !random.direct && random.write_percent > 0) {
     throw OptionError("processes that keep the file in memory do not see each other's writes: use one, or only read");
+  }
+  if (random.processes > 1 && !options.file.empty() && !is_shared_by_processes(options.file)) {
+    throw OptionError(options.file +
+                      " is there for the process alone that opens it: name a file or a sparse: directory, or use one "
+                      "process");
   }
 }
 

@@ -55,6 +55,8 @@ TEST_F(RandomIoTest, EverySystemReadsAndWrites) {
 TEST_F(RandomIoTest, DirectInputAndOutputIsCheckedLikeTheRest) {
   const nlohmann::json report = verified_run({"--direct", "--access", "mixed", "--pattern", "zipfian"});
   EXPECT_EQ(report.at("system"), "direct");
+  // Of processes too, whatever --system is named.
+  verified_run({"--direct", "--access", "write", "--processes", "2", "--system", "memory"});
 }
 
 TEST_F(RandomIoTest, SeveralProcessesShareTheBlocksAndTheBudget) {
@@ -129,6 +131,7 @@ TEST_F(RandomIoTest, RefusesWhatCannotBeMeant) {
   expect_refused(program, arguments({"--processes", "0"}), "processes 0");
   expect_refused(program, arguments({"--processes", "2", "--system", "memory", "--access", "write"}), "memory");
   expect_refused(program, {"--bytes", "8MiB", "--processes", "2"}, "--budget");
+  expect_refused(program, arguments({"--processes", "2", "--access", "write", "--file", "memory:8MiB"}), "one process");
   expect_refused(program, arguments({"--trace", letters}), "--pattern trace");
   expect_refused(program, arguments({"--pattern", "trace", "--trace", letters}), "letters:2: ");
   expect_refused(program, arguments({"--pattern", "trace", "--trace", beyond}), "2048");
