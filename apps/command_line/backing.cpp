@@ -23,10 +23,18 @@
 namespace tiermap {
 namespace {
 
+/// Whether it is a data set that others find on its server as soon as it is made, and that stays there.
+bool is_lasting_data_set(const std::string& url) {
+  const StoreUrl parsed = parse_store_url(url);
+  const std::pair<std::string, std::string> temporary{"temporary", "true"};
+  return parsed.scheme == "remote" &&
+         std::find(parsed.options.begin(), parsed.options.end(), temporary) == parsed.options.end();
+}
+
 /// Whether it is a data set that a memory server has, or that opening will say more about: one that is in use, or whose
-/// server is not there.
+/// server is not there. What is temporary is always new.
 bool is_served(const std::string& url) {
-  if (!url.starts_with("remote:")) {
+  if (!url.starts_with("remote:") || !is_lasting_data_set(url)) {
     return false;
   }
   try {
@@ -35,14 +43,6 @@ bool is_served(const std::string& url) {
   } catch (const StoreError& error) {
     return error.code().value() != ENOENT;
   }
-}
-
-/// Whether it is a data set that others find on its server as soon as it is made, and that stays there.
-bool is_lasting_data_set(const std::string& url) {
-  const StoreUrl parsed = parse_store_url(url);
-  const std::pair<std::string, std::string> temporary{"temporary", "true"};
-  return parsed.scheme == "remote" &&
-         std::find(parsed.options.begin(), parsed.options.end(), temporary) == parsed.options.end();
 }
 
 /// For what could not be written.

@@ -71,6 +71,15 @@ TEST(RemoteDatabaseTest, ADatabaseThatIsNotServedIsRefused) {
   EXPECT_NE(errors.find("is not there"), std::string::npos) << errors;
 }
 
+// It is always new, and gone with its maker.
+TEST(RemoteDatabaseTest, AnApplicationTakesADataSetThatIsTemporary) {
+  const ServerProcess server;
+  Wire wire{WireOptions()};
+  MemoryClient client(wire, parse_host_and_port(server.address, "server"), {});
+  run({"tiermap-sort", "--bytes", "1MiB", "--budget", "4MiB", "--file", server.url("words", "?temporary=true")});
+  EXPECT_TRUE(comes_true([&] { return client.list("").empty(); }));
+}
+
 TEST(RemoteDatabaseTest, ABuildThatIsEndedLeavesNoDatabaseOnItsServer) {
   const TemporaryDirectory directory(".");
   const ServerProcess server({"--memory", "256MiB"});
