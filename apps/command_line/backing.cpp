@@ -45,6 +45,26 @@ bool is_served(const std::string& url) {
   }
 }
 
+/// Where on disk a store that is to be made will be: itself, the file that an array in HDF5 or Parquet is in, or what
+/// is behind tiers. Empty if there is no such place, or something is there already that is not this store's alone.
+std::string path_to_make(const std::string& url) {
+  const StoreUrl parsed = parse_store_url(url);
+  if (const std::string path = path_on_disk(parsed); !path.empty()) {
+    return path;
+  }
+  std::string path;
+  if (parsed.scheme == "hdf5") {
+    path = parse_dataset_place(parsed).file;
+  } else if (parsed.scheme == "parquet") {
+    path = percent_decode(local_path(parsed, "parquet:///directory/file.parquet"), url);
+  } else if (parsed.scheme == "tiered") {
+    for (const auto& [name, value] : parsed.options) {
+      path = name == "store" ? path_to_make(value) : path;
+    }
+  }
+  return path.empty() || path_exists(path) ? std::string() : path;
+}
+
 /// For what could not be written.
 const char* remedy_for(int number) {
   const bool full = number == ENOSPC || number == EDQUOT || number == EFBIG;
@@ -98,10 +118,10 @@ Backing Backing::create(const std::string& url, std::uint64_t bytes) {
     backing.is_unkept_ = true;
     return backing;
   }
-  const std::string path = path_of_store(url);
-  if (!path.empty()) {
+  if (const std::string path = path_of_store(url); !path.empty()) {
     check_room_for(path, bytes);
   }
+  const std::string path = path_to_make(url);
   return make_uninterrupted(path, [&] {
     Backing backing(url, open_store(url, OpenMode::create, bytes));
     backing.made_path_ = path;

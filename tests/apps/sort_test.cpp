@@ -94,6 +94,23 @@ TEST_F(SortTest, KeepsTheFileWhenAsked) {
   EXPECT_EQ(left_behind(), (std::vector<std::string>{"memory", "mmap", "tiermap"}));
 }
 
+TEST_F(SortTest, WhatIsMadeInsideAFileOrBehindTiersGoesToo) {
+  const std::string tiers =
+      write_file("tiers", "block: 64KiB\ntiers:\n  - name: dram\n    kind: memory\n    capacity: 1MiB\n");
+  const std::string words = "hdf5:" + path("work/words.h5") + ":/words?type=int64";
+  for (const std::string& url : {words, "tiered:" + tiers + "?store=" + path("work/behind")}) {
+    const std::vector<std::string> arguments = {"--file", url, "--bytes", "1MiB", "--budget", "4MiB"};
+    const Outcome outcome = run(program, arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    EXPECT_TRUE(left_behind().empty()) << url;
+  }
+  EXPECT_EQ(run(program, {"--file", words, "--bytes", "1MiB", "--budget", "4MiB", "--keep"}).exit_code, 0);
+  // What is there already is not the sort's alone.
+  const std::string others = "hdf5:" + path("work/words.h5") + ":/others?type=int64";
+  EXPECT_EQ(run(program, {"--file", others, "--bytes", "1MiB", "--budget", "4MiB"}).exit_code, 0);
+  EXPECT_EQ(left_behind(), std::vector<std::string>{"words.h5"});
+}
+
 TEST_F(SortTest, SortsWhatIsThereInPlace) {
   const std::vector<std::uint64_t> words = {5, 3, ~std::uint64_t{0}, 0, 3};
   for (const std::string system : {"tiermap", "mmap", "memory"}) {
