@@ -156,6 +156,13 @@ void check_options(const WorkloadOptions& options, const BfsOptions& bfs) {
   if (!bfs.input.empty() && !bfs.scale.empty()) {
     throw OptionError("--scale makes a graph and --input reads one: choose one of them");
   }
+  if (!bfs.input.empty() && !bfs.edge_factor.empty()) {
+    throw OptionError("--edge-factor makes a graph and --input reads one: choose one of them");
+  }
+  if (options.bytes.has_value() && !(bfs.input.empty() && bfs.scale.empty())) {
+    throw OptionError(
+        "--bytes chooses how large a graph is made, as --scale says and --input knows: choose one of them");
+  }
   const bool makes_one = !bfs.input.empty() || !bfs.scale.empty() || bfs.build_only;
   if (makes_one && backing_exists(options.file)) {
     throw OptionError(fmt::format("{} exists: name a new file, or leave out --scale and --input to search it as it is",
@@ -200,10 +207,11 @@ void check_heap_options(const WorkloadOptions& options, const BfsOptions& bfs) {
   if (options.system == System::memory) {
     throw OptionError("--heap is searched where it lies: choose --system tiermap or mmap");
   }
-  if (!options.file.empty() || !bfs.graph.empty() || !bfs.scale.empty() || !bfs.input.empty() || bfs.build_only) {
+  if (!options.file.empty() || !bfs.graph.empty() || !bfs.scale.empty() || !bfs.input.empty() || bfs.build_only ||
+      options.bytes.has_value() || !bfs.edge_factor.empty()) {
     throw OptionError(
-        "--heap is a graph that tiermap-ingest has made: leave out --graph, --file, --scale, --input and "
-        "--build-only");
+        "--heap is a graph that tiermap-ingest has made: leave out --graph, --file, --bytes, --scale, --edge-factor, "
+        "--input and --build-only");
   }
   if (parse_traversal(bfs.traversal) || parse_state(bfs.state) || bfs.warm || bfs.check_in_memory ||
       parse_direction(bfs.direction) != Direction::top_down) {

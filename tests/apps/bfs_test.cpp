@@ -248,6 +248,10 @@ TEST_F(BfsTest, RefusesBadOptions) {
   expect_refused(program, {"--scale", "0"}, "scale 0");
   expect_refused(program, {"--scale", "40"}, "31");
   expect_refused(program, {"--scale", "4", "--edge-factor", "0"}, "edge factor 0");
+  expect_refused(program, {"--input", "edges", "--edge-factor", "2"}, "choose one of them");
+  expect_refused(program, {"--input", "edges", "--bytes", "1MiB"}, "choose one of them");
+  expect_refused(program, {"--scale", "4", "--bytes", "1MiB"}, "choose one of them");
+  expect_refused(program, {"--heap", "heap", "--bytes", "1MiB"}, "leave out");
   expect_refused(program, {"--scale", "4", "--roots", "0"}, "roots 0");
   expect_refused(program, {"--scale", "4", "--root", "16"}, "root 16");
   expect_refused(program, {"--scale", "4", "--direction", "up"}, "bottom-up");
