@@ -213,31 +213,31 @@ class MedianRun {
     directory_ = read_fits_directory(source_->path());
   }
 
-  /// A quarter of the budget is for pages that are on their way.
+  /// A quarter of the budget is for pages that are on their way. Where so many vectors are under way that images are read
+  /// from end to end, whoever pages sees that, and reads ahead sooner than it could be said.
   void choose_search() {
+    constexpr std::uint64_t vectors_all_over = 256;
     constexpr std::uint64_t default_values_bytes = std::uint64_t{32} << 20U;
     const std::uint64_t threads = options_.threads;
     const std::uint64_t fitting = default_values_bytes / threads / sizeof(float) / directory_.shape.images;
     const std::uint64_t share = (plan_.size() + threads - 1) / threads;
     search_.in_flight = whole_number_or(median_.in_flight, "in flight", 1, most_in_flight,
                                         std::clamp<std::uint64_t>(fitting, 1, std::min(share, most_in_flight)));
-    if (options_.prefetch && options_.system != System::memory) {
+    if (options_.prefetch && options_.system != System::memory && vectors_a_stretch() < vectors_all_over) {
       search_.lookahead_bytes = system_->budget_bytes() / 4 / threads;
     }
   }
 
-  /// What is announced comes in pages as large as it is, where their size follows the access: large ones cost less, and
-  /// the more vectors are under way, the less of them is read in vain.
+  /// Vectors of a thread that are under way for each 64 KiB of an image.
+  std::uint64_t vectors_a_stretch() const {
+    constexpr std::uint64_t stretch_bytes = std::uint64_t{64} << 10U;
+    return search_.in_flight / (directory_.shape.bytes() / directory_.shape.images / stretch_bytes + 1);
+  }
+
+  /// What is announced comes in pages as large as it is, where their size follows the access.
   std::uint64_t choose_announced_bytes() const {
     constexpr std::uint64_t vectors_for_a_page = 4;
-    constexpr std::uint64_t vectors_for_larger = 64;
-    const std::uint64_t page = system_->page_size_bytes();
-    const std::uint64_t image_pages = directory_.shape.bytes() / directory_.shape.images / page + 1;
-    const std::uint64_t vectors_a_page = search_.in_flight / image_pages;
-    if (vectors_a_page < vectors_for_a_page || system_->least_page_bytes() == page) {
-      return system_->least_page_bytes();
-    }
-    return vectors_a_page < vectors_for_larger ? page : std::max(page, default_page_size);
+    return vectors_a_stretch() < vectors_for_a_page ? system_->least_page_bytes() : system_->page_size_bytes();
   }
 
   void check_memory() const {

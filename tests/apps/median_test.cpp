@@ -88,6 +88,8 @@ TEST_F(MedianTest, FindsTheSameHoweverManyVectorsAreInFlight) {
           verified_run({"--images", images, "--in-flight", in_flight, "--prefetch", prefetch, "--page-size", "16KiB"});
       ASSERT_FALSE(report.empty());
       EXPECT_EQ(report.at("objects_found"), 3);
+      // Images that are read from end to end are not announced.
+      EXPECT_EQ(report.at("lookahead_bytes") > 0, std::string("50on") == std::string(in_flight) + prefetch);
       best = best.is_null() ? report.at("best") : best;
       EXPECT_EQ(report.at("best"), best);
     }
