@@ -213,8 +213,8 @@ class MedianRun {
     directory_ = read_fits_directory(source_->path());
   }
 
-  /// A quarter of the budget is for pages that are on their way. Where so many vectors are under way that images are read
-  /// from end to end, whoever pages sees that, and reads ahead sooner than it could be said.
+  /// A quarter of the budget is for pages that are on their way. Where so many vectors are under way that images are
+  /// read from end to end, whoever pages sees that, and reads ahead sooner than it could be said.
   void choose_search() {
     constexpr std::uint64_t vectors_all_over = 256;
     constexpr std::uint64_t default_values_bytes = std::uint64_t{32} << 20U;
