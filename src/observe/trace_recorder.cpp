@@ -296,10 +296,13 @@ void TraceRecorder::write(const void* data, std::size_t bytes) {
   }
 }
 
-// What has been written stays a trace, of whole records.
+// What has been written stays a trace, of whole records. Without a header it is none, and would be in the way of the
+// process's next cache.
 void TraceRecorder::fail(const std::string& path, int error) {
   failed_.store(true);
-  if (file_ >= 0) {
+  if (file_ >= 0 && written_bytes_ < sizeof header_) {
+    static_cast<void>(::unlink(path.c_str()) == 0);
+  } else if (file_ >= 0) {
     const std::uint64_t whole = written_bytes_ / sizeof(std::uint64_t) * sizeof(std::uint64_t);
     static_cast<void>(::ftruncate(file_, static_cast<off_t>(whole)) == 0);
   }

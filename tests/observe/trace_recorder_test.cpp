@@ -301,6 +301,24 @@ TEST_F(TraceFile, AFullDiskEndsTheTraceAndTheProgramGoesOn) {
   ::close(output[1]);
 }
 
+// As of an application that maps once to check its options, once to work and once to look at what came of it.
+TEST_F(TraceFile, ADiskWithoutAnyRoomIsInNobodysWayEither) {
+  const int status = run_child([&] {
+    ::close(STDERR_FILENO);
+    const rlimit limit{sizeof(TraceHeader) - 1, sizeof(TraceHeader) - 1};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    for (int cache = 0; cache < 3; ++cache) {
+      try {
+        record(path_, 3);
+      } catch (const OptionError&) {
+        ::_exit(1);
+      }
+    }
+  });
+  EXPECT_EQ(status, 0);
+  EXPECT_FALSE(std::filesystem::exists(path_)) << "it is no trace";
+}
+
 TEST_F(TraceFile, ADiskThatIsFullWithinARegionsDescriptionLeavesWhatCameBefore) {
   const int status = run_child([&] {
     ::close(STDERR_FILENO);
