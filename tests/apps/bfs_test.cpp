@@ -402,5 +402,17 @@ TEST_F(BfsTest, RefusesDamagedGraphFiles) {
   refuse("work/graph is damaged at vertex");
 }
 
+TEST_F(BfsTest, SaysOfTheFirstSearchThatWentWrongFromWhichRoot) {
+  const std::string graph = path("work/graph");
+  const std::string edges = write_file("edges", "0 1\n1 2\n2 3\n3 4\n4 5\n");
+  ASSERT_EQ(run(program, {"--input", edges, "--graph", graph, "--build-only"}).exit_code, 0);
+  constexpr std::uint64_t neighbours_at = 8192;
+  set_byte(graph, neighbours_at + 9 * sizeof(std::uint32_t), 0);  // The edge from 5 leads to 0, not to 4.
+  const Outcome outcome = run(program, {"--graph", graph, "--root", "0", "--root", "1", "--root", "2"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.errors,
+            "tiermap-bfs: from root 0: rule 3: an edge joins vertex 5 at level 5 and vertex 0 at level 0\n");
+}
+
 }  // namespace
 }  // namespace tiermap::test
