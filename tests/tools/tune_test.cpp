@@ -66,6 +66,16 @@ TEST_F(Tune, WhatTheProgramSetsInCodeIsNotTried) {
   EXPECT_EQ(result.output.find("\nTIERMAP_PAGE_SIZE"), std::string::npos);
 }
 
+TEST_F(Tune, NorIsAPolicyThatTheProgramSetsInCode) {
+  // Before it come a page size, a few steps of reading ahead, and watermarks.
+  const CommandResult result =
+      tune(with_random_io({"--runs", "14"}, {"--page-size", "8KiB", "--policy", "lru", "--read-ahead", "0"}));
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(result.output.find("sets its policy in code, over the environment: lru"), std::string::npos)
+      << result.output;
+  EXPECT_EQ(result.output.find("TIERMAP_POLICY"), std::string::npos) << result.output;
+}
+
 TEST_F(Tune, WhatDoesNotEndIsCutOffAndMeasuredByItsOwnWork) {
   const CommandResult result = tune({"--seconds", "2", "--runs", "2", "--", random_io(), "--bytes", "4MiB", "--budget",
                                      "64MiB", "--accesses", "1000000000", "--threads", "1"});

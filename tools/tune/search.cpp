@@ -153,6 +153,23 @@ void Search::adopt(const Proposal& proposal, const Trial& trial, double cost) {
   best_cost_ = cost;
 }
 
+// Whether the program had another page size or policy than was proposed; says so.
+bool Search::is_fixed_in_code(const Proposal& proposal, std::optional<std::uint64_t> page_bytes, const Trial& trial) {
+  const auto& [variable, value] = proposal.settings.front();
+  if (page_bytes && trial.seen && trial.page_bytes != 0 && trial.page_bytes != *page_bytes) {
+    page_size_is_fixed_ = true;
+    result_.remarks.push_back("the program sets its page size in code, over the environment: " +
+                              format_size(trial.page_bytes));
+    return true;
+  }
+  if (variable == option_row(OptionId::policy).environment && trial.seen && trial.policy != value) {
+    policy_is_fixed_ = true;
+    result_.remarks.push_back("the program sets its policy in code, over the environment: " + trial.policy);
+    return true;
+  }
+  return false;
+}
+
 // `page_bytes`: what the pages have to be then.
 bool Search::try_out(const Proposal& proposal, std::optional<std::uint64_t> page_bytes) {
   // Who is so much slower than the best need not be heard out.
@@ -164,10 +181,7 @@ bool Search::try_out(const Proposal& proposal, std::optional<std::uint64_t> page
   std::erase_if(settings, [&](const auto& setting) { return setting.first == proposal.settings.front().first; });
   settings.insert(settings.end(), proposal.settings.begin(), proposal.settings.end());
   Trial trial = run_once(settings, limit);
-  if (page_bytes && trial.seen && trial.page_bytes != 0 && trial.page_bytes != *page_bytes) {
-    page_size_is_fixed_ = true;
-    result_.remarks.push_back("the program sets its page size in code, over the environment: " +
-                              format_size(trial.page_bytes));
+  if (is_fixed_in_code(proposal, page_bytes, trial)) {
     tell_(result_.remarks.back(), true);
     return false;
   }
@@ -280,7 +294,7 @@ SearchResult Search::run() {
     try_out(*watermarks);
   }
   for (const Proposal& policy : propose_policies(character(), best_.policy)) {
-    if (may_run() && best_.policy != policy.settings.front().second) {
+    if (may_run() && !policy_is_fixed_ && best_.policy != policy.settings.front().second) {
       try_out(policy);
     }
   }

@@ -60,6 +60,7 @@ class Search {
   bool may_run() const { return result_.runs < limits_.runs; }
   Trial run_once(const Settings& settings, double limit);
   bool try_out(const Proposal& proposal, std::optional<std::uint64_t> page_bytes = std::nullopt);
+  bool is_fixed_in_code(const Proposal& proposal, std::optional<std::uint64_t> page_bytes, const Trial& trial);
   void climb(const std::vector<Proposal>& proposals);
   bool climb_page_sizes(const std::vector<std::uint64_t>& sizes, const std::string& why);
   void adopt(const Proposal& proposal, const Trial& trial, double cost);
@@ -76,6 +77,7 @@ class Search {
   double first_cost_ = 0;
   double best_cost_ = 0;
   bool page_size_is_fixed_ = false;
+  bool policy_is_fixed_ = false;
 };
 
 }  // namespace tiermap
