@@ -141,8 +141,12 @@ def page_of(results):
         "the engine keeps few when they are not asked for again ([why](design.md#small-pages)), and then policies see only what comes",
         "back: `tiermap replay --drop`, with 5 to 10 % of memory free and one page in 64 kept. LRU and the optimum have all of it.", ""]
     lines += _table(results, "budgets_dropping", policies)
-    lines += ["", "The commands, each with TIERMAP_READ_AHEAD=0:", "", "```"]
-    lines += [" ".join(result["command"]) for result in results.values()]
+    lines += ["", "The commands, to be run in an empty folder. Those with TIERMAP_TRACE were recorded, those before them make what they",
+              "read:", "", "```"]
+    for recording in (recording for recording in RECORDINGS if recording.name in results):
+        lines += [" ".join(command) for command in recording.before]
+        lines.append(f"TIERMAP_TRACE={recording.name}.trace TIERMAP_READ_AHEAD=0 "
+                     + " ".join(results[recording.name]["command"]))
     return "\n".join([*lines, "```", ""])
 
 

@@ -278,6 +278,19 @@ class Page(Folder):
 
 
 class Lists(unittest.TestCase):
+    def test_what_a_recorded_program_reads_is_made_by_a_command_before(self):
+        replays = recorded_policies.read_results(ROOT / "bench/results/policies")
+        _, commands, _ = recorded_policies.page_of(replays).split("```")
+        made = set()
+        for command in commands.strip().splitlines():
+            words = command.split()
+            if "--in" in words:
+                self.assertIn(words[words.index("--in") + 1], made, command)
+            if "--database" in words and "--reads" in words:
+                self.assertIn(words[words.index("--database") + 1], made, command)
+                self.assertIn(words[words.index("--reads") + 1].split("/")[0], made, command)
+            made |= {name for option, name in zip(words, words[1:]) if option in ("--file", "--database", "--generate")}
+
     def test_every_figure_and_aim_is_of_a_scenario_that_is_measured(self):
         for figure in paper_figures.FIGURES:
             self.assertIn(figure.scenario, SCENARIOS, figure.key)
