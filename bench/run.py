@@ -5,6 +5,7 @@ Runs are interleaved (each case once, then all again), the page cache is dropped
 same memory limit. `--quick` uses small data and less than 15 minutes, and writes below build/bench/quick only.
 """
 import argparse
+import os
 import pathlib
 import sys
 
@@ -121,7 +122,12 @@ def show_list(options):
 def main(root=pathlib.Path(__file__).resolve().parent.parent):
     options = parse(root)
     if options.list:
-        show_list(options)
+        try:
+            show_list(options)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Who reads has seen enough. What is left is not for the flush at the end either.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     store = ResultFolder(options.output)
     unwind_on_signals()

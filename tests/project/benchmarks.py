@@ -3,7 +3,9 @@
 results give. The files of results: a torn line, a replaced scenario."""
 import contextlib
 import io
+import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -278,6 +280,14 @@ class Page(Folder):
 
 
 class Lists(unittest.TestCase):
+    def test_who_reads_the_list_may_have_seen_enough(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        listed = subprocess.run([sys.executable, "-B", ROOT / "bench/run.py", "--list"], stdout=writer, check=False,
+                                stderr=subprocess.PIPE, text=True)
+        os.close(writer)
+        self.assertEqual((listed.returncode, listed.stderr), (0, ""))
+
     def test_what_a_recorded_program_reads_is_made_by_a_command_before(self):
         replays = recorded_policies.read_results(ROOT / "bench/results/policies")
         _, commands, _ = recorded_policies.page_of(replays).split("```")
