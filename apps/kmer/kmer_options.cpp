@@ -150,7 +150,7 @@ void check_generate(const KmerOptions& kmer, const WorkloadOptions& options) {
 void declare_options(CLI::App& app, KmerOptions& kmer) {
   app.add_option("--database", kmer.database, "The database: kept if it is built, used as it is if it is there");
   app.add_flag("--build-only", kmer.build_only, "Build the --database and stop");
-  app.add_option("--genomes", kmer.genomes, "FASTA files to build the database from");
+  app.add_option("--genomes", kmer.genomes, "FASTA or FASTQ files to build the database from");
   app.add_option("--taxonomy", kmer.taxonomy, "Their taxonomy: lines of id, parent's id and name, with tabs between");
   app.add_option("--sequence-taxa", kmer.sequence_taxa,
                  "Of which taxon each sequence is: lines of sequence id and taxonomy id, with a tab between");
