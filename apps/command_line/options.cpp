@@ -126,8 +126,9 @@ WorkloadOptions SharedOptions::checked() const {
   if (!budget_.empty()) {
     options.budget_bytes = parse_budget(budget_, "budget");
     if (*options.budget_bytes < least_default_page) {
-      throw OptionError(fmt::format("budget {} is under a page of {}: choose 16MiB or more", budget_,
-                                    format_size(least_default_page)));
+      throw OptionError(fmt::format("budget {} is under a page of {}: choose {} or more", budget_,
+                                    format_size(least_default_page),
+                                    format_size(option_row(OptionId::buffer_size).minimum)));
     }
   }
   options.threads = threads_.empty() ? std::max(1U, std::thread::hardware_concurrency())

@@ -175,7 +175,8 @@ TEST_F(SortTest, RefusesBadInput) {
   expect_refused(program, {"--order", "alphabetical"}, "few-distinct");
   expect_refused(program, {"--budget", "0"}, "budget");
   for (const char* system : {"tiermap", "mmap", "memory"}) {
-    expect_refused(program, {"--system", system, "--budget", "8", "--bytes", "1MiB"}, "budget 8 is under a page");
+    expect_refused(program, {"--system", system, "--budget", "8", "--bytes", "1MiB"},
+                   "budget 8 is under a page of 4KiB: choose 20KiB or more");
   }
   expect_refused(program, {"--prefetch", "maybe"}, "on, off");
   expect_refused(program, {"--no-such-option"}, "--help");
