@@ -283,6 +283,12 @@ def aim_of(scenario, panel, rival):
                  if (name, kind) == (scenario, rival) and panel.startswith(begin)), 1)
 
 
+def within_of(scenario, panel, rival):
+    """The figure in Tiermap's own reports that its aim in this panel is compared by, if there is one (Ratio)."""
+    return next((aim.ratio.within for aim in FIGURES if isinstance(aim.ratio, Ratio)
+                 and (aim.scenario, aim.ratio.panel, aim.ratio.other.system) == (scenario, panel, rival)), None)
+
+
 def verdict(ratio, aim):
     """A word on a ratio, as far as the page shows it; none if it is ahead and was to be no further ahead."""
     shown = round(ratio, 2)

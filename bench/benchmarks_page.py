@@ -6,7 +6,7 @@ import textwrap
 import aims
 import plots
 from aims import described, place, reason_for_none, verdict
-from comparison import ratio_of
+from comparison import advantage_within, ratio_of
 from measurement import format_bytes
 from paper_figures import FIGURES, IMPOSSIBLE, PAPERS, STAND_INS
 from results import advantage, best, points_of
@@ -44,9 +44,9 @@ class Page:
         self.plots = path.parent / "figures"
         self.drawn = set()
 
-    def note(self, key):
-        """What explains an aim that is not met, None if nothing does."""
-        path = self.notes / "aims" / f"{key}.md" if self.notes else None
+    def note(self, key, folder="aims"):
+        """What explains an aim that is not met, or a loss that is no aim; None if nothing does."""
+        path = self.notes / folder / f"{key}.md" if self.notes else None
         return path.read_text().strip() if path and path.exists() else None
 
     def lines(self, scenario):
@@ -94,7 +94,8 @@ def aim_lines(page):
     yield ""
     yield wrap("mmap is taken at its best: every advice (and, where a program says in advance what it will touch, with "
                "and without that) is tried, the best median counts, and its name stands beside it. A thread count "
-               f"whose median is lower by less than {100 * aims.NOISE:g} % counts as noise.")
+               f"whose median is lower by less than {100 * aims.NOISE:g} % counts as noise. A transaction and "
+               "`std::vector` are measured in turn by one process: the median is that of the ratios within each run.")
     partly = [name for name in SCENARIOS if not aims.every_way_of_mmap(page.lines(name))]
     if partly:
         yield ""
@@ -119,7 +120,10 @@ def comparisons(name, lines):
             for x in sorted({point.x for point in theirs}, key=lambda x: (x is not None, x)):
                 ours = best(inside, "tiermap") if x is None else best(inside, "tiermap", x=x)
                 other = best(inside, rival, x="any" if x is None else x)
-                ratio = advantage(ours, other) if ours and other else None
+                within = aims.within_of(name, panel, rival)
+                ratio = None
+                if ours and other:
+                    ratio = advantage_within(ours, within) if within else advantage(ours, other)
                 if ratio:
                     case = ", ".join(filter(None, (panel, "" if x is None else x_in_words(name, x))))
                     yield case, ours, other, ratio, aims.aim_of(name, panel, rival)
@@ -133,13 +137,22 @@ def x_in_words(name, x):
 
 
 def comparison_lines(page):
+    """Every comparison, and what explains those that are behind, where a note does."""
+    explained = {}
     yield "| scenario | case | best Tiermap | against | times as good |"
     yield "|---|---|---|---|---|"
     for name, scenario in SCENARIOS.items():
         for case, ours, other, ratio, aim in comparisons(name, page.lines(name)):
             # Its place is in the case already, unless it is the best of all places.
             best_of_ours = described(ours, scenario.x_label) if other.x is None else ours.series
-            yield f"| {scenario.title} | {case} | {best_of_ours} | {other.series} | {ratio:.2f}{verdict(ratio, aim)} |"
+            word = verdict(ratio, aim)
+            key = f"{name}-{ours.panel}".replace(" ", "-")
+            if word and page.note(key, "losses"):
+                word += f"; [why](#why-{anchor(key)})"
+                explained[key] = page.note(key, "losses")
+            yield f"| {scenario.title} | {case} | {best_of_ours} | {other.series} | {ratio:.2f}{word} |"
+    for key, note in explained.items():
+        yield f"\n### Why: {key}\n\n{note}"
 
 
 def figure_lines(page):

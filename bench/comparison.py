@@ -77,6 +77,11 @@ def place_of(points, pick, panel):
     return (max if pick.x == "highest" else min)(places) if places else None
 
 
+def advantage_within(ours, within):
+    """How many times more ours is than this figure of the same run's report, by the median of the runs."""
+    return statistics.median(run["value"] / run["result"][within] for run in ours.runs if not run["failed"])
+
+
 def ratio_of(lines, ratio):
     """The ratio in these results, or None if either side is not there."""
     points = points_of(lines, ratio.metric)
@@ -87,8 +92,7 @@ def ratio_of(lines, ratio):
     if ours is None or other is None:
         return None
     if ratio.within is not None:
-        value = statistics.median(run["value"] / run["result"][ratio.within] for run in ours.runs if not run["failed"])
-        return Found(value, ours, dataclasses.replace(other, runs=ours.runs, values=ours.values))
+        return Found(advantage_within(ours, ratio.within), ours, dataclasses.replace(other, runs=ours.runs, values=ours.values))
     value = advantage(ours, other)
     return None if value is None else Found(value, ours, other)
 

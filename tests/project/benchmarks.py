@@ -188,6 +188,25 @@ class Page(Folder):
         self.assertIn("Scenario `search`: not measured: tiermap-search is not built.", page)
         self.assertIn("Scenario `ycsb-threads`: not measured yet.", page)
 
+    def test_what_a_process_measured_in_turn_is_the_same_number_among_aims_and_comparisons(self):
+        place = {"panel": "random, all in memory", "metric": "elements_per_second"}
+        ours = runs("transaction", 6.0, 30.0, 20.0, system="tiermap", **place)
+        for run, other in zip(ours, (5.0, 20.0, 25.0)):
+            run["result"] = {"random_memory_elements_per_second": other}
+        page, _ = self.pages(vector_transactions=ours + runs("std::vector", 10.0, system="memory", **place))
+        self.assertTrue(any(line.startswith("| Random elements through a transaction") and "| 1.20, 3 runs" in line
+                            for line in page))
+        self.assertTrue(any(line.endswith("| transaction | std::vector | 1.20 |") for line in page))
+
+    def test_a_loss_is_explained_where_a_note_does(self):
+        self.note("losses/median-page-size-16-in-flight.md", "The pages are large.")
+        for ours, explained in ((1.0, True), (3.0, False)):
+            place = {"panel": "16 in flight", "metric": "vectors_per_second"}
+            page, _ = self.pages(median_page_size=runs("tiermap", ours, **place) + runs("mmap normal", 2.0, **place))
+            self.assertEqual(any(line.endswith("0.50 (loss); [why](#why-median-page-size-16-in-flight) |")
+                                 for line in page), explained)
+            self.assertEqual("The pages are large." in page, explained)
+
     def test_what_failed_elsewhere_is_no_reason(self):
         page, _ = self.pages(untuned=runs("tiermap untuned", 2.0, panel="sort")
                              + runs("mmap normal", panel="sort", failed="no luck"))
