@@ -16,6 +16,10 @@ bool is_better(const VectorMedian& one, const VectorMedian& other) noexcept {
 }  // namespace
 
 void BestMedians::add(const VectorMedian& median) {
+  if (median.vector < always_kept_) {
+    known_.push_back(median);
+    return;
+  }
   medians_.push_back(median);
   if (medians_.size() >= 2 * most) {
     drop_worst();
@@ -24,6 +28,7 @@ void BestMedians::add(const VectorMedian& median) {
 
 void BestMedians::add(const BestMedians& others) {
   medians_.insert(medians_.end(), others.medians_.begin(), others.medians_.end());
+  known_.insert(known_.end(), others.known_.begin(), others.known_.end());
   drop_worst();
 }
 
@@ -38,6 +43,8 @@ std::vector<VectorMedian> BestMedians::sorted() const {
   std::vector<VectorMedian> medians = medians_;
   std::sort(medians.begin(), medians.end(), is_better);
   medians.resize(std::min(medians.size(), most));
+  medians.insert(medians.end(), known_.begin(), known_.end());
+  std::sort(medians.begin(), medians.end(), is_better);
   return medians;
 }
 

@@ -23,6 +23,10 @@ class BestMedians {
   /// More than this are not kept: of a bright object there are many.
   static constexpr std::size_t most = 16384;
 
+  /// Vectors under `always_kept` are kept beside those, however many are better: what is known is looked for among
+  /// them.
+  explicit BestMedians(std::uint64_t always_kept) : always_kept_(always_kept) {}
+
   void add(const VectorMedian& median);
   void add(const BestMedians& others);
   /// All that are kept, the most significant first.
@@ -30,7 +34,10 @@ class BestMedians {
 
  private:
   void drop_worst();
+
+  std::uint64_t always_kept_;
   std::vector<VectorMedian> medians_;
+  std::vector<VectorMedian> known_;  ///< Of the vectors that are always kept.
 };
 
 /// One thing seen, by the best of all vectors that meet it.

@@ -28,9 +28,8 @@ bool motions_are_near(const MotionVector& one, const MotionVector& other, double
 }
 
 MotionVector SearchPlan::operator[](std::uint64_t index) const {
-  const std::uint64_t around = objects.size() * vectors_around;
-  if (index >= around) {
-    return random_motion(seed, index - around, shape, speeds);
+  if (index >= around_objects()) {
+    return random_motion(seed, index - around_objects(), shape, speeds);
   }
   const auto offset = [&](std::uint64_t which) {
     return (2 * random_fraction(~seed, 4 * index + which) - 1) * around_pixels;

@@ -37,7 +37,9 @@ struct SearchPlan {
   std::uint64_t random_vectors = 0;
   std::uint64_t seed = 0;
 
-  std::uint64_t size() const noexcept { return objects.size() * vectors_around + random_vectors; }
+  /// The first so many are around known objects.
+  std::uint64_t around_objects() const noexcept { return objects.size() * vectors_around; }
+  std::uint64_t size() const noexcept { return around_objects() + random_vectors; }
   MotionVector operator[](std::uint64_t index) const;
 };
 

@@ -26,7 +26,7 @@ struct SearchOptions {
 };
 
 struct SearchResult {
-  BestMedians best;
+  BestMedians best{0};
   std::vector<VectorMedian> sample;
 };
 
@@ -146,13 +146,14 @@ template <typename Cube>
 SearchResult search_vectors(const Cube& cube, const SearchPlan& plan, const std::vector<double>& times, const Sky& sky,
                             const SearchOptions& options, ThreadTeam& team, ProgressDisplay& progress) {
   SearchResult all;
+  all.best = BestMedians(plan.around_objects());
   const std::uint64_t stride = plan.size() / std::max<std::uint64_t>(options.sampled_medians, 1) + 1;
   all.sample.resize((plan.size() + stride - 1) / stride);
   std::atomic<std::uint64_t> next{0};
   std::mutex mutex;
   team.run([&](std::uint32_t) {
     VectorFlight<Cube> flight(cube, plan, times, sky, options);
-    BestMedians best;
+    BestMedians best(plan.around_objects());
     for (;;) {
       const std::uint64_t first = next.fetch_add(options.in_flight);
       if (first >= plan.size()) {

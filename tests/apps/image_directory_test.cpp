@@ -1,5 +1,5 @@
-// A directory of images: when they were taken, their pixels where the files are mapped as they are, and which medians
-// are right.
+// A directory of images: when they were taken, their pixels where the files are mapped as they are, which medians are
+// right, and what is found among many that are brighter.
 
 #include "median/image_directory.hpp"
 
@@ -10,6 +10,7 @@
 #include "fits/fits_images.hpp"
 #include "median/cube.hpp"
 #include "median/search_check.hpp"
+#include "median/vector_search.hpp"
 
 namespace tiermap::test {
 namespace {
@@ -86,6 +87,35 @@ TEST_F(ImageDirectoryTest, AMedianIsWrongHoweverBrightOtherPixelsAre) {
   EXPECT_EQ(find_wrong_median(directory, plan, sky, {{0, 3, 20, 0}}), "");
   EXPECT_NE(find_wrong_median(directory, plan, sky, {{0, 3, 21, 0}}), "");
   EXPECT_NE(find_wrong_median(directory, plan, sky, {{0, 2, 20, 0}}), "");
+}
+
+/// Images of 64 x 64 pixels, all of them bright but those of one corner.
+struct BrightCube {
+  static constexpr std::uint64_t side = 64;
+  static constexpr std::uint64_t corner = 16;
+
+  static float pixel(std::uint64_t /*image*/, std::uint64_t index) noexcept {
+    return index / side < corner && index % side < corner ? 20.0F : 1000.0F;
+  }
+  static std::uint64_t page_size_bytes() noexcept { return 4096; }
+  static std::uint64_t page_of(std::uint64_t image, std::uint64_t /*index*/) noexcept { return image; }
+  static void prefetch(std::uint64_t /*image*/, std::span<const std::uint64_t> /*pages*/) noexcept {}
+};
+
+TEST_F(ImageDirectoryTest, AKnownObjectIsFoundHoweverManyVectorsAreBrighter) {
+  const std::vector<double> times{0, 1, 2};
+  SearchPlan plan;
+  plan.shape = {times.size(), BrightCube::side, BrightCube::side};
+  plan.speeds = {0, 0};
+  plan.objects = {{{6, 6, 0, 0}, 20}};
+  plan.duration = times.back();
+  plan.random_vectors = 3 * BestMedians::most;
+  SearchOptions options;
+  options.in_flight = 1000;
+  ThreadTeam team(2);
+  ProgressDisplay progress("searching", 0);
+  const SearchResult result = search_vectors(BrightCube(), plan, times, {{0, 0, 0}, 1}, options, team, progress);
+  EXPECT_NE(find_object(detections_of(result.best, plan), plan.objects.front(), plan.duration), nullptr);
 }
 
 }  // namespace
