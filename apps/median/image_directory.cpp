@@ -70,6 +70,9 @@ void check_goes_with(const FitsImage& first, const TakenImage& previous, const T
   }
 }
 
+/// Files are whole units of so many bytes, and cfitsio reads no pixel of one that is not whole.
+constexpr std::uint64_t unit_bytes = 2880;
+
 /// The first image of a file, which is gone to.
 FitsImage find_flat_image(FitsFile& file) {
   FitsImage image = find_fits_image(file, "");
@@ -77,6 +80,12 @@ FitsImage find_flat_image(FitsFile& file) {
     refuse(image.path, fmt::format("has an image of {} dimension{}, not of 2: leave it out, or split it into images of "
                                    "2",
                                    image.axes.size(), image.axes.size() == 1 ? "" : "s"));
+  }
+  const std::uint64_t end = image.data_at + image.data_bytes();
+  if (file.bytes() < (end + unit_bytes - 1) / unit_bytes * unit_bytes) {
+    refuse(image.path, fmt::format("is cut off: of the last {} bytes, which its pixels do not fill, not all are there: "
+                                   "copy it again, or fill them up by truncate -s %{}",
+                                   unit_bytes, unit_bytes));
   }
   return image;
 }

@@ -173,6 +173,9 @@ TEST_F(MedianTest, RefusesFilesThatAreNoSuchImages) {
   const std::string file = directory_of() + "/a.fits";
   std::filesystem::resize_file(file, 2880 + 127);
   expect_images_refused("a.fits is cut off");
+  // All pixels are there, but cfitsio, by which medians are checked, would read none of them.
+  std::filesystem::resize_file(file, 2880 + 128);
+  expect_images_refused("a.fits is cut off: of the last 2880 bytes");
   std::filesystem::resize_file(file, 1000);
   expect_images_refused("a.fits is cut off: its 1000 bytes end within its header");
   write_file("images/a.fits", "");
