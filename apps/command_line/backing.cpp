@@ -234,7 +234,14 @@ void Backing::reopen_read_only() {
 
 bool backing_exists(const std::string& url) {
   const std::string path = path_of_store(url);
-  return path.empty() ? is_served(url) : path_exists(path);
+  if (path.empty()) {
+    return is_served(url);
+  }
+  const bool exists = path_exists(path);
+  if (struct stat status{}; !exists && ::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode)) {
+    throw OptionError(fmt::format("{} is a link that leads nowhere: name what it is to lead to, or remove it", path));
+  }
+  return exists;
 }
 
 void refuse_left_behind(const std::string& path) {

@@ -63,7 +63,8 @@ class Backing {
   std::shared_ptr<Store> store_;
 };
 
-/// Whether something is at the URL already; plain files and sparse directories only, false for all else.
+/// Whether something is at the URL already; plain files and sparse directories only, false for all else. Throws
+/// OptionError for a link that leads nowhere: what is made under another name could not be given its name.
 bool backing_exists(const std::string& url);
 
 /// Throws OptionError if something is at `path`, where only this program makes files beside those that it was told to

@@ -251,6 +251,14 @@ TEST_F(IngestTest, RefusesWhatCannotBeMeant) {
   expect_refused(program, {"--check", "--file", "memory:1MiB"}, "no adjacency lists");
 }
 
+TEST_F(IngestTest, RefusesALinkThatLeadsNowhereBeforeAnythingIsMade) {
+  std::filesystem::create_symlink(path("missing/graph"), path("work/graph"));
+  for (const char* const more : {"--keep", "--heap"}) {
+    expect_refused(program, {"--scale", "10", "--file", path("work/graph"), "--budget", "4MiB", more}, "leads nowhere",
+                   1);
+  }
+}
+
 TEST_F(IngestTest, RefusesGraphsThatNeedMoreMemoryThanThereIs) {
   if (read_machine_memory().usable_bytes() < std::uint64_t{60} << 30U) {
     expect_refused(program, {"--input", write_file("edges", "0 4294967293\n")}, "edges: 4294967294 vertices need");
