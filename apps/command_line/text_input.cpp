@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -20,6 +21,8 @@ namespace {
 constexpr std::size_t buffer_bytes = std::size_t{256} << 10U;
 /// A file without line ends is not taken into memory whole.
 constexpr std::size_t longest_line = std::size_t{1} << 20U;
+/// What some editors write before all text, and no screen shows.
+constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 
 struct stat status_of(const std::string& path, const std::string& wanted) {
   struct stat status{};
@@ -47,7 +50,9 @@ TextInput::TextInput(std::string path, std::string wanted)
   }
   try {
     fill();
-    refuse_compressed(path_, {buffer_.data(), end_});
+    const std::string_view first_bytes(buffer_.data(), end_);
+    refuse_compressed(path_, first_bytes);
+    begin_ = first_bytes.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
   } catch (...) {
     ::close(descriptor_);
     throw;

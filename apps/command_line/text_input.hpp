@@ -1,5 +1,5 @@
 // A text file of any size, line by line or a piece of a line at a time. A line ends with \n, \r\n or \r, each line as
-// it likes. What is no text is refused by name.
+// it likes. A byte order mark is passed over. What is no text is refused by name.
 #pragma once
 
 #include <cstddef>

@@ -83,8 +83,11 @@ TEST_F(EdgeSourceTest, ATextThatChangesMeanwhileIsRefused) {
 
 TEST_F(EdgeSourceTest, EachLineEndsAsItLikes) {
   for (const std::string text :
-       {"# made by a test\n0 1 a\n1 2\n\n2 3 b\n", "# made by a test\r\n0 1 a\r\n1 2\r\n\r\n2 3 b",
-        "# made by a test\r0 1 a\r1 2\r\r2 3 b\r", "# made by a test\r0 1 a\r\n1 2\n\r2 3 b"}) {
+       {"# made by a test\n0 1 a\n1 2\n\n2 3 b\n", "\xef\xbb\xbf# made by a test\n0 1 a\n1 2\n\n2 3 b\n",
+        "\xef\xbb\xbf"
+        "0 1 a\n1 2\n2 3 b\n",
+        "# made by a test\r\n0 1 a\r\n1 2\r\n\r\n2 3 b", "# made by a test\r0 1 a\r1 2\r\r2 3 b\r",
+        "# made by a test\r0 1 a\r\n1 2\n\r2 3 b"}) {
     const auto source = make_text_source(write_file("edges", text), false);
     ASSERT_EQ(source->edges(), 3U);
     const std::vector<Edge> edges = edges_of(*source, 1);
