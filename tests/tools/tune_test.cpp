@@ -76,6 +76,22 @@ TEST_F(Tune, NorIsAPolicyThatTheProgramSetsInCode) {
   EXPECT_EQ(result.output.find("TIERMAP_POLICY"), std::string::npos) << result.output;
 }
 
+// As one that takes about as long as a run may.
+TEST_F(Tune, ACommandThatIsNotDoneWhenAllIsComparedAgainTookWhatItTookBefore) {
+  const std::string script =
+      "if [ -z \"$TIERMAP_PAGE_SIZE\" ]; then"
+      " echo >> \"$1\"; [ $(wc -l < \"$1\") -gt 2 ] && exec sleep 100; sleep 0.6;"
+      " fi; exec \"$2\" --bytes 4MiB --budget 1MiB --accesses 500 --threads 1 --no-verify";
+  const CommandResult result =
+      tune({"--seconds", "2", "--", "sh", "-c", script, "script", directory_ / "runs", random_io()});
+  if (result.exit_code == 1) {
+    EXPECT_NE(result.errors.find("--seconds"), std::string::npos) << result.errors;
+    GTEST_SKIP() << "the machine is too busy for the program to end in time";
+  }
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(result.output.find("inf s"), std::string::npos) << result.output;
+}
+
 TEST_F(Tune, WhatDoesNotEndIsCutOffAndMeasuredByItsOwnWork) {
   const CommandResult result = tune({"--seconds", "2", "--runs", "2", "--", random_io(), "--bytes", "4MiB", "--budget",
                                      "64MiB", "--accesses", "1000000000", "--threads", "1"});

@@ -277,7 +277,12 @@ void Search::confirm() {
       best_untuned = std::min(best_untuned, cost);
     }
   }
-  first_cost_ = best_untuned;
+  if (best_untuned == never) {
+    result_.remarks.push_back(
+        fmt::format("as it is it was not done in {:.3g} s, or failed, when all was compared again", limits_.seconds));
+  } else {
+    first_cost_ = best_untuned;
+  }
   best_cost_ = worst_tuned;
   if (worst_tuned >= best_untuned * (1 - usual_gain)) {
     result_.remarks.push_back(text_of(all_settings()) + ": faster when tried, and not when all was compared again");
