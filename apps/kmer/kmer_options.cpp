@@ -48,18 +48,39 @@ std::uint64_t chosen_genome_bases(const WorkloadOptions& options, const KmerOpti
   return bases;
 }
 
+std::uint64_t number_or(const std::string& text, std::uint64_t otherwise, const char* what, std::uint64_t most) {
+  return text.empty() ? otherwise : parse_whole_number(text, what, 1, most);
+}
+
 void plan_generator(const WorkloadOptions& options, const KmerOptions& kmer, KmerPlan& plan) {
   GeneratorOptions& generator = plan.generator;
-  generator.organisms = static_cast<std::uint32_t>(parse_whole_number(kmer.organisms, "organisms", 1, 1'000'000));
-  generator.reads = parse_whole_number(kmer.read_count, "read count", 1, most_of_many);
-  generator.read_bases =
-      static_cast<std::uint32_t>(parse_whole_number(kmer.read_bases, "read bases", 1, most_read_bases));
-  if (!(kmer.error_rate >= 0 && kmer.error_rate < 1)) {
-    throw OptionError(fmt::format("error rate {} is not from 0 to under 1: choose for example 0.01", kmer.error_rate));
+  generator.organisms = static_cast<std::uint32_t>(number_or(kmer.organisms, 64, "organisms", 1'000'000));
+  generator.reads = number_or(kmer.read_count, 2000, "read count", most_of_many);
+  generator.read_bases = static_cast<std::uint32_t>(number_or(kmer.read_bases, 100, "read bases", most_read_bases));
+  generator.error_rate = kmer.error_rate.value_or(0.01);
+  if (!(generator.error_rate >= 0 && generator.error_rate < 1)) {
+    throw OptionError(
+        fmt::format("error rate {} is not from 0 to under 1: choose for example 0.01", generator.error_rate));
   }
-  generator.error_rate = kmer.error_rate;
   generator.seed = options.seed;
   generator.genome_bases = chosen_genome_bases(options, kmer, plan);
+}
+
+/// What says how much is generated says nothing of what is there.
+void check_amounts(const WorkloadOptions& options, const KmerOptions& kmer, const KmerPlan& plan) {
+  if (plan.input == KmerPlan::Input::generated) {
+    if (options.bytes.has_value() && !kmer.genome_bases.empty()) {
+      throw OptionError("--bytes and --genome-bases both say how much is generated: choose one of them");
+    }
+    return;
+  }
+  if (options.bytes.has_value() || kmer.error_rate.has_value() || !kmer.organisms.empty() ||
+      !kmer.genome_bases.empty() || !kmer.read_count.empty() || !kmer.read_bases.empty()) {
+    throw OptionError(
+        fmt::format("nothing is generated, as there is {}: leave out --bytes, --organisms, --genome-bases, "
+                    "--read-count, --read-bases and --error-rate",
+                    plan.input == KmerPlan::Input::genomes ? kmer.genomes.front() : options.file));
+  }
 }
 
 void check_genomes(const KmerOptions& kmer) {
@@ -204,6 +225,7 @@ KmerPlan make_plan(const WorkloadOptions& options, const KmerOptions& kmer) {
   check_output(options, kmer);
   plan.input = chosen_input(options, kmer);
   check_queries(kmer, plan);
+  check_amounts(options, kmer, plan);
   if (plan.input == KmerPlan::Input::generated) {
     plan_generator(options, kmer, plan);
   }

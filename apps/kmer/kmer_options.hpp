@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,11 +27,11 @@ struct KmerOptions {
   std::string lookups = "1000000";
   std::string output;
   std::string generate;
-  std::string organisms = "64";
+  std::string organisms;
   std::string genome_bases;
-  std::string read_count = "2000";
-  std::string read_bases = "100";
-  double error_rate = 0.01;
+  std::string read_count;
+  std::string read_bases;
+  std::optional<double> error_rate;
 };
 
 void declare_options(CLI::App& app, KmerOptions& kmer);

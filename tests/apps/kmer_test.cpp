@@ -165,6 +165,8 @@ TEST_F(KmerProgramTest, KeepsADatabaseAndUsesItAgain) {
   refuse({"--database", database}, "--reads");
   refuse({"--database", database, "--reads", reads, "--k", "6"}, "of k 5, and --k asks for 6");
   refuse({"--database", database, "--reads", reads, "--index", "hash"}, "index two-level");
+  refuse({"--database", database, "--reads", reads, "--bytes", "1GiB"},
+         "nothing is generated, as there is " + database);
 }
 
 TEST_F(KmerProgramTest, TheSeedDecidesTheDatabaseAndThreadsDoNot) {
@@ -250,6 +252,10 @@ TEST_F(KmerProgramTest, RefusesBadOptions) {
   refuse({"--kmers", some}, "--work lookup");
   refuse({"--work", "lookup", "--kmers", some, "--reads", some}, "choose one");
   refuse(small_input(), "nothing says what to look up");
+  refuse({"--genome-bases", "1000", "--bytes", "1GiB"}, "both say how much is generated");
+  for (const std::string option : {"--organisms", "--genome-bases", "--read-count", "--read-bases", "--error-rate"}) {
+    refuse(small_input() + Words{"--reads", some, option, "500"}, "nothing is generated, as there is");
+  }
   refuse({"--generate", path("work/x"), "--reads", some}, "leave out");
   refuse({"--generate", path("work/x"), "--output", path("work/y")}, "leave out");
   refuse({"--generate", path("none/x")}, "none/x");
