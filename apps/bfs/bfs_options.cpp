@@ -114,7 +114,8 @@ std::string graph_name(const WorkloadOptions& options, const BfsOptions& bfs) {
 }
 
 std::uint64_t parse_root_count(const BfsOptions& bfs) {
-  return parse_whole_number(bfs.roots, "roots", 1, 1024);
+  constexpr std::uint64_t default_roots = 4;
+  return bfs.roots.empty() ? default_roots : parse_whole_number(bfs.roots, "roots", 1, 1024);
 }
 
 std::vector<Vertex> parse_roots(const BfsOptions& bfs, std::uint64_t vertices) {
@@ -131,6 +132,9 @@ void check_numbers(const BfsOptions& bfs) {
   parse_edge_factor(bfs);
   parse_root_count(bfs);
   parse_roots(bfs, most_vertices);
+  if (!bfs.roots.empty() && !bfs.root.empty()) {
+    throw OptionError("--roots says how many vertices are drawn, and --root names them: choose one of them");
+  }
   if (!bfs.lookahead.empty()) {
     parse_size(bfs.lookahead, "lookahead");
   }

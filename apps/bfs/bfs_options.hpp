@@ -20,7 +20,7 @@ struct BfsOptions {
   std::string input;
   bool directed = false;
   bool says_directions = false;  ///< Whether --directed or --undirected was given.
-  std::string roots = "4";
+  std::string roots;
   std::vector<std::string> root;
   std::string traversal = "level-synchronous";
   std::string state = "memory";

@@ -254,6 +254,7 @@ TEST_F(BfsTest, RefusesBadOptions) {
   expect_refused(program, {"--heap", "heap", "--bytes", "1MiB"}, "leave out");
   expect_refused(program, {"--scale", "4", "--roots", "0"}, "roots 0");
   expect_refused(program, {"--scale", "4", "--root", "16"}, "root 16");
+  expect_refused(program, {"--scale", "4", "--root", "1", "--roots", "4"}, "--root names them");
   expect_refused(program, {"--scale", "4", "--direction", "up"}, "bottom-up");
   expect_refused(program, {"--scale", "4", "--direction", "auto", "--directed"}, "--directed");
   expect_refused(program, {"--scale", "4", "--input", "x"}, "choose one");
