@@ -92,7 +92,8 @@ def ratio_of(lines, ratio):
     if ours is None or other is None:
         return None
     if ratio.within is not None:
-        return Found(advantage_within(ours, ratio.within), ours, dataclasses.replace(other, runs=ours.runs, values=ours.values))
+        value = advantage_within(ours, ratio.within)
+        return Found(value, ours, dataclasses.replace(other, runs=ours.runs, values=ours.values))
     value = advantage(ours, other)
     return None if value is None else Found(value, ours, other)
 

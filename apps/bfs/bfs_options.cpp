@@ -101,7 +101,7 @@ std::uint32_t chosen_scale(const WorkloadOptions& options, const BfsOptions& bfs
 }
 
 std::uint64_t parse_edge_factor(const BfsOptions& bfs) {
-  return bfs.edge_factor.empty() ? default_edge_factor : parse_whole_number(bfs.edge_factor, "edge factor", 1, 1024);
+  return whole_number_or(bfs.edge_factor, "edge factor", 1, 1024, default_edge_factor);
 }
 
 std::string graph_name(const WorkloadOptions& options, const BfsOptions& bfs) {
@@ -115,7 +115,7 @@ std::string graph_name(const WorkloadOptions& options, const BfsOptions& bfs) {
 
 std::uint64_t parse_root_count(const BfsOptions& bfs) {
   constexpr std::uint64_t default_roots = 4;
-  return bfs.roots.empty() ? default_roots : parse_whole_number(bfs.roots, "roots", 1, 1024);
+  return whole_number_or(bfs.roots, "roots", 1, 1024, default_roots);
 }
 
 std::vector<Vertex> parse_roots(const BfsOptions& bfs, std::uint64_t vertices) {

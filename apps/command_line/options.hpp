@@ -85,7 +85,12 @@ class SharedOptions {
 /// A whole number from `text`, no sign, no letters; throws OptionError that names `what` and the range.
 std::uint64_t parse_whole_number(const std::string& text, const std::string& what, std::uint64_t least,
                                  std::uint64_t most);
-/// The same for any number, without a unit.
+/// The same of an option that need not be given: `otherwise` for an empty text.
+inline std::uint64_t whole_number_or(const std::string& text, const std::string& what, std::uint64_t least,
+                                     std::uint64_t most, std::uint64_t otherwise) {
+  return text.empty() ? otherwise : parse_whole_number(text, what, least, most);
+}
+/// As parse_whole_number(), for any number, without a unit.
 double parse_real_number(const std::string& text, const std::string& what, double least, double most);
 
 }  // namespace tiermap

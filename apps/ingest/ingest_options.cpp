@@ -20,8 +20,7 @@ constexpr std::uint64_t most_segments = std::uint64_t{1} << 20U;
 
 std::uint64_t parse_edge_factor(const IngestOptions& ingest) {
   constexpr std::uint64_t default_edge_factor = 16;
-  return ingest.edge_factor.empty() ? default_edge_factor
-                                    : parse_whole_number(ingest.edge_factor, "edge factor", 1, 1024);
+  return whole_number_or(ingest.edge_factor, "edge factor", 1, 1024, default_edge_factor);
 }
 
 /// From --scale, or the largest scale whose file surely has at most --bytes bytes.

@@ -48,15 +48,12 @@ std::uint64_t chosen_genome_bases(const WorkloadOptions& options, const KmerOpti
   return bases;
 }
 
-std::uint64_t number_or(const std::string& text, std::uint64_t otherwise, const char* what, std::uint64_t most) {
-  return text.empty() ? otherwise : parse_whole_number(text, what, 1, most);
-}
-
 void plan_generator(const WorkloadOptions& options, const KmerOptions& kmer, KmerPlan& plan) {
   GeneratorOptions& generator = plan.generator;
-  generator.organisms = static_cast<std::uint32_t>(number_or(kmer.organisms, 64, "organisms", 1'000'000));
-  generator.reads = number_or(kmer.read_count, 2000, "read count", most_of_many);
-  generator.read_bases = static_cast<std::uint32_t>(number_or(kmer.read_bases, 100, "read bases", most_read_bases));
+  generator.organisms = static_cast<std::uint32_t>(whole_number_or(kmer.organisms, "organisms", 1, 1'000'000, 64));
+  generator.reads = whole_number_or(kmer.read_count, "read count", 1, most_of_many, 2000);
+  generator.read_bases =
+      static_cast<std::uint32_t>(whole_number_or(kmer.read_bases, "read bases", 1, most_read_bases, 100));
   generator.error_rate = kmer.error_rate.value_or(0.01);
   if (!(generator.error_rate >= 0 && generator.error_rate < 1)) {
     throw OptionError(

@@ -46,11 +46,6 @@ struct MedianOptions {
   std::string best = "16";
 };
 
-std::uint64_t whole_number_or(const std::string& text, const char* what, std::uint64_t least, std::uint64_t most,
-                              std::uint64_t otherwise) {
-  return text.empty() ? otherwise : parse_whole_number(text, what, least, most);
-}
-
 double parse_speed(const std::string& text, const char* what) {
   double speed = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), speed);
