@@ -78,8 +78,10 @@ class CsrGraph {
   ByteRange range_of_arcs(std::uint64_t begin, std::uint64_t end) const noexcept {
     return {header_.targets_at + begin * sizeof(Vertex), (end - begin) * sizeof(Vertex)};
   }
-  ByteRange range_of_offsets() const noexcept {
-    return {header_.offsets_at, (header_.vertices + 1) * sizeof(std::uint64_t)};
+  ByteRange range_of_offsets() const noexcept { return range_of_offsets(0, header_.vertices); }
+  /// Where what arcs_of() reads for the vertices [begin, end) is.
+  ByteRange range_of_offsets(std::uint64_t begin, std::uint64_t end) const noexcept {
+    return {header_.offsets_at + begin * sizeof(std::uint64_t), (end - begin + 1) * sizeof(std::uint64_t)};
   }
   MappedBytes& mapped() const noexcept { return mapped_; }
 

@@ -42,7 +42,8 @@ void RangeAnnouncer::announce_until_enough(std::uint64_t place) {
     bytes_before_chunk_.push_back(announced_bytes_);
     // What has been passed already is not worth asking for.
     if (announced >= place) {
-      add_chunk(backwards_ ? chunks_ - 1 - announced : announced);
+      announce_offsets(announced);
+      add_chunk(chunk_in(announced));
     }
     ++announced;
   }
@@ -50,6 +51,37 @@ void RangeAnnouncer::announce_until_enough(std::uint64_t place) {
   if (!ranges_.empty()) {
     graph_.mapped().prefetch(ranges_);
   }
+}
+
+// Of the chunks from one place on, some way ahead, and many at once.
+void RangeAnnouncer::announce_offsets(std::uint64_t from_place) {
+  constexpr std::uint64_t chunks_ahead = 64;  // 2 MiB.
+  if (chunks_with_offsets_ >= from_place + chunks_ahead / 2) {
+    return;
+  }
+  const std::uint64_t end_place = std::min(from_place + chunks_ahead, chunks_);
+  std::vector<ByteRange> ranges;
+  for (std::uint64_t place = std::max(chunks_with_offsets_, from_place); place < end_place; ++place) {
+    if (const std::uint64_t chunk = chunk_in(place); is_wanted(chunk)) {
+      const std::uint64_t first = chunk * chunk_vertices;
+      add_range(ranges, graph_.range_of_offsets(first, std::min(first + chunk_vertices, graph_.vertices())));
+    }
+  }
+  chunks_with_offsets_ = end_place;
+  if (!ranges.empty()) {
+    graph_.mapped().prefetch(ranges);
+  }
+}
+
+bool RangeAnnouncer::is_wanted(std::uint64_t chunk) const {
+  const std::uint64_t first = chunk * chunk_vertices / 64;
+  const std::uint64_t end = std::min(first + chunk_vertices / 64, (graph_.vertices() + 63) / 64);
+  for (std::uint64_t index = first; index < end; ++index) {
+    if (word_(index) != 0) {
+      return true;
+    }
+  }
+  return false;
 }
 
 void RangeAnnouncer::add_chunk(std::uint64_t chunk) {
@@ -60,28 +92,29 @@ void RangeAnnouncer::add_chunk(std::uint64_t chunk) {
       const auto vertex = index * 64 + static_cast<std::uint64_t>(std::countr_zero(bits));
       const auto [begin_arc, end_arc] = graph_.arcs_of(vertex);
       if (begin_arc != end_arc) {
-        add_range(graph_.range_of_arcs(begin_arc, end_arc));
+        announced_bytes_ += add_range(ranges_, graph_.range_of_arcs(begin_arc, end_arc));
       }
     }
   }
 }
 
-void RangeAnnouncer::add_range(ByteRange range) {
+// Returns how many bytes more than before there are.
+std::uint64_t RangeAnnouncer::add_range(std::vector<ByteRange>& ranges, ByteRange range) const {
   const std::uint64_t begin = range.offset / page_size_bytes_ * page_size_bytes_;
   const std::uint64_t rounded_end =
       (range.offset + range.bytes + page_size_bytes_ - 1) / page_size_bytes_ * page_size_bytes_;
   const std::uint64_t end = std::min(rounded_end, graph_.mapped().size());
   // Backwards, the next chunk lies before what was announced last.
-  if (!ranges_.empty() && begin <= ranges_.back().offset + ranges_.back().bytes && end >= ranges_.back().offset) {
-    ByteRange& last = ranges_.back();
+  if (!ranges.empty() && begin <= ranges.back().offset + ranges.back().bytes && end >= ranges.back().offset) {
+    ByteRange& last = ranges.back();
     const std::uint64_t joined_begin = std::min(begin, last.offset);
     const std::uint64_t joined_bytes = std::max(end, last.offset + last.bytes) - joined_begin;
-    announced_bytes_ += joined_bytes - last.bytes;
+    const std::uint64_t added = joined_bytes - last.bytes;
     last = {joined_begin, joined_bytes};
-    return;
+    return added;
   }
-  announced_bytes_ += end - begin;
-  ranges_.push_back({begin, end - begin});
+  ranges.push_back({begin, end - begin});
+  return end - begin;
 }
 
 }  // namespace tiermap

@@ -26,8 +26,11 @@ class RangeAnnouncer {
 
  private:
   void announce_until_enough(std::uint64_t place);
+  void announce_offsets(std::uint64_t from_place);
   void add_chunk(std::uint64_t chunk);
-  void add_range(ByteRange range);
+  bool is_wanted(std::uint64_t chunk) const;
+  std::uint64_t chunk_in(std::uint64_t place) const noexcept { return backwards_ ? chunks_ - 1 - place : place; }
+  std::uint64_t add_range(std::vector<ByteRange>& ranges, ByteRange range) const;
 
   const CsrGraph& graph_;
   const std::uint64_t lookahead_bytes_;
@@ -38,6 +41,7 @@ class RangeAnnouncer {
 
   std::mutex mutex_;  ///< Guards what is below; who finds it taken goes on reading.
   std::atomic<std::uint64_t> announced_chunks_{0};
+  std::uint64_t chunks_with_offsets_ = 0;  ///< Whose offsets are announced, which have to be read to announce the arcs.
   std::uint64_t announced_bytes_ = 0;
   std::vector<std::uint64_t> bytes_before_chunk_;  ///< Announced before each announced chunk.
   std::vector<ByteRange> ranges_;

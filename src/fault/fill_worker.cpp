@@ -10,8 +10,6 @@
 namespace tiermap {
 namespace {
 
-/// Reads are joined up to this: the device gains little from more, and the first page of a run waits for its last.
-constexpr std::uint64_t most_run_bytes = 1 << 20;
 constexpr std::size_t most_run_pages = 64;
 
 /// Of so many pages read ahead one waits unmapped; in a short request the first, and the one in the middle.
@@ -213,8 +211,7 @@ void FillWorker::start_prefetch(const FillRequest& request) {
       }
       continue;
     }
-    // What is under way holds frames that nobody can use yet: with little memory, less of it at once.
-    const std::uint64_t most_bytes = std::min(most_run_bytes, pager_.frames().budget_bytes() / 16);
+    const std::uint64_t most_bytes = most_run_bytes(pager_.frames().budget_bytes());
     const bool joins = run != nullptr && page == run->first + run->frames.size() &&
                        run->frames.size() < most_run_pages &&
                        (run->frames.size() + 1) * region.page_bytes <= most_bytes;

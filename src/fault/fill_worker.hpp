@@ -3,6 +3,7 @@
 
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,6 +14,12 @@
 #include "platform/io_ring.hpp"
 
 namespace tiermap {
+
+/// Reads are joined up to this: the device gains little from more, and the first page of a run waits for its last. And
+/// what is under way holds frames that nobody can use yet: with little memory, less of it at once.
+constexpr std::uint64_t most_run_bytes(std::uint64_t budget_bytes) noexcept {
+  return std::min<std::uint64_t>(1 << 20, budget_bytes / 16);
+}
 
 /// Used by one thread. After its construction it neither allocates nor frees: the thread that faults may have been
 /// interrupted in malloc(), holding the lock we would wait for.

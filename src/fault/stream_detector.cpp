@@ -84,12 +84,16 @@ void StreamDetector::read_further(Stream& stream, std::uint64_t page, ReadAhead&
     return;
   }
   const std::int64_t ahead = distance(page, stream.frontier) / stream.step;
-  // Half a window of slack lets requests be large: they are made when the reader has used half of what was fetched. And
-  // it widens no sooner, so that what is read past a short stream's end is not many times the stream.
-  if (ahead * 2 > static_cast<std::int64_t>(stream.window)) {
+  const std::uint32_t widest = widest_window();
+  if (ahead * 2 <= static_cast<std::int64_t>(stream.window)) {
+    // No sooner, so that what is read past a short stream's end is not many times the stream.
+    stream.window = std::min(widest, std::max<std::uint32_t>(stream.window * 2, 4));
+  } else if (stream.window >= widest && ahead + request_pages_ <= static_cast<std::int64_t>(widest)) {
+    // A reader who outruns the store never has half a window in memory: what is missing has to be under way by then.
+    stream.window = widest;
+  } else {
     return;
   }
-  stream.window = std::min(widest_window(), std::max<std::uint32_t>(stream.window * 2, 4));
   if (stream.window > window_in_use_.load(std::memory_order_relaxed)) {
     window_in_use_.store(stream.window, std::memory_order_relaxed);
   }

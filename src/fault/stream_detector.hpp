@@ -31,10 +31,12 @@ struct ReadAhead {
 class StreamDetector {
  public:
   /// `most_pages` bounds what is ahead of one stream at any moment; with 0 nothing is read ahead.
-  /// What is read ahead ends before a multiple of `aligned_pages`, where it is more than that.
-  void configure(std::uint32_t most_pages, std::uint32_t aligned_pages = 1) noexcept {
+  /// What is read ahead ends before a multiple of `aligned_pages`, where it is more than that. Of a window that is as
+  /// wide as it may be, what is missing is asked for when it is `request_pages`, 1 or more.
+  void configure(std::uint32_t most_pages, std::uint32_t aligned_pages = 1, std::uint32_t request_pages = 1) noexcept {
     most_pages_ = most_pages;
     aligned_pages_ = aligned_pages;
+    request_pages_ = request_pages;
     widest_window_.store(most_pages, std::memory_order_relaxed);
   }
   void advise(Advice advice) noexcept;
@@ -86,12 +88,13 @@ class StreamDetector {
   // A race between those who count costs a count: it is a tendency that decides.
   std::atomic<std::uint32_t> touched_{0};
   std::atomic<std::uint32_t> untouched_{0};
-  FutexLock lock_;  ///< Guards everything below but most_pages_ and aligned_pages_.
+  FutexLock lock_;  ///< Guards everything below but what configure() sets.
   std::array<Stream, 16> streams_{};
   std::uint64_t tick_ = 0;
   std::uint32_t left_out_ = 0;  ///< Windows since it is 0.
   std::uint32_t most_pages_ = 0;
   std::uint32_t aligned_pages_ = 1;
+  std::uint32_t request_pages_ = 1;
   Advice advice_ = Advice::normal;
 };
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "config/size.hpp"
+#include "fault/fill_worker.hpp"
 #include "platform/drop_pages.hpp"
 #include "platform/page_sizes.hpp"
 #include "region/userfaultfd_engine.hpp"
@@ -60,9 +61,11 @@ PagedRegionImplementation::PagedRegionImplementation(std::shared_ptr<Userfaultfd
     region_.counters = published_ != nullptr ? &published_->counters : own_counters_.get();
     // A window that fills much of the budget would push out what the program uses now.
     const std::uint64_t most_ahead = std::min(resolved.read_ahead_bytes, engine_->budget_bytes() / 8);
+    const std::uint64_t request = std::max(most_run_bytes(engine_->budget_bytes()), region_.page_bytes);
     region_.streams->configure(
         static_cast<std::uint32_t>(most_ahead / region_.page_bytes),
-        choice_ == nullptr ? 1 : static_cast<std::uint32_t>(wide_->page_bytes / region_.page_bytes));
+        choice_ == nullptr ? 1 : static_cast<std::uint32_t>(wide_->page_bytes / region_.page_bytes),
+        static_cast<std::uint32_t>(request / region_.page_bytes));
     region_.streams->advise(options.advice);
     write_back_ = std::make_unique<WriteBack>(engine_->pager_, 0);
     if (choice_ != nullptr) {

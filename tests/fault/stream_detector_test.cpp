@@ -225,6 +225,32 @@ TEST(StreamDetector, AReaderThatJumpsOrTurnsBeginsWithASmallWindow) {
   }
 }
 
+// The store is the slower one: what it gets to do must not run out before it is asked for more.
+TEST(StreamDetector, OfAWideWindowWhatWasUsedIsAskedForAtOnceRequestByRequest) {
+  constexpr std::uint32_t most = 64;
+  for (const std::int64_t step : {1, -1, 3}) {
+    for (const std::uint32_t request : {1U, 16U, 32U}) {
+      SCOPED_TRACE("step " + std::to_string(step) + ", request " + std::to_string(request));
+      StreamDetector detector;
+      detector.configure(most, 1, request);
+      std::int64_t frontier = 0;
+      std::int64_t least_ahead = most;
+      for (std::int64_t index = 0; index < 1000; ++index) {
+        const auto page = static_cast<std::uint64_t>(1'000'000 + index * step);
+        const ReadAhead plan = index < frontier ? detector.used(page) : detector.missed(page);
+        if (plan.count > 0) {
+          frontier = (static_cast<std::int64_t>(plan.first) - 1'000'000) / step + plan.count;
+        }
+        if (index >= 500) {  // The window is as wide as it may be.
+          least_ahead = std::min(least_ahead, frontier - 1 - index);
+          EXPECT_TRUE(plan.count == 0 || plan.count >= request) << plan.count;
+        }
+      }
+      EXPECT_GT(least_ahead, static_cast<std::int64_t>(most - request));
+    }
+  }
+}
+
 TEST(StreamDetector, NothingIsAskedForTwice) {
   StreamDetector detector;
   detector.configure(32);
