@@ -11,6 +11,25 @@ namespace {
 
 constexpr unsigned reads_at_once = 64;
 
+/// Whether all of a page is in memory, or on its way there.
+bool is_there(const PagedRegion& region, std::uint64_t page) noexcept {
+  if (region.table.load(page).state() != PageState::absent) {
+    return true;
+  }
+  const PageSizeChoice* const choice = region.choice;
+  return choice != nullptr && (choice->is_wide(region.page_address(page)) ||
+                               choice->count_small(page) == region.page_bytes / PageSizeChoice::small_page_bytes);
+}
+
+/// So many are one after the other, as far as a stream may pass them.
+std::uint32_t count_in_memory_before(const PagedRegion& region, std::uint64_t page) noexcept {
+  std::uint32_t count = 0;
+  while (count < StreamDetector::most_passed && count < page && is_there(region, page - count - 1)) {
+    ++count;
+  }
+  return count;
+}
+
 }  // namespace
 
 // From the delegated constructor on the destructor ends those that run, should another one not start.
@@ -101,21 +120,25 @@ void Fillers::follow(const Plan& plan) noexcept {
 
 Fillers::Plan Fillers::plan_after_miss(PagedRegion& region, std::uint64_t page) noexcept {
   PageSizeChoice* const choice = region.choice;
-  if (choice == nullptr || &region != &choice->small()) {
-    return plan_after(region, page, &StreamDetector::missed);
-  }
-  return choice->missed_small(page) ? plan_after(region, page, &StreamDetector::missed) : Plan{&region, {}};
+  const bool seen = choice == nullptr || &region != &choice->small() || choice->missed_small(page);
+  return seen ? plan_after_touch(region, page) : Plan{&region, {}};
 }
 
-Fillers::Plan Fillers::plan_after_use(PagedRegion& region, std::uint64_t page) noexcept {
-  return plan_after(region, page, &StreamDetector::used);
-}
-
-Fillers::Plan Fillers::plan_after(PagedRegion& region, std::uint64_t page,
-                                  ReadAhead (StreamDetector::*tell)(std::uint64_t) noexcept) noexcept {
+Fillers::Plan Fillers::plan_after_rescue(PagedRegion& region, std::uint64_t page, bool prefetched) noexcept {
   const PageSizeChoice* const choice = region.choice;
-  return choice == nullptr ? Plan{&region, (region.streams->*tell)(page)}
-                           : Plan{&choice->large(), (region.streams->*tell)(choice->large_page_of(region, page))};
+  if (!prefetched) {
+    const bool small = choice != nullptr && &region == &choice->small();
+    return small ? Plan{&region, {}} : plan_after_touch(region, page);
+  }
+  return choice == nullptr ? Plan{&region, region.streams->used(page)}
+                           : Plan{&choice->large(), region.streams->used(choice->large_page_of(region, page))};
+}
+
+Fillers::Plan Fillers::plan_after_touch(PagedRegion& region, std::uint64_t page) noexcept {
+  const PageSizeChoice* const choice = region.choice;
+  PagedRegion& followed = choice == nullptr ? region : choice->large();
+  const std::uint64_t touched = choice == nullptr ? page : choice->large_page_of(region, page);
+  return {&followed, region.streams->missed(touched, count_in_memory_before(followed, touched))};
 }
 
 void Fillers::run(FillWorker& worker) {

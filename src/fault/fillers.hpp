@@ -33,15 +33,14 @@ class Fillers {
     ReadAhead pages;
   };
   void follow(const Plan& plan) noexcept;
-  /// To be asked about each page that a fault misses, and each that was read ahead and is touched. Safe in signal
+  /// To be asked about each page that a fault misses, and each that it finds unmapped, read ahead or not. Safe in signal
   /// handlers.
   static Plan plan_after_miss(PagedRegion& region, std::uint64_t page) noexcept;
-  static Plan plan_after_use(PagedRegion& region, std::uint64_t page) noexcept;
+  static Plan plan_after_rescue(PagedRegion& region, std::uint64_t page, bool prefetched) noexcept;
 
  private:
   explicit Fillers(Pager& pager) : pager_(pager) {}
-  static Plan plan_after(PagedRegion& region, std::uint64_t page,
-                         ReadAhead (StreamDetector::*tell)(std::uint64_t) noexcept) noexcept;
+  static Plan plan_after_touch(PagedRegion& region, std::uint64_t page) noexcept;
   void run(FillWorker& worker);
 
   Pager& pager_;

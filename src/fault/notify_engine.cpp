@@ -188,8 +188,8 @@ bool NotifyEngine::handle_in(PagedRegion& region, std::byte* address, const uffd
         }
         region.userfaultfd->wake(region.page_address(page), region.page_mapped(page));
         pager_.end_wait_for(region, page);
-        if (word.state() == PageState::unmapped && word.prefetched()) {
-          fillers_.follow(Fillers::plan_after_use(region, page));
+        if (word.state() == PageState::unmapped) {
+          fillers_.follow(Fillers::plan_after_rescue(region, page, word.prefetched()));
         }
         return true;
       case Resolution::wait:

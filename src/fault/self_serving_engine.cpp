@@ -189,8 +189,8 @@ SelfServingEngine::Served SelfServingEngine::serve_in(PagedRegion& region, std::
     switch (resolution) {
       case Resolution::done:
         pager_.end_wait_for(region, page);
-        if (word.state() == PageState::unmapped && word.prefetched()) {
-          fillers_.follow(Fillers::plan_after_use(region, page));
+        if (word.state() == PageState::unmapped) {
+          fillers_.follow(Fillers::plan_after_rescue(region, page, word.prefetched()));
         }
         // Who has waited for the page just tries again.
         return !waited && Pager::taken_away(region, page, address, word) ? Served::no : Served::yes;

@@ -165,7 +165,13 @@ bool StreamDetector::continues(const Stream& stream, std::int64_t moved) noexcep
   return stream.assumed ? steps == 1 || steps == farthest : steps <= farthest;
 }
 
-ReadAhead StreamDetector::missed(std::uint64_t page) noexcept {
+// Whether only pages that are in memory lie between: of what is read in order again and again some of it is still there,
+// here and there.
+bool StreamDetector::passes(std::int64_t moved, std::uint32_t in_memory_before) noexcept {
+  return moved > 0 && moved <= std::int64_t{in_memory_before} + 1;
+}
+
+ReadAhead StreamDetector::missed(std::uint64_t page, std::uint32_t in_memory_before) noexcept {
   if (!lock_.try_lock()) {
     return {};
   }
@@ -183,7 +189,7 @@ ReadAhead StreamDetector::missed(std::uint64_t page) noexcept {
       continue;
     }
     const std::int64_t moved = distance(stream.last, page);
-    if (continues(stream, moved)) {
+    if (continues(stream, moved) || (stream.step == 1 && passes(moved, in_memory_before))) {
       stream.assumed = false;
       ++stream.confidence;
       return extend(stream, page);
@@ -194,7 +200,8 @@ ReadAhead StreamDetector::missed(std::uint64_t page) noexcept {
     }
   }
   if (near != nullptr && (near->confidence < proof || near->assumed)) {
-    return turn(*near, distance(near->last, page), page);
+    const std::int64_t moved = distance(near->last, page);
+    return turn(*near, passes(moved, in_memory_before) ? 1 : moved, page);
   }
   return begin(*oldest, page);
 }

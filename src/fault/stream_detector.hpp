@@ -1,6 +1,8 @@
 // Tells, from the pages that are missed, where a reader is going. Each region has a few streams; a miss that continues
 // one (same distance as before, forward or backward, in steps of up to 64 pages) widens its window, one that continues
-// none takes the stream that was quiet longest. Random access never continues a stream, so nothing is ever read for it.
+// none takes the stream that was quiet longest. A forward step of one page counts whatever pages in memory lie between:
+// what is read in order again and again, and is larger than memory, is still there in part. Random access never
+// continues a stream, so nothing is ever read for it.
 //
 // Many streams in little memory push out each other's pages before anybody has come to them, and what looks like
 // streams may be none. So what becomes of the pages is counted: where more than half of them go untouched, all windows
@@ -30,6 +32,9 @@ struct ReadAhead {
 /// Safe in signal handlers; a call that meets another one at work detects nothing.
 class StreamDetector {
  public:
+  /// So many pages in memory a reader may pass between two of his faults.
+  static constexpr std::uint32_t most_passed = 64;
+
   /// `most_pages` bounds what is ahead of one stream at any moment; with 0 nothing is read ahead.
   /// What is read ahead ends before a multiple of `aligned_pages`, where it is more than that. Of a window that is as
   /// wide as it may be, what is missing is asked for when it is `request_pages`, 1 or more.
@@ -41,8 +46,9 @@ class StreamDetector {
   }
   void advise(Advice advice) noexcept;
 
-  /// A page was missed. Returns what to read ahead, count 0 for nothing.
-  ReadAhead missed(std::uint64_t page) noexcept;
+  /// A page was missed, or found unmapped, and so many before it, one after the other, are in memory: who passed them
+  /// may have raised no fault. Returns what to read ahead, count 0 for nothing.
+  ReadAhead missed(std::uint64_t page, std::uint32_t in_memory_before = 0) noexcept;
 
   /// A page that was read ahead has been touched: the stream goes on.
   ReadAhead used(std::uint64_t page) noexcept;
@@ -72,6 +78,7 @@ class StreamDetector {
   void forget(const Stream& stream) noexcept;
   ReadAhead extend(Stream& stream, std::uint64_t page) noexcept;
   static bool continues(const Stream& stream, std::int64_t moved) noexcept;
+  static bool passes(std::int64_t moved, std::uint32_t in_memory_before) noexcept;
   ReadAhead begin(Stream& stream, std::uint64_t page) noexcept;
   ReadAhead turn(Stream& stream, std::int64_t step, std::uint64_t page) noexcept;
   void read_further(Stream& stream, std::uint64_t page, ReadAhead& plan) noexcept;

@@ -251,6 +251,27 @@ TEST(StreamDetector, OfAWideWindowWhatWasUsedIsAskedForAtOnceRequestByRequest) {
   }
 }
 
+TEST(StreamDetector, PagesInMemoryArePassedAndNoOthers) {
+  const std::vector<std::uint64_t> misses = {0, 3, 5, 9, 10, 16, 18};
+  const auto asked_for = [&](std::uint32_t too_few) {
+    StreamDetector detector;
+    detector.configure(32);
+    std::uint64_t count = 0;
+    std::uint64_t before = 0;
+    for (const std::uint64_t page : misses) {
+      const std::uint64_t between = page == 0 ? 0 : page - before - 1;
+      const ReadAhead plan =
+          detector.missed(page, static_cast<std::uint32_t>(between - std::min<std::uint64_t>(between, too_few)));
+      EXPECT_TRUE(plan.count == 0 || (plan.step == 1 && plan.first > page));
+      count += plan.count;
+      before = page;
+    }
+    return count;
+  };
+  EXPECT_GE(asked_for(0), 4U);
+  EXPECT_EQ(asked_for(1), 0U);
+}
+
 TEST(StreamDetector, NothingIsAskedForTwice) {
   StreamDetector detector;
   detector.configure(32);

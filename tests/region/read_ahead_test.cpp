@@ -1,5 +1,7 @@
 // Read-ahead: streams are fetched before they are asked for, and nothing is where access is random.
+#include <algorithm>
 #include <random>
+#include <vector>
 
 #include "region/engine_fixture.hpp"
 #include "store/faulty_store.hpp"
@@ -63,6 +65,29 @@ TEST_P(ReadAheadTest, RandomAccessFetchesNothing) {
     read(random() % pages);
   }
   EXPECT_LE(value(Counter::prefetched_pages), 10U);
+}
+
+// As of data that is read in order again and again, of which memory holds a part.
+TEST_P(ReadAheadTest, AReaderWhoFindsPagesHereAndThereInMemoryIsStillAStream) {
+  constexpr std::uint64_t read_pages = 112;
+  std::mt19937_64 random(1);
+  std::vector<std::uint64_t> there;
+  std::uint64_t missing = 0;
+  for (std::uint64_t number = 0; number < read_pages; ++missing) {
+    for (std::uint64_t gap = 1 + random() % 4; gap > 0 && ++number < read_pages; --gap) {
+      there.push_back(number);
+    }
+    ++number;
+  }
+  std::ranges::shuffle(there, random);
+  for (const std::uint64_t number : there) {
+    read(number);
+  }
+  const std::uint64_t before = value(Counter::prefetched_pages);
+  for (std::uint64_t number = 0; number < read_pages; ++number) {
+    read(number);
+  }
+  EXPECT_GE(value(Counter::prefetched_pages) - before, missing / 2);
 }
 
 TEST_P(ReadAheadTest, ZeroTurnsItOff) {
