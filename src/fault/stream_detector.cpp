@@ -165,8 +165,7 @@ bool StreamDetector::continues(const Stream& stream, std::int64_t moved) noexcep
   return stream.assumed ? steps == 1 || steps == farthest : steps <= farthest;
 }
 
-// Whether only pages that are in memory lie between: of what is read in order again and again some of it is still there,
-// here and there.
+// Whether only pages that are in memory lie between: of what is read in order again and again some is still there.
 bool StreamDetector::passes(std::int64_t moved, std::uint32_t in_memory_before) noexcept {
   return moved > 0 && moved <= std::int64_t{in_memory_before} + 1;
 }
