@@ -211,7 +211,7 @@ static void exec_keeps(void) {
 
 static void exit_keeps(void) {
   int descriptor = make_file();
-  for (int how = 0; how < 3; ++how) {
+  for (int how = 0; how < 6; ++how) {
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
@@ -223,12 +223,17 @@ static void exit_keeps(void) {
       if (how == 1) {
         exit(0);
       }
-      abort();
+      if (how == 2) {
+        abort();
+      }
+      how == 3 ? raise(SIGTERM) : how == 4 && setpgid(0, 0) == 0 ? killpg(getpid(), SIGTERM) : kill(getpid(), SIGTERM);
     }
     int code = wait_for(child);
     unsigned char bytes[100];
-    check(how == 2 ? "abort" : "exit",
-          code == (how == 2 ? 200 : 0) && pread(descriptor, bytes, 100, how * 100000) == 100 && bytes[99] == 'x');
+    check(how == 2  ? "abort"
+          : how < 2 ? "exit"
+                    : "signal",
+          code == (how < 2 ? 0 : 200) && pread(descriptor, bytes, 100, how * 100000) == 100 && bytes[99] == 'x');
   }
 }
 
