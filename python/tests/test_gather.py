@@ -5,6 +5,7 @@ import pytest
 
 import tiermap
 from conftest import known
+from tiermap._mapping import Mapping
 
 
 @pytest.mark.parametrize("shape, dtype", [((20000,), np.int64), ((4096, 300), np.float32), ((700, 3, 40), np.int16),
@@ -108,3 +109,29 @@ def test_rows_are_fetched_before_they_are_touched(tmp_path):
     counted = array.stats()
     assert counted["prefetched_pages"] > 3000 and counted["read_faults"] < 1000
     assert counted["resident_bytes"] <= 4 << 20
+
+
+@pytest.mark.parametrize("pick", [lambda rows: rows, np.flatnonzero, lambda rows: np.flatnonzero(rows) - len(rows)],
+                         ids=["booleans", "in order", "from the end"])
+@pytest.mark.parametrize("shape", [(1 << 19,), (1 << 17, 4)])
+def test_rows_that_share_pages_are_asked_for_together(tmp_path, monkeypatch, shape, pick):
+    """Not some rows at a time, however many there are in a page."""
+    values = known(1 << 19, np.int64).reshape(shape)
+    values.tofile(tmp_path / "numbers.bin")
+    array = tiermap.map(tmp_path / "numbers.bin", np.int64, shape, budget="1MiB")
+    calls = []
+    ask = Mapping.prefetch_rows
+    monkeypatch.setattr(Mapping, "prefetch_rows", lambda *arguments: calls.append(1) or ask(*arguments))
+    picked = pick(np.arange(len(values)) % 3 > 0)
+    assert np.array_equal(array[picked], values[picked])
+    assert 0 < len(calls) <= values.nbytes // array._mapping.page_size, len(calls)
+
+
+def test_booleans_of_which_few_are_true(tmp_path):
+    values = known(1 << 20, np.uint8)
+    values.tofile(tmp_path / "bytes.bin")
+    array = tiermap.map(tmp_path / "bytes.bin", budget="256KiB", page_size="4KiB")
+    for step in (1 << 20, 300_000, 5000, 7):
+        chosen = np.arange(1 << 20) % step == step - 1
+        assert np.array_equal(array[chosen], values[chosen])
+    assert array[np.zeros(1 << 20, bool)].shape == (0,)

@@ -175,6 +175,25 @@ def test_creating_and_filling_takes_the_budget_and_no_more(tmp_path, program):
     assert os.path.getsize(tmp_path / "test.np") == 512 * 10**6
 
 
+@pytest.mark.parametrize("what", ["picked = array[chosen]", "array[chosen] = 7"])
+def test_rows_chosen_by_booleans_take_no_list_of_their_numbers(tmp_path, program, what):
+    """Which would be eight times as large as the booleans."""
+    ended = program(MEASURE + f"""
+    folder, = sys.argv[1:]
+    make(folder + "/data", 32)
+    array = tiermap.map(folder + "/data", mode="r+", budget="8MiB")
+    chosen = np.ones(len(array), bool)
+    picked = np.ones(len(array), np.uint8)
+    before = status("VmHWM")
+    {what}
+    print(before, status("VmHWM"))
+    assert array[-1] == picked[-1] or array[-1] == 7
+    """, tmp_path)
+    assert ended.code == 0, ended
+    before, most = map(int, ended.output.split())
+    assert most < before + 32 * MIB + 40 * MIB, (before, most)
+
+
 def test_the_budget_can_shrink_at_once(tmp_path, program):
     ended = program(MEASURE + """
     folder, = sys.argv[1:]
