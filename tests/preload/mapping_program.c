@@ -9,9 +9,9 @@
 static const char* path;
 static sigjmp_buf escape;
 
-static const struct test_case* const all_cases[] = {address_cases, file_cases,     process_cases,     descriptor_cases,
-                                                    passing_cases, lock_cases,     memory_lock_cases, thread_cases,
-                                                    random_cases,  unwritten_cases};
+static const struct test_case* const all_cases[] = {address_cases, file_cases,   process_cases,     descriptor_cases,
+                                                    passing_cases, lock_cases,   memory_lock_cases, thread_cases,
+                                                    random_cases,  signal_cases, unwritten_cases};
 
 const char* file_path(void) {
   return path;

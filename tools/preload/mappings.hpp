@@ -20,6 +20,7 @@
 
 #include "platform/writer_first_mutex.hpp"
 #include "preload/changes_under_way.hpp"
+#include "preload/ending_signals.hpp"
 #include "preload/fitting_files.hpp"
 #include "preload/mapped_file_store.hpp"
 #include "preload/outcome.hpp"
@@ -192,6 +193,7 @@ class Mappings {
   std::optional<void*> try_serve(const MapRequest& request, const struct stat& status, const std::string& path);
   const char* why_not(const MapRequest& request) const;
   const char* why_not_shared(const MapRequest& request, FileIdentity file);
+  void take_ending_signals() noexcept;
   bool start_cache();
   bool end_cache(const char* reason) noexcept;
   void give_up_cache(const char* problem);
@@ -235,8 +237,9 @@ class Mappings {
   ChangesUnderWay changes_under_way_;
   std::optional<FittingFiles> fitting_;  ///< Made when first asked.
   std::atomic<const char*> refuse_all_{nullptr};
-  Cache* cache_ = nullptr;                      ///< Made for the first mapping, and destroyed only by end_cache().
-  std::optional<Statistics> ended_statistics_;  ///< Of the one that was destroyed last.
+  Cache* cache_ = nullptr;                         ///< Made for the first mapping, and destroyed only by end_cache().
+  std::optional<Statistics> ended_statistics_;     ///< Of the one that was destroyed last.
+  std::unique_ptr<EndingSignals> ending_signals_;  ///< Once something that can be written was served.
   bool cache_refused_ = false;
   std::string cache_problem_;
   std::uint64_t page_bytes_ = 0;    ///< Of the mappings made last.

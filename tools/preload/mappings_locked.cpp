@@ -58,6 +58,7 @@ bool Mappings::end_cache(const char* reason) noexcept {
     ended_statistics_ = cache_->statistics();
     delete cache_;
     cache_ = nullptr;
+    ending_signals_.reset();
   }
   return mappings_.empty();
 }

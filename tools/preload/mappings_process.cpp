@@ -78,6 +78,8 @@ void Mappings::after_fork_in_child() noexcept {
   own_descriptors_.close_engines();
   served_.clear();
   cache_ = nullptr;
+  [[maybe_unused]] const auto* const parents = ending_signals_.release();
+  EndingSignals::forget_parents();
   ended_statistics_.reset();
   changes_under_way_.clear();
   serve_again_after_locks();  // A child has none.
@@ -91,6 +93,21 @@ void Mappings::after_fork_in_child() noexcept {
   }
   fork_inside.reset();
   fork_quiet.reset();
+}
+
+// Without the thread for it the program ends by its signals as they come. The kernel ends no first process of a system
+// or a container by them.
+void Mappings::take_ending_signals() noexcept {
+  if (::getpid() == 1) {
+    return;
+  }
+  try {
+    if (ending_signals_ == nullptr) {
+      ending_signals_ = std::make_unique<EndingSignals>(*this);
+    }
+    EndingSignals::take();
+  } catch (const std::exception&) {  // The program may have no more threads, or no memory.
+  }
 }
 
 void Mappings::at_end(Ending ending) noexcept {

@@ -1,0 +1,104 @@
+/* Signals that end the program by default: what it has stored is kept. */
+#include "cases.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+static int pipe_ends[2];
+
+/* Never returns: it is doing what cannot be interrupted by a handler, or waits. */
+static void go_on(unsigned char* memory, int busy) {
+  while (busy) {
+    void* taken = malloc(1000 + (size_t)memory[9] * 200);
+    memory[9] = (unsigned char)((uintptr_t)taken >> 12);
+    free(taken);
+  }
+  for (;;) {
+    pause();
+  }
+}
+
+static void store_and_wait(int number, int busy) {
+  unsigned char* memory = map_file(make_file(), file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  for (uint64_t at = 70000; at < file_bytes; at += 70000) {
+    memory[at] = (unsigned char)number;
+  }
+  if (number == SIGPIPE) {
+    int broken[2];
+    if (pipe(broken) == 0 && close(broken[0]) == 0) {
+      printf("written %zd\n", write(broken[1], "x", 1));
+    }
+    _exit(1);
+  }
+  if (write(pipe_ends[1], "s", 1) == 1) {
+    go_on(memory, busy);
+  }
+}
+
+static void ended_by_signals(void) {
+  const int numbers[] = {SIGHUP, SIGINT, SIGPIPE, SIGALRM, SIGTERM};
+  for (size_t index = 0; index < 2 * sizeof numbers / sizeof *numbers; ++index) {
+    const int number = numbers[index / 2];
+    if (pipe(pipe_ends) != 0) {
+      exit(3);
+    }
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+      store_and_wait(number, index % 2 == 1);
+    }
+    char byte = 0;
+    if (number != SIGPIPE && read(pipe_ends[0], &byte, 1) == 1) {
+      kill(child, number);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    printf("signal %d ended it: %d\n", number, WIFSIGNALED(status) && WTERMSIG(status) == number);
+    const int descriptor = open(file_path(), O_RDONLY);
+    int kept = 1;
+    for (uint64_t at = 70000; at < file_bytes; at += 70000) {
+      unsigned char stored = 0;
+      kept = kept && pread(descriptor, &stored, 1, (off_t)at) == 1 && stored == number;
+    }
+    check("kept", kept);
+    close(descriptor);
+    close(pipe_ends[0]);
+    close(pipe_ends[1]);
+  }
+}
+
+static volatile sig_atomic_t noted;
+
+static void note(int number) {
+  noted = number;
+}
+
+/* A handler, or none, is the program's own, whenever it comes; a child has the defaults. */
+static void own_handlers(void) {
+  signal(SIGTERM, note);
+  signal(SIGHUP, SIG_IGN);
+  unsigned char* memory = map_file(make_file(), file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  memory[70000] = 'h';
+  signal(SIGINT, note);
+  kill(getpid(), SIGTERM);
+  check("before", noted == SIGTERM);
+  kill(getpid(), SIGINT);
+  check("after", noted == SIGINT);
+  check("ignored", kill(getpid(), SIGHUP) == 0 && memory[70000] == 'h');
+  fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    for (;;) {
+      pause();
+    }
+  }
+  kill(child, SIGALRM);
+  int status = 0;
+  check("child", waitpid(child, &status, 0) == child && WTERMSIG(status) == SIGALRM && memory[70000] == 'h');
+}
+
+const struct test_case signal_cases[] = {
+    {"ended_by_signals", ended_by_signals},
+    {"own_handlers", own_handlers},
+    {NULL, NULL},
+};

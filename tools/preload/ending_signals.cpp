@@ -1,0 +1,103 @@
+#include "preload/ending_signals.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+
+#include "platform/engine_thread.hpp"
+#include "platform/futex.hpp"
+#include "preload/mappings.hpp"
+
+namespace tiermap::preload {
+namespace {
+
+constexpr std::array numbers = {SIGHUP, SIGINT, SIGPIPE, SIGALRM, SIGTERM};
+constexpr std::uint32_t nothing = 0;
+constexpr std::uint32_t closing = ~0U;
+
+std::atomic<std::uint32_t> told{nothing};  ///< The signal that came, or closing.
+std::atomic<pid_t> process{0};             ///< Whose thread waits for one.
+
+void end_by(int number) noexcept {
+  struct sigaction by_default = {};
+  by_default.sa_handler = SIG_DFL;
+  ::sigaction(number, &by_default, nullptr);
+  sigset_t only;
+  ::sigemptyset(&only);
+  ::sigaddset(&only, number);
+  ::pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
+  ::syscall(SYS_tgkill, ::getpid(), ::syscall(SYS_gettid), number);
+}
+
+/// The process ends while this waits. Where it does not, the thread may be waiting for a lock that the program held as
+/// the signal came: it goes on to give that back.
+void on_signal(int number) {
+  constexpr std::int64_t longest_wait = 10'000'000'000;
+  const int saved = errno;
+  std::uint32_t before = nothing;
+  // A child of vfork() has the same memory.
+  if (process.load() != ::getpid() ||
+      (!told.compare_exchange_strong(before, static_cast<std::uint32_t>(number)) && before == closing)) {
+    end_by(number);
+  } else {
+    futex_wake_all(&told);
+    futex_wait(&told, told.load(), longest_wait);  // Whoever ends a program may say so twice, as `timeout` does.
+  }
+  errno = saved;
+}
+
+void wait_for_signal(Mappings& mappings) noexcept {
+  while (told.load() == nothing) {
+    futex_wait(&told, nothing);
+  }
+  if (const std::uint32_t number = told.load(); number != closing) {
+    mappings.at_end(Ending::process);
+    end_by(static_cast<int>(number));
+  }
+}
+
+}  // namespace
+
+EndingSignals::EndingSignals(Mappings& mappings) {
+  told.store(nothing);
+  thread_ = start_engine_thread("tiermap-ends", [&mappings] { wait_for_signal(mappings); });
+  process.store(::getpid());
+}
+
+// Where a signal came first the thread waits for the lock that the caller holds.
+EndingSignals::~EndingSignals() {
+  process.store(0);
+  std::uint32_t before = nothing;
+  if (!told.compare_exchange_strong(before, closing)) {
+    thread_.detach();
+    return;
+  }
+  futex_wake_all(&told);
+  thread_.join();
+}
+
+void EndingSignals::forget_parents() noexcept {
+  process.store(0);
+}
+
+void EndingSignals::take() noexcept {
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
+  for (const int number : numbers) {
+    struct sigaction before = {};
+    const bool left = ::sigaction(number, nullptr, &before) == 0 && before.sa_handler == SIG_DFL;
+    // Another thread may have set one since.
+    if (left && ::sigaction(number, &action, &before) == 0 && before.sa_handler != SIG_DFL) {
+      ::sigaction(number, &before, nullptr);
+    }
+  }
+}
+
+}  // namespace tiermap::preload
