@@ -98,6 +98,19 @@ def test_what_a_link_leads_to_does_not_stay_where_it_cannot_be_mapped(tmp_path):
     assert os.listdir(tmp_path) == ["link.bin"]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_name_of_a_file_is_of_the_kind_that_was_given(twins, tmp_path, monkeypatch, kind):
+    """A script may ask a pathlib.Path for its parts; it has no links any more."""
+    monkeypatch.chdir(tmp_path)
+    link = tmp_path / "link.bin"
+    link.symlink_to(twins[0].name)
+    for mode in ("r", "r+", "c"):
+        array = kind(link, dtype=np.int32, mode=mode)
+        assert array.filename == twins[0] and array[5:].filename.parent == tmp_path
+        array = kind("link.bin", dtype=np.int32, mode=mode)
+        assert array.filename == str(link) and array[5:].filename == str(link)
+
+
 def test_an_open_file_may_be_given(twins):
     with open(twins[1], "r+b") as file:
         array = tiermap.memmap(file, dtype=np.int32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import pathlib
 from dataclasses import replace
 from typing import Any, Optional, Union
 
@@ -75,7 +76,7 @@ class memmap(Array):
     Attributes
     ----------
     filename, offset, mode
-        As given, ``filename`` absolute.
+        As given, ``filename`` absolute: a ``pathlib.Path`` without links where one was given, else a ``str``.
 
     Notes
     -----
@@ -94,6 +95,7 @@ class memmap(Array):
         if asked == "w+" and shape is None:
             raise ValueError("shape must be given if mode == 'w+'")
         mode = asked
+        given = filename
         if hasattr(filename, "read") and hasattr(filename, "name"):
             check_access(filename, asked)
             if hasattr(filename, "flush"):
@@ -103,6 +105,7 @@ class memmap(Array):
         array = map_as(subtype, filename, known_dtype(dtype), shape, mode, budget, page_size, offset=offset,
                        order=order_in_file(order), format="raw", cache=cache, read_ahead=read_ahead, advice=advice,
                        overwrite=True, start="fork", as_numpy=True)
-        if mode != asked:
-            array._origin = replace(array._origin, mode=asked)
+        array._origin = replace(array._origin, mode=asked)
+        if isinstance(given, os.PathLike):
+            array._origin = replace(array._origin, filename=pathlib.Path(os.fsdecode(given)).resolve())
         return array
