@@ -112,6 +112,11 @@ def test_either_way_of_starting_its_process(numbers, how):
     assert np.array_equal(array, values)
 
 
+def test_a_size_may_be_known_once_the_store_is_open(numbers):
+    sized = type("Sized", (FileStore,), {"size": property(FileStore.size)})
+    assert np.array_equal(tiermap.map(sized(str(numbers[0])), np.int64, budget="1MiB"), numbers[1])
+
+
 def test_a_spawned_process_keeps_no_descriptor_of_the_programs(numbers, capfd):
     """As docs/python.md says; and it says nothing on standard error itself."""
     ours, others = os.pipe()

@@ -52,7 +52,7 @@ def source_of(where: Any) -> Any:
     FileNotFoundError
         For a text without a character, which would be the working directory.
     """
-    if hasattr(where, "read_into") and hasattr(where, "size"):
+    if hasattr(where, "read_into") and has_size(where):
         if isinstance(where, type):
             raise TypeError(f"{where.__name__} is a class, and no store: give an object of it, {where.__name__}()")
         return where
@@ -76,6 +76,11 @@ def source_of(where: Any) -> Any:
         return source_of(behind)
     where = _store_url.made_absolute(where)
     return _store_url.as_file(where) if _store_url.is_npy(where) else where
+
+
+def has_size(where: Any) -> bool:
+    """Also if it is a property of what is not open yet, which cannot be asked for it here."""
+    return hasattr(type(where), "size") or hasattr(where, "size")
 
 
 def path_of(source: Any) -> Optional[str]:
