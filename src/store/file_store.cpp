@@ -147,8 +147,8 @@ bool FileStore::locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& e
   if (bytes == 0 || offset > largest_file_bytes || bytes > largest_file_bytes) {
     return false;
   }
-  // What somebody cut off since is not simply zeros: reading it is to fail.
-  const std::uint64_t size = std::max(size_for(offset + bytes), lost_end_.load());
+  // What somebody cut off since, noticed or not, is not simply zeros: reading it is to fail.
+  const std::uint64_t size = std::max({size_for(offset + bytes), size_bytes(), lost_end_.load()});
   if (offset >= size) {
     extent = {-1, offset, bytes, true};
     return true;

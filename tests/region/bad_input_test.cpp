@@ -260,5 +260,17 @@ TEST_P(BadInputTest, AFileThatShrinksWhileItIsMappedRaisesSigbusBehindItsEnd) {
   EXPECT_EQ(touch(region.data() + 4 * page + 5), std::byte{0}) << "what is left of the page with the end";
 }
 
+// The last page asks for more than the file ever had.
+TEST_P(BadInputTest, SoDoesThePageWithTheEndThatTheFileHad) {
+  const std::string path = directory_ / "shrinks";
+  for (const std::uint64_t bytes : {16 * page - 1, 15 * page + 1, 15 * page + 5000}) {
+    write_known_file(path, bytes);
+    const Region region = cache_.map(path, read_only(page));
+    ASSERT_EQ(::truncate(path.c_str(), static_cast<off_t>(page)), 0);
+    EXPECT_EQ(signal_raised_by([&] { touch(region.data() + bytes - 1); }), SIGBUS) << bytes;
+    EXPECT_EQ(touch(region.data()), known_byte(0));
+  }
+}
+
 }  // namespace
 }  // namespace tiermap
