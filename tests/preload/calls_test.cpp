@@ -103,6 +103,41 @@ TEST(FirstCalls, AreNotWaitedForByAChildThatIsForkedMeanwhile) {
   EXPECT_EQ(ran.output, "opened");
 }
 
+// Libraries begin before Tiermap's, which sees no call of theirs then.
+TEST(EarlierMappings, AndLaterOnesAreOneMemory) {
+  const ProgramRuns runs;
+  std::ofstream(runs.path("library.c")) << R"(
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+volatile char* earlier;
+__attribute__((constructor)) static void begin(void) {
+  int file = open("file", O_RDWR | O_CREAT, 0600);
+  earlier = ftruncate(file, 4 << 20) == 0 ? mmap(0, 4 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : 0;
+}
+)";
+  std::ofstream(runs.path("program.c")) << R"(
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+extern volatile char* earlier;
+int main(void) {
+  volatile char* later = mmap(0, 4 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, open("file", O_RDWR), 0);
+  later[5000] = 1;
+  earlier[5000] = 2;
+  printf("%d %d\n", later[5000], earlier[5000]);
+  return 0;
+}
+)";
+  if (runs.plain("cc -shared -fPIC -o libearlier.so library.c").exit_code != 0 ||
+      runs.plain("cc -o program program.c ./libearlier.so").exit_code != 0) {
+    GTEST_SKIP() << "no C compiler here";
+  }
+  const ProgramResult served = runs.served("./program");
+  EXPECT_EQ(served.exit_code, 0) << served.errors;
+  EXPECT_EQ(served.output, "2 2\n");
+}
+
 // ext2 has time stamps of whole seconds: of two changes within one the second cannot be told by them.
 TEST(CoarseTimeStamps, ChangesOfOthersAreSeen) {
   skip_where_nothing_is_served();

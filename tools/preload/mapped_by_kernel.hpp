@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "preload/served_ranges.hpp"
 
@@ -12,6 +13,9 @@ namespace tiermap::preload {
 /// By the file's number alone, as devices of some file systems have other numbers there: another file of the same
 /// number counts too. True if it cannot be told.
 bool mapped_by_kernel(FileIdentity file);
+
+/// The files of shared mappings; none if nobody can tell.
+std::vector<FileIdentity> files_shared_by_kernel();
 
 /// The numbers of all files that it has mapped; nothing if it cannot be told.
 std::optional<std::set<std::uint64_t>> numbers_mapped_by_kernel();

@@ -376,6 +376,7 @@ bool Mappings::start_cache() {
 
 std::optional<void*> Mappings::try_serve(const MapRequest& request, const struct stat& status,
                                          const std::string& path) {
+  note_earlier_mappings();
   if (const char* reason = why_not_shared(request, FileIdentity::of(status)); reason != nullptr) {
     outcome_.left_to_kernel(path, reason);
     return std::nullopt;

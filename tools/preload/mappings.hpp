@@ -186,6 +186,7 @@ class Mappings {
   FittingFiles& fitting();
   void note_kernel_mapping(FileIdentity file, bool may_write);
   void forget_unmapped_files();
+  void note_earlier_mappings();
   /// The program maps a file that may be the index of a database's write-ahead log.
   void leave_logged_database(int descriptor, FileIdentity index) noexcept;
   void pass_over_small(const MapRequest& request, FileIdentity file) noexcept;
@@ -227,6 +228,7 @@ class Mappings {
   WriterFirstMutex lock_;  ///< Or a program whose threads write files all the time would never map another.
   std::vector<std::unique_ptr<Mapping>> mappings_;  ///< By start.
   std::map<FileIdentity, FileHistory> histories_;
+  bool earlier_noted_ = false;         ///< What was mapped before this library was ready.
   std::size_t most_histories_ = 1024;  ///< From so many on, those are forgotten that are of no use any more.
   std::vector<std::pair<FileIdentity, std::shared_ptr<MappedFileStore>>> retired_;
   std::atomic<std::size_t> retired_count_{0};

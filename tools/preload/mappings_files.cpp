@@ -4,10 +4,12 @@
 #include <cerrno>
 #include <ctime>
 #include <exception>
+#include <utility>
 
 #include "config/resolve.hpp"
 #include "preload/kernel_calls.hpp"
 #include "preload/locking.hpp"
+#include "preload/mapped_by_kernel.hpp"
 #include "preload/mappings.hpp"
 #include "tiermap/error.hpp"
 
@@ -48,6 +50,18 @@ std::int64_t settled(std::int64_t changed) noexcept {
   timespec now = {};
   ::clock_gettime(CLOCK_REALTIME, &now);
   return now.tv_sec * second + now.tv_nsec - changed > longest ? changed : 0;
+}
+
+// Other libraries begin before this one, and may map files as they do.
+void Mappings::note_earlier_mappings() {
+  if (std::exchange(earlier_noted_, true)) {
+    return;
+  }
+  for (const FileIdentity file : files_shared_by_kernel()) {
+    if (FileHistory& history = histories_[file]; !history.kernel_maps) {
+      history.note_kernel_mapping(true);
+    }
+  }
 }
 
 FittingFiles& Mappings::fitting() {
