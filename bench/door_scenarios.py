@@ -117,7 +117,7 @@ def language_model(bench):
     if not has_numpy(bench):
         return []
     model = Program("a language model", str(NUMPY_PYTHON), "weights", (NUMPY_PYTHON, GENERATE, "DATA", "4"),
-                    own_bytes=160 * MIB, module="ctransformers")
+                    ("--page-size", "256KiB"), own_bytes=160 * MIB, module="ctransformers")
     return cases_of(bench, (model,), bench.choose(128 * MIB, 512 * MIB, 1024 * MIB))
 
 
