@@ -17,12 +17,12 @@
 namespace tiermap::preload {
 namespace {
 
-constexpr std::array numbers = {SIGHUP, SIGINT, SIGPIPE, SIGALRM, SIGTERM};
-constexpr std::uint32_t nothing = 0;
-constexpr std::uint32_t closing = ~0U;
+constexpr std::array ending_numbers = {SIGHUP, SIGINT, SIGPIPE, SIGALRM, SIGTERM};
+constexpr std::uint32_t no_signal = 0;
+constexpr std::uint32_t no_more_signals = ~0U;
 
-std::atomic<std::uint32_t> told{nothing};  ///< The signal that came, or closing.
-std::atomic<pid_t> process{0};             ///< Whose thread waits for one.
+std::atomic<std::uint32_t> told_signal{no_signal};  ///< The signal that came, or no_more_signals.
+std::atomic<pid_t> waiting_process{0};              ///< Whose thread waits for one.
 
 void end_by(int number) noexcept {
   struct sigaction by_default = {};
@@ -40,23 +40,24 @@ void end_by(int number) noexcept {
 void on_signal(int number) {
   constexpr std::int64_t longest_wait = 10'000'000'000;
   const int saved = errno;
-  std::uint32_t before = nothing;
+  std::uint32_t before = no_signal;
   // A child of vfork() has the same memory.
-  if (process.load() != ::getpid() ||
-      (!told.compare_exchange_strong(before, static_cast<std::uint32_t>(number)) && before == closing)) {
+  if (waiting_process.load() != ::getpid() ||
+      (!told_signal.compare_exchange_strong(before, static_cast<std::uint32_t>(number)) && before == no_more_signals)) {
     end_by(number);
   } else {
-    futex_wake_all(&told);
-    futex_wait(&told, told.load(), longest_wait);  // Whoever ends a program may say so twice, as `timeout` does.
+    futex_wake_all(&told_signal);
+    // Whoever ends a program may say so twice, as `timeout` does.
+    futex_wait(&told_signal, told_signal.load(), longest_wait);
   }
   errno = saved;
 }
 
 void wait_for_signal(Mappings& mappings) noexcept {
-  while (told.load() == nothing) {
-    futex_wait(&told, nothing);
+  while (told_signal.load() == no_signal) {
+    futex_wait(&told_signal, no_signal);
   }
-  if (const std::uint32_t number = told.load(); number != closing) {
+  if (const std::uint32_t number = told_signal.load(); number != no_more_signals) {
     mappings.at_end(Ending::process);
     end_by(static_cast<int>(number));
   }
@@ -65,32 +66,32 @@ void wait_for_signal(Mappings& mappings) noexcept {
 }  // namespace
 
 EndingSignals::EndingSignals(Mappings& mappings) {
-  told.store(nothing);
+  told_signal.store(no_signal);
   thread_ = start_engine_thread("tiermap-ends", [&mappings] { wait_for_signal(mappings); });
-  process.store(::getpid());
+  waiting_process.store(::getpid());
 }
 
 // Where a signal came first the thread waits for the lock that the caller holds.
 EndingSignals::~EndingSignals() {
-  process.store(0);
-  std::uint32_t before = nothing;
-  if (!told.compare_exchange_strong(before, closing)) {
+  waiting_process.store(0);
+  std::uint32_t before = no_signal;
+  if (!told_signal.compare_exchange_strong(before, no_more_signals)) {
     thread_.detach();
     return;
   }
-  futex_wake_all(&told);
+  futex_wake_all(&told_signal);
   thread_.join();
 }
 
 void EndingSignals::forget_parents() noexcept {
-  process.store(0);
+  waiting_process.store(0);
 }
 
 void EndingSignals::take() noexcept {
   struct sigaction action = {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART | SA_ONSTACK;
-  for (const int number : numbers) {
+  for (const int number : ending_numbers) {
     struct sigaction before = {};
     const bool left = ::sigaction(number, nullptr, &before) == 0 && before.sa_handler == SIG_DFL;
     // Another thread may have set one since.
