@@ -1,5 +1,6 @@
 # Generates text with a language model in a file, which ctransformers (llama.cpp's library, as packaged) maps, and prints
 # the words' numbers: generates_text.py MODEL WORDS
+import os
 import sys
 
 import ctransformers
@@ -11,3 +12,8 @@ for number, word in enumerate(model.generate(words, top_k=1, seed=1), 1):
     print(word)
     if number == int(sys.argv[2]):
         break
+
+# Without the interpreter's own end: its last collection of garbage crashes on what the library leaves, with Debian's
+# Python 3.11 each time.
+sys.stdout.flush()
+os._exit(0)
