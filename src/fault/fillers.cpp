@@ -11,6 +11,11 @@ namespace {
 
 constexpr unsigned reads_at_once = 64;
 
+/// Whether it is the small pages of a region whose page size follows the access.
+bool is_small_size(const PagedRegion& region) noexcept {
+  return region.choice != nullptr && &region == &region.choice->small();
+}
+
 /// Whether all of a page is in memory, or on its way there.
 bool is_there(const PagedRegion& region, std::uint64_t page) noexcept {
   if (region.table.load(page).state() != PageState::absent) {
@@ -118,27 +123,28 @@ void Fillers::follow(const Plan& plan) noexcept {
   });
 }
 
+Fillers::FollowedPage Fillers::followed_page(PagedRegion& region, std::uint64_t page) noexcept {
+  const PageSizeChoice* const choice = region.choice;
+  return choice == nullptr ? FollowedPage{&region, page}
+                           : FollowedPage{&choice->large(), choice->large_page_of(region, page)};
+}
+
 Fillers::Plan Fillers::plan_after_miss(PagedRegion& region, std::uint64_t page) noexcept {
-  PageSizeChoice* const choice = region.choice;
-  const bool seen = choice == nullptr || &region != &choice->small() || choice->missed_small(page);
-  return seen ? plan_after_touch(region, page) : Plan{&region, {}};
+  const bool seen = !is_small_size(region) || region.choice->missed_small(page);
+  return seen ? plan_after_touch(followed_page(region, page)) : Plan{&region, {}};
 }
 
 Fillers::Plan Fillers::plan_after_rescue(PagedRegion& region, std::uint64_t page, bool prefetched) noexcept {
-  const PageSizeChoice* const choice = region.choice;
-  if (!prefetched) {
-    const bool small = choice != nullptr && &region == &choice->small();
-    return small ? Plan{&region, {}} : plan_after_touch(region, page);
+  const FollowedPage touched = followed_page(region, page);
+  if (prefetched) {
+    return {touched.region, touched.region->streams->used(touched.page)};
   }
-  return choice == nullptr ? Plan{&region, region.streams->used(page)}
-                           : Plan{&choice->large(), region.streams->used(choice->large_page_of(region, page))};
+  return is_small_size(region) ? Plan{&region, {}} : plan_after_touch(touched);
 }
 
-Fillers::Plan Fillers::plan_after_touch(PagedRegion& region, std::uint64_t page) noexcept {
-  const PageSizeChoice* const choice = region.choice;
-  PagedRegion& followed = choice == nullptr ? region : choice->large();
-  const std::uint64_t touched = choice == nullptr ? page : choice->large_page_of(region, page);
-  return {&followed, region.streams->missed(touched, count_in_memory_before(followed, touched))};
+Fillers::Plan Fillers::plan_after_touch(FollowedPage touched) noexcept {
+  return {touched.region,
+          touched.region->streams->missed(touched.page, count_in_memory_before(*touched.region, touched.page))};
 }
 
 void Fillers::run(FillWorker& worker) {

@@ -40,7 +40,13 @@ class Fillers {
 
  private:
   explicit Fillers(Pager& pager) : pager_(pager) {}
-  static Plan plan_after_touch(PagedRegion& region, std::uint64_t page) noexcept;
+  /// A page as streams see it: where the page size follows the access, the large one in which it lies.
+  struct FollowedPage {
+    PagedRegion* region;
+    std::uint64_t page;
+  };
+  static FollowedPage followed_page(PagedRegion& region, std::uint64_t page) noexcept;
+  static Plan plan_after_touch(FollowedPage touched) noexcept;
   void run(FillWorker& worker);
 
   Pager& pager_;
