@@ -74,20 +74,12 @@ void RangeAnnouncer::announce_offsets(std::uint64_t from_place) {
 }
 
 bool RangeAnnouncer::is_wanted(std::uint64_t chunk) const {
-  const std::uint64_t first = chunk * chunk_vertices / 64;
-  const std::uint64_t end = std::min(first + chunk_vertices / 64, (graph_.vertices() + 63) / 64);
-  for (std::uint64_t index = first; index < end; ++index) {
-    if (word_(index) != 0) {
-      return true;
-    }
-  }
-  return false;
+  const auto words = words_of(chunk);
+  return std::ranges::any_of(words, [this](std::uint64_t index) { return word_(index) != 0; });
 }
 
 void RangeAnnouncer::add_chunk(std::uint64_t chunk) {
-  const std::uint64_t first = chunk * chunk_vertices / 64;
-  const std::uint64_t end = std::min(first + chunk_vertices / 64, (graph_.vertices() + 63) / 64);
-  for (std::uint64_t index = first; index < end; ++index) {
+  for (const std::uint64_t index : words_of(chunk)) {
     for (std::uint64_t bits = word_(index); bits != 0; bits &= bits - 1) {
       const auto vertex = index * 64 + static_cast<std::uint64_t>(std::countr_zero(bits));
       const auto [begin_arc, end_arc] = graph_.arcs_of(vertex);

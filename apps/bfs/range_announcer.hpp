@@ -1,10 +1,12 @@
 // Tells the memory system which parts of the graph a level will read, some way ahead of the threads that read it.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <ranges>
 #include <vector>
 
 #include "bfs/csr_file.hpp"
@@ -29,6 +31,10 @@ class RangeAnnouncer {
   void announce_offsets(std::uint64_t from_place);
   void add_chunk(std::uint64_t chunk);
   bool is_wanted(std::uint64_t chunk) const;
+  auto words_of(std::uint64_t chunk) const noexcept {
+    const std::uint64_t first = chunk * chunk_vertices / 64;
+    return std::views::iota(first, std::min(first + chunk_vertices / 64, (graph_.vertices() + 63) / 64));
+  }
   std::uint64_t chunk_in(std::uint64_t place) const noexcept { return backwards_ ? chunks_ - 1 - place : place; }
   std::uint64_t add_range(std::vector<ByteRange>& ranges, ByteRange range) const;
 
