@@ -142,7 +142,7 @@ def fetch_first(array: Any, mapping: Mapping, rows: np.ndarray) -> None:
     """Before rows are written to: as many of them as a part of the budget holds."""
     if all_in_memory(mapping):
         return
-    for numbers in numbers_of(rows, len(array)):
-        for _ in batches(array, mapping, [numbers[:MOST_ROWS]]):
+    first = next(numbers_of(rows, len(array)), None)
+    if first is not None:
+        for _ in batches(array, mapping, [first[:MOST_ROWS]]):
             pass
-        return
