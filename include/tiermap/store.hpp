@@ -65,7 +65,8 @@ class Store {
 
   /// Copies up to `bytes` bytes from `offset` into `buffer`. Returns how many, fewer only where the store ends (the
   /// engine takes what is missing as zeros) or after an interruption (the engine asks again for the rest; 0 means the
-  /// end), or a negative errno value.
+  /// end), or a negative errno value. -ENODATA says that there are no such bytes: to a page that has others they are
+  /// zeros, and a page that has none is an error, as with mmap() behind a file's end.
   virtual std::int64_t read(void* buffer, std::size_t bytes, std::uint64_t offset) = 0;
 
   /// Copies `bytes` bytes to `offset`. Returns how many (the engine asks again for the rest), or a negative errno

@@ -129,9 +129,15 @@ Fillers::FollowedPage Fillers::followed_page(PagedRegion& region, std::uint64_t 
                            : FollowedPage{&choice->large(), choice->large_page_of(region, page)};
 }
 
-Fillers::Plan Fillers::plan_after_miss(PagedRegion& region, std::uint64_t page) noexcept {
-  const bool seen = !is_small_size(region) || region.choice->missed_small(page);
-  return seen ? plan_after_touch(followed_page(region, page)) : Plan{&region, {}};
+Fillers::Plan Fillers::plan_after_miss(PagedRegion& region, std::uint64_t page) const noexcept {
+  if (is_small_size(region)) {
+    const bool seen = region.choice->missed_small(page, pager_.frames().budget_bytes());
+    return seen ? plan_after_touch(followed_page(region, page)) : Plan{&region, {}};
+  }
+  if (region.choice != nullptr) {
+    region.choice->missed_larger();
+  }
+  return plan_after_touch(followed_page(region, page));
 }
 
 Fillers::Plan Fillers::plan_after_rescue(PagedRegion& region, std::uint64_t page, bool prefetched) noexcept {

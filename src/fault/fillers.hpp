@@ -35,7 +35,7 @@ class Fillers {
   void follow(const Plan& plan) noexcept;
   /// To be asked about each page that a fault misses, and each that it finds unmapped, read ahead or not. Safe in
   /// signal handlers.
-  static Plan plan_after_miss(PagedRegion& region, std::uint64_t page) noexcept;
+  Plan plan_after_miss(PagedRegion& region, std::uint64_t page) const noexcept;
   static Plan plan_after_rescue(PagedRegion& region, std::uint64_t page, bool prefetched) noexcept;
 
  private:

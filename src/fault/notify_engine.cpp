@@ -214,7 +214,7 @@ bool NotifyEngine::handle_in(PagedRegion& region, std::byte* address, const uffd
 }
 
 void NotifyEngine::fill(PagedRegion& region, std::uint64_t page, bool write, FillWorker& worker, std::uint64_t now) {
-  const Fillers::Plan ahead = Fillers::plan_after_miss(region, page);
+  const Fillers::Plan ahead = fillers_.plan_after_miss(region, page);
   if (!region.reads_may_block() && !worker.full()) {
     region.users.fetch_add(1, std::memory_order_acq_rel);
     worker.start(

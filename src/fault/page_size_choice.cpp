@@ -79,20 +79,21 @@ bool PageSizeChoice::excludes(const PagedRegion& region, std::uint64_t page) con
   return &region == &wide_ || closed_.load() || count_small(large_page_of(region, page)) == 1;
 }
 
-bool PageSizeChoice::missed_small(std::uint64_t page) noexcept {
+bool PageSizeChoice::missed_small(std::uint64_t page, std::uint64_t budget_bytes) noexcept {
   if (!lock_.try_lock()) {
     return false;
   }
   const std::lock_guard held(lock_, std::adopt_lock);
   const std::uint64_t large_page = large_page_of(small_, page);
   Visit& visit = visits_[mixed(large_page) % visits_.size()];
-  // In a small region even random misses come back to a large page soon.
-  const std::uint64_t longest = std::clamp<std::uint64_t>(large_.page_count() / 8, 16, longest_visit);
-  const bool begins = visit.large_page != large_page || clock_ - visit.began > longest;
+  // In a small region even random misses come back to a large page soon; and in little memory it would be gone by then.
+  const std::uint64_t few = std::min(large_.page_count() / 8, budget_bytes >> large_.page_shift);
+  const std::uint64_t longest = std::clamp<std::uint64_t>(few, 16, longest_visit);
+  const std::uint64_t now = clock_.fetch_add(1, std::memory_order_relaxed);
+  const bool begins = visit.large_page != large_page || now - visit.began > longest;
   if (begins) {
-    visit = {large_page, clock_, 0};
+    visit = {large_page, now, 0};
   }
-  ++clock_;
   const std::uint64_t bit = std::uint64_t{1} << (page - ((large_page << large_.page_shift) >> small_.page_shift));
   if ((visit.missed & bit) == 0) {  // A page that came back, because memory is short, is no neighbour.
     visit.missed |= bit;

@@ -54,7 +54,9 @@ class PageSizeChoice {
 
   /// A small page is missed. Returns whether that begins a visit. A call that meets another one at work says no, and
   /// learns nothing.
-  bool missed_small(std::uint64_t page) noexcept;
+  bool missed_small(std::uint64_t page, std::uint64_t budget_bytes) noexcept;
+  /// A page of another size is missed: the time that visits last is told in misses of all.
+  void missed_larger() noexcept { clock_.fetch_add(1, std::memory_order_relaxed); }
   /// The large page in which a page of a smaller size lies, or the first one of a wide page.
   std::uint64_t large_page_of(const PagedRegion& region, std::uint64_t page) const noexcept {
     return (page << region.page_shift) >> large_.page_shift;
@@ -127,9 +129,9 @@ class PageSizeChoice {
   std::atomic<bool> dense_{false};  ///< The verdict.
   std::atomic<std::uint32_t> sampling_{first_sampling};
   std::atomic<Advice> advice_{Advice::normal};
-  FutexLock lock_;  ///< Guards what follows.
+  std::atomic<std::uint64_t> clock_{longest_visit};  ///< Misses so far, and then some.
+  FutexLock lock_;                                   ///< Guards what follows.
   std::array<Visit, 256> visits_{};
-  std::uint64_t clock_ = longest_visit;
   std::uint32_t misses_ = 0;
   std::uint32_t begun_ = 0;
 };

@@ -321,6 +321,12 @@ int Pager::read_page(PagedRegion& region, std::uint64_t page, std::byte* buffer,
       }
       result = checked_result(result, wanted - done);
     }
+    if (result == -ENODATA && done > 0) {  // Of a page that has bytes; behind these may be others.
+      const std::uint64_t next = std::min(wanted, round_up(done + 1, block_bytes));
+      std::memset(buffer + done, 0, next - done);
+      done = next;
+      continue;
+    }
     if (result < 0) {
       count(region, Counter::read_errors);
       return static_cast<int>(result);

@@ -234,7 +234,7 @@ bool SelfServingEngine::left_to_filler(PagedRegion& region, std::uint64_t page, 
 // if another thread had been the first to miss it.
 SelfServingEngine::Filled SelfServingEngine::fill(PagedRegion& region, std::uint64_t page, Access access) noexcept {
   const std::uint64_t started = now_nanoseconds();
-  const Fillers::Plan ahead = Fillers::plan_after_miss(region, page);
+  const Fillers::Plan ahead = fillers_.plan_after_miss(region, page);
   fillers_.follow(ahead);
   if (region.reads_may_block()) {
     fillers_.fill(region, page, access.write, started);

@@ -26,25 +26,28 @@ bool is_long(std::uint64_t pages) noexcept {
 
 // Takes pages for ourselves in ascending order, so that two threads that do so cannot wait for each other; what they
 // had in memory goes. Returns 0 or a negative errno value; `held` has those it came to.
-int PagedRegionImplementation::hold_pages(Pages pages, std::vector<std::uint64_t>& held) {
+int PagedRegionImplementation::hold_pages(PagedRegion& region, Pages pages, std::vector<std::uint64_t>& held) {
   // Whoever waits for our pages with this lock held (a sync) must not have to wait for us to get it.
   const std::lock_guard locked(write_mutex_);
   const bool in_long_update = is_long(pages.end - pages.first);
   const Holding holding = in_long_update ? Holding::in_long_update : Holding::page;
   int error = 0;
   const auto hold_one = [&](std::uint64_t page) {
-    const int result = error == 0 ? hold_page_locked(region_, page, holding) : error;
+    const int result = error == 0 ? hold_page_locked(region, page, holding) : error;
     if (result == 0) {
       held.push_back(page);
-      drop_pages(region_.page_address(page), region_.page_mapped(page));
-      engine_->pager_.free_held(region_, page);
+      error = take_out_around_locked(region, page);
+      if (error == 0) {  // Or else what could not be written is there still.
+        drop_pages(region.page_address(page), region.page_mapped(page));
+        engine_->pager_.free_held(region, page);
+      }
     } else if (result < 0) {
       error = result;
     }
   };
   if (in_long_update) {
-    Pager::begin_update(region_, pages.first, pages.end);
-    region_.table.for_each_used(pages.first, pages.end, hold_one);
+    Pager::begin_update(region, pages.first, pages.end);
+    region.table.for_each_used(pages.first, pages.end, hold_one);
   } else {
     for (std::uint64_t page = pages.first; page < pages.end; ++page) {
       hold_one(page);
@@ -53,9 +56,23 @@ int PagedRegionImplementation::hold_pages(Pages pages, std::vector<std::uint64_t
   return error;
 }
 
+// A short range is held in small pages, as long as there may be some: the program goes on to use those beside them.
+bool PagedRegionImplementation::is_held_in_small_pages(ByteRange range) const noexcept {
+  return choice_ != nullptr && !choice_->ended() && range.bytes <= region_.page_bytes;
+}
+
 void PagedRegionImplementation::update(ByteRange range, const std::function<void()>& change) {
-  use_large_pages();
-  const Pages pages = pages_of(range);
+  if (const Pages pages = pages_of(range); is_long(pages.end - pages.first)) {
+    use_large_pages();
+  }
+  if (!is_held_in_small_pages(range) || !update_held(*small_, range, change)) {
+    update_held(region_, range, change);
+  }
+}
+
+// Returns false, and has changed nothing, if the choice of page sizes ended before the small pages were held.
+bool PagedRegionImplementation::update_held(PagedRegion& region, ByteRange range, const std::function<void()>& change) {
+  const Pages pages = pages_of(region, range);
   write_back(range);
   const bool is_alone = is_long(pages.end - pages.first);
   const std::unique_lock alone = is_alone ? std::unique_lock(long_update_mutex_) : std::unique_lock<std::mutex>();
@@ -63,20 +80,26 @@ void PagedRegionImplementation::update(ByteRange range, const std::function<void
   held.reserve(std::min(pages.end - pages.first, most_held_unused));
   const auto let_all_go = [&] {
     if (is_alone) {
-      engine_->pager_.end_update(region_, pages.first, pages.end);
+      engine_->pager_.end_update(region, pages.first, pages.end);
     }
-    let_go(held);
+    let_go(region, held);
   };
+  bool chosen = true;
   try {
-    if (const int error = hold_pages(pages, held); error != 0) {
+    if (const int error = hold_pages(region, pages, held); error != 0) {
       refuse_write_back(error);
     }
-    change();
+    // Whoever ends the choice says so first, and then waits for small pages that are held.
+    chosen = &region == &region_ || !choice_->ended();
+    if (chosen) {
+      change();
+    }
   } catch (...) {
     let_all_go();
     throw;
   }
   let_all_go();
+  return chosen;
 }
 
 bool PagedRegionImplementation::hand_over(const std::function<bool()>& replace) {

@@ -91,10 +91,14 @@ class PagedRegionImplementation final : public RegionImplementation {
   static constexpr int left_to_others = 1;
   int hold_page_locked(PagedRegion& region, std::uint64_t page, Holding holding = Holding::page);
   bool left_to_other_sizes(PagedRegion& region, std::uint64_t page) noexcept;
-  int hold_pages(Pages pages, std::vector<std::uint64_t>& held);
+  int hold_pages(PagedRegion& region, Pages pages, std::vector<std::uint64_t>& held);
+  bool is_held_in_small_pages(ByteRange range) const noexcept;
+  bool update_held(PagedRegion& region, ByteRange range, const std::function<void()>& change);
   void take_out(PagedRegion& region, Pages pages);
+  int take_out_locked(PagedRegion& region, Pages pages);
+  int take_out_around_locked(const PagedRegion& held_in, std::uint64_t page);
   void take_out_other_sizes();
-  void let_go(std::span<const std::uint64_t> pages) noexcept;
+  void let_go(PagedRegion& region, std::span<const std::uint64_t> pages) noexcept;
   void close_range(std::uint64_t first, std::uint64_t keep_bytes);
   void quiesce() noexcept;
   void forbid(std::uint64_t from, std::uint64_t end) noexcept;

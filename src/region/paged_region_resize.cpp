@@ -140,7 +140,7 @@ void PagedRegionImplementation::grow(std::uint64_t length) {
     throw;
   }
   if (last_is_short) {
-    let_go({&last, 1});
+    let_go(region_, {&last, 1});
   }
 }
 
@@ -172,7 +172,7 @@ void PagedRegionImplementation::shrink(std::uint64_t length) {
   region_.length.store(length, std::memory_order_release);
   reckon_whole_bytes(region_.page_count());
   if (inside) {
-    let_go({&cut, 1});
+    let_go(region_, {&cut, 1});
   }
   reopen();
 }
@@ -186,12 +186,12 @@ void PagedRegionImplementation::reopen() noexcept {
 // Pages that were held for a change may be used again, and those that are pinned come back at once. One that cannot be
 // read is read by whoever touches it next, and its error is told to him: the change is done, and others wait for the
 // rest of the pages.
-void PagedRegionImplementation::let_go(std::span<const std::uint64_t> pages) noexcept {
+void PagedRegionImplementation::let_go(PagedRegion& region, std::span<const std::uint64_t> pages) noexcept {
   for (const std::uint64_t page : pages) {
-    engine_->pager_.let_go(region_, page);
+    engine_->pager_.let_go(region, page);
   }
   for (const std::uint64_t page : pages) {
-    if (region_.table.load(page).pins() > 0) {
+    if (region.table.load(page).pins() > 0) {  // Then there is one size.
       try {
         make_resident(page, false);
       } catch (...) {  // See above.

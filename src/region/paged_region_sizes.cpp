@@ -63,25 +63,46 @@ bool PagedRegionImplementation::left_to_other_sizes(PagedRegion& region, std::ui
 
 // Takes pages of one large page, or a wide one, out, written back: all are held before one is let go.
 void PagedRegionImplementation::take_out(PagedRegion& region, Pages pages) {
-  std::bitset<most_pages_taken_out> held;
   int result = 0;
   {
     const std::lock_guard locked(write_mutex_);
-    for (std::uint64_t page = pages.first; page < pages.end && result >= 0; ++page) {
-      result = hold_page_locked(region, page, Holding::of_chosen_size);
-      held[page - pages.first] = result == 0;
-    }
-    for (std::uint64_t page = pages.first; page < pages.end; ++page) {
-      if (held[page - pages.first]) {
-        drop_pages(region.page_address(page), region.page_mapped(page));
-        engine_->pager_.free_held(region, page);
-        engine_->pager_.let_go(region, page);
-      }
-    }
+    result = take_out_locked(region, pages);
   }
   if (result < 0) {
     refuse_write_back(result);
   }
+}
+
+// The same with write_mutex_ held. Returns 0 or a negative errno value.
+int PagedRegionImplementation::take_out_locked(PagedRegion& region, Pages pages) {
+  std::bitset<most_pages_taken_out> held;
+  int result = 0;
+  for (std::uint64_t page = pages.first; page < pages.end && result >= 0; ++page) {
+    result = hold_page_locked(region, page, Holding::of_chosen_size);
+    held[page - pages.first] = result == 0;
+  }
+  for (std::uint64_t page = pages.first; page < pages.end; ++page) {
+    if (held[page - pages.first]) {
+      drop_pages(region.page_address(page), region.page_mapped(page));
+      engine_->pager_.free_held(region, page);
+      engine_->pager_.let_go(region, page);
+    }
+  }
+  return std::min(result, 0);
+}
+
+// Takes out what lies in other sizes where a page lies that is held, for which nobody claims any there from now on.
+int PagedRegionImplementation::take_out_around_locked(const PagedRegion& held_in, std::uint64_t page) {
+  int result = 0;
+  if (choice_ == nullptr || !choice_->is_in_other_size(held_in, page)) {
+    return result;
+  }
+  for_each_size([&](PagedRegion& region) {
+    if (&region != &held_in && result == 0) {
+      result = take_out_locked(region, pages_of(region, {page << held_in.page_shift, held_in.page_length(page)}));
+    }
+  });
+  return result;
 }
 
 // Ends the choice between page sizes: pins, changes of the length and of what lies below want one.

@@ -154,7 +154,7 @@ void Region::write_back(ByteRange range) {
 
 void Region::update(ByteRange range, const std::function<void()>& change) {
   RegionImplementation& region = mapped(implementation_);
-  const ByteRange pages = checked(region, range);
+  const ByteRange pages = checked(region, range, region.least_page_bytes());
   const SignalsBlocked quiet;
   region.update(pages, change);
 }

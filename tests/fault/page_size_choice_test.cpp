@@ -10,6 +10,7 @@ namespace tiermap {
 namespace {
 
 constexpr std::uint64_t bytes = std::uint64_t{64} << 20;
+constexpr std::uint64_t much_memory = std::uint64_t{1} << 30;
 
 class PageSizeChoiceUnit : public testing::Test {
  protected:
@@ -77,7 +78,7 @@ TEST_F(PageSizeChoiceUnit, MissesNearEachOtherLeadToLargePagesAndOthersBack) {
     for (int page = 0; page < pages; ++page) {
       const std::uint64_t first = random() % 1024 * 16;
       for (std::uint64_t index = 0; index < 16; ++index) {
-        choice_.missed_small(first + index);
+        choice_.missed_small(first + index, much_memory);
       }
     }
   };
@@ -88,16 +89,42 @@ TEST_F(PageSizeChoiceUnit, MissesNearEachOtherLeadToLargePagesAndOthersBack) {
   miss_all_of_some(200);
   EXPECT_GT(share_of_large(), first_share) << "fewer, as nothing changes";
   for (int miss = 0; miss < 1000; ++miss) {
-    choice_.missed_small(random() % (1024 * 16));
+    choice_.missed_small(random() % (1024 * 16), much_memory);
   }
   EXPECT_EQ(share_of_large(), 0);
 }
 
 TEST_F(PageSizeChoiceUnit, APageThatComesBackIsNoNeighbour) {
   for (int miss = 0; miss < 1000; ++miss) {
-    choice_.missed_small(static_cast<std::uint64_t>(miss % 2));  // Two pages that take each other's place.
+    choice_.missed_small(static_cast<std::uint64_t>(miss % 2), much_memory);  // Two pages that take each other's place.
   }
   EXPECT_FALSE(choice_.prefers_large(100, false));
+}
+
+TEST_F(PageSizeChoiceUnit, WhereMemoryHoldsFewLargePagesAVisitIsShort) {
+  std::mt19937_64 random(1);
+  const auto miss_among_large_pages = [&](std::uint64_t budget_bytes) {
+    for (int miss = 0; miss < 1000; ++miss) {
+      choice_.missed_small(random() % (30 * 16), budget_bytes);
+    }
+    return choice_.prefers_large(100, false);
+  };
+  EXPECT_FALSE(miss_among_large_pages(4 << 20));
+  EXPECT_TRUE(miss_among_large_pages(much_memory));
+}
+
+TEST_F(PageSizeChoiceUnit, MissesOfLargePagesEndAVisitToo) {
+  const auto miss_one_after_the_other = [&](int larger_ones_between) {
+    for (std::uint64_t page = 0; page < 512; ++page) {
+      choice_.missed_small(page, much_memory);
+      for (int time = 0; time < larger_ones_between; ++time) {
+        choice_.missed_larger();
+      }
+    }
+    return choice_.prefers_large(100, false);
+  };
+  EXPECT_FALSE(miss_one_after_the_other(200));
+  EXPECT_TRUE(miss_one_after_the_other(0));
 }
 
 TEST_F(PageSizeChoiceUnit, WhatIsWholeIsSplitIntoWidePages) {

@@ -143,14 +143,19 @@ TEST_P(AdviseTest, HowItIsReadHoldsForTheWholeRegionWhateverTheRange) {
 TEST_P(AdviseTest, AdviceAtMappingIsTaken) {
   Cache cache(cache_options(1 * mib));
   RegionOptions options = read_only(page);
-  options.advice = Advice::random;
-  Region random = cache.map(store_, options);
-  EXPECT_TRUE(is_known(bytes_of(random), 0));
-  EXPECT_EQ(random.statistics()[Counter::prefetched_pages], 0U);
-  options.advice = Advice::sequential;
-  Region sequential = cache.map(store_, options);
-  touch(sequential.data());
-  EXPECT_TRUE(comes_to_be([&] { return sequential.statistics()[Counter::prefetched_pages] > 0; }));
+  {
+    options.advice = Advice::random;
+    Region random = cache.map(store_, options);
+    EXPECT_TRUE(is_known(bytes_of(random), 0));
+    EXPECT_EQ(random.statistics()[Counter::prefetched_pages], 0U);
+  }
+  {
+    options.advice = Advice::sequential;
+    Region sequential = cache.map(store_, options);
+    touch(sequential.data());
+    EXPECT_TRUE(comes_to_be([&] { return sequential.statistics()[Counter::prefetched_pages] > 0; }));
+  }
+  // Into memory that is free: what is wanted in advance does not wait long for somebody else's.
   options.advice = Advice::will_need;
   options.length = 8 * page;
   Region needed = cache.map(store_, options);

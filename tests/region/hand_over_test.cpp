@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -206,6 +208,66 @@ TEST_P(HandOverTest, LongUpdatesAndStoresNextToThemLoseNothing) {
     std::uint64_t sum = 0;
     for (std::uint64_t cell = 0; cell < 1000; ++cell) {
       sum += *reinterpret_cast<volatile std::uint64_t*>(region.data() + cell * 64 * kib + writer * 8);
+    }
+    EXPECT_EQ(sum, stores[writer]);
+  }
+}
+
+// In small, large and wide pages, of which the region has all as readers and writers need them, and at last in large ones
+// alone.
+TEST_P(HandOverTest, UpdatesAmongPagesThatFollowTheAccessLoseNothing) {
+  constexpr std::uint64_t block = 4 * kib;
+  constexpr std::uint64_t bytes = 64 * mib;
+  constexpr std::uint64_t threads = 2;
+  const std::uint64_t seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  ASSERT_EQ(::ftruncate(descriptor_, bytes), 0);
+  Cache cache(cache_options(36 * mib));
+  Region region = cache.map(path_, {.access = Access::read_write});
+  const auto cell_at = [&](std::uint64_t at, std::uint64_t offset) {
+    return reinterpret_cast<volatile std::uint64_t*>(region.data() + at * block + offset);
+  };
+  std::atomic<bool> stop{false};
+  std::uint64_t stores[threads] = {};
+  std::vector<std::thread> others;
+  for (std::uint64_t writer = 0; writer < threads; ++writer) {
+    others.emplace_back([&, writer] {
+      std::mt19937_64 random(seed + writer);
+      for (; !stop.load(); ++stores[writer]) {
+        auto* cell = cell_at(random() % (bytes / block), writer * 8);
+        *cell = *cell + 1;
+      }
+    });
+  }
+  others.emplace_back([&] {  // Once around in order, again and again: by wide pages.
+    for (std::uint64_t at = 0; !stop.load(); at = (at + 1) % (bytes / block)) {
+      touch(region.data() + at * block);
+    }
+  });
+  std::mt19937_64 random(seed + threads);
+  for (std::uint64_t round = 1; round <= 100; ++round) {
+    const std::uint64_t blocks = std::uint64_t{1} << (random() % 10);
+    const std::uint64_t first = random() % (bytes / block - blocks);
+    region.update({first * block + 1024, (blocks - 1) * block + 8}, [&] {
+      for (std::uint64_t at = first; at < first + blocks; ++at) {
+        EXPECT_EQ(::pwrite(descriptor_, &round, 8, static_cast<off_t>(at * block + 1024)), 8);
+      }
+    });
+    for (std::uint64_t at = first; at < first + blocks; ++at) {
+      ASSERT_EQ(*cell_at(at, 1024), round) << at;
+    }
+    if (round == 75) {
+      region.pin({8 * page, page});
+    }
+  }
+  stop.store(true);
+  for (std::thread& other : others) {
+    other.join();
+  }
+  for (std::uint64_t writer = 0; writer < threads; ++writer) {
+    std::uint64_t sum = 0;
+    for (std::uint64_t at = 0; at < bytes / block; ++at) {
+      sum += *cell_at(at, writer * 8);
     }
     EXPECT_EQ(sum, stores[writer]);
   }

@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include "region/engine_fixture.hpp"
+#include "region/raised_signal.hpp"
 #include "region/surrounded_gap.hpp"
+#include "store/faulty_store.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -89,6 +91,23 @@ TEST_P(MappingTest, BytesPastTheStoresEndReadAsZero) {
   EXPECT_TRUE(is_all(bytes_of(region).subspan(2 * page + 100), std::byte{0}));
   // The rest of the last block lies beyond the region and is mapped all the same.
   EXPECT_EQ(read_bytes(directory / "short").size(), 2 * page + 100);
+}
+
+TEST_P(MappingTest, WhatTheStoreHasNotIsZerosBesideOtherBytesAndAnErrorAlone) {
+  constexpr std::uint64_t block = 4 * kib;
+  Cache cache(cache_options(4 * mib));
+  auto store = std::make_shared<FaultyStore>(known_store(4 * page));
+  store->on_read([](auto call) {
+    const bool absent = call.offset == page + 2 * block || call.offset == 2 * page;
+    return absent ? FaultyStore::fail(ENODATA) : FaultyStore::cut(block);
+  });
+  const Region region = cache.map(store, read_only(page));
+  EXPECT_TRUE(is_known(bytes_of(region).subspan(0, page + 2 * block), 0));
+  EXPECT_EQ(touch(region.data() + page + 2 * block), std::byte{0});
+  EXPECT_EQ(touch(region.data() + page + 3 * block - 1), std::byte{0});
+  EXPECT_TRUE(is_known(bytes_of(region).subspan(page + 3 * block, block), page + 3 * block));
+  EXPECT_EQ(signal_raised_by([&] { touch(region.data() + 2 * page); }), SIGBUS);
+  EXPECT_TRUE(is_known(bytes_of(region).subspan(3 * page, page), 3 * page));
 }
 
 TEST_P(MappingTest, AGrowingRegionExtendsItsFileToExactlyItsLength) {

@@ -47,6 +47,25 @@ TEST_P(PageSizeChoiceTest, SingleBlocksFarApartAreReadAlone) {
   }
 }
 
+TEST_P(PageSizeChoiceTest, AnUpdateLeavesTheChoiceAndTheBlocksBesideIt) {
+  open(4 * mib, 64 * mib, Access::read_write);
+  region_.advise(Advice::random);
+  constexpr std::uint64_t changed = 20 * mib + 3 * block;
+  for (const std::uint64_t offset : {changed - block, changed, changed + block}) {
+    touch(region_.data() + offset);
+  }
+  const std::uint64_t before = settled(region_)[Counter::read_bytes];
+  region_.update({changed, 8}, [&] {
+    const std::byte byte{9};
+    EXPECT_EQ(store_->write(&byte, 1, changed), 1);
+  });
+  EXPECT_EQ(touch(region_.data() + changed), std::byte{9});
+  for (const std::uint64_t offset : {changed - block, changed + block, changed + 10 * mib}) {
+    touch(region_.data() + offset);
+  }
+  EXPECT_EQ(settled(region_)[Counter::read_bytes] - before, chooses() ? 2 * block : 2 * large_page);
+}
+
 TEST_P(PageSizeChoiceTest, NeighboursAreReadTogether) {
   open(4 * mib, 64 * mib);
   std::mt19937_64 random(1);

@@ -11,8 +11,8 @@
 
 namespace tiermap::preload {
 
-MappedFileStore::MappedFileStore(int program_descriptor, const std::string& path, std::uint64_t first)
-    : program_descriptor_(::fcntl(program_descriptor, F_DUPFD_CLOEXEC, 0)), first_(first) {
+MappedFileStore::MappedFileStore(int program_descriptor, const std::string& path)
+    : program_descriptor_(::fcntl(program_descriptor, F_DUPFD_CLOEXEC, 0)) {
   if (!program_descriptor_.valid()) {
     throw StoreError(errno, "cannot keep " + path + " open: close files, or raise the limit of open files");
   }
@@ -34,15 +34,11 @@ std::uint64_t MappedFileStore::actual_bytes() const noexcept {
   return seen ? static_cast<std::uint64_t>(status.st_size) : 0;
 }
 
-// Of the kernel's pages those wholly past the end raise SIGBUS; of the region's pages, which are larger, all that have
-// not one byte of the file.
-bool MappedFileStore::page_is_past_end(std::uint64_t offset, std::uint64_t size) const noexcept {
-  return first_ + (offset - first_) / page_bytes_ * page_bytes_ >= size;
-}
-
+// Of the kernel's pages those wholly past the end raise SIGBUS; of the region's pages, which may be larger, those that
+// have not one byte of the file.
 std::int64_t MappedFileStore::read(void* buffer, std::size_t bytes, std::uint64_t offset) {
-  if (page_is_past_end(offset, actual_bytes())) {
-    return -EIO;
+  if (offset >= kernel::round_up(actual_bytes())) {
+    return -ENODATA;
   }
   return inner_->read(buffer, bytes, offset);
 }
@@ -58,15 +54,7 @@ std::int64_t MappedFileStore::write(const void* buffer, std::size_t bytes, std::
 }
 
 bool MappedFileStore::locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& extent) const noexcept {
-  const std::uint64_t size = actual_bytes();
-  if (bytes == 0 || page_is_past_end(offset, size)) {
-    return false;
-  }
-  if (offset >= kernel::round_up(size)) {
-    extent = {-1, offset, bytes, true};
-    return true;
-  }
-  return inner_->locate_read(offset, bytes, extent);
+  return offset < kernel::round_up(actual_bytes()) && inner_->locate_read(offset, bytes, extent);
 }
 
 bool MappedFileStore::locate_write(std::uint64_t offset, std::uint64_t bytes, Extent& extent) noexcept {

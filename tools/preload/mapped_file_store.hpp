@@ -14,15 +14,12 @@ namespace tiermap::preload {
 
 class MappedFileStore final : public Store {
  public:
-  /// Keeps a copy of an open descriptor. `first` is the offset where the mapping begins. Throws StoreError.
-  MappedFileStore(int program_descriptor, const std::string& path, std::uint64_t first);
+  /// Keeps a copy of an open descriptor. Throws StoreError.
+  MappedFileStore(int program_descriptor, const std::string& path);
 
   /// Opens the file again, for itself: before anything else. Throws StoreError. What is open by then goes with this
   /// object and not before, as it may take locks with it.
   void open(const std::string& path, bool writable);
-
-  /// A page of the region: set before it is mapped.
-  void set_page_bytes(std::uint64_t bytes) noexcept { page_bytes_ = bytes; }
 
   /// The program's own opening, which a mapping keeps, and so its locks, once all of the program's descriptors are
   /// closed: for mappings of the kernel's in place of the region.
@@ -47,14 +44,10 @@ class MappedFileStore final : public Store {
   std::string name() const override { return inner_->name(); }
 
  private:
-  bool page_is_past_end(std::uint64_t offset, std::uint64_t size) const noexcept;
-
   FileDescriptor program_descriptor_;
   std::unique_ptr<FileStore> inner_;
   int descriptor_ = -1;
   int direct_descriptor_ = -1;
-  const std::uint64_t first_;
-  std::uint64_t page_bytes_ = 4096;
 };
 
 }  // namespace tiermap::preload

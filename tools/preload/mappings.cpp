@@ -438,18 +438,19 @@ std::unique_ptr<Mapping> Mappings::make_mapping(const MapRequest& request, const
   const bool store_writes = !is_private && (::fcntl(request.descriptor, F_GETFL) & O_ACCMODE) == O_RDWR;
   RegionOptions options = wanted;
   options.access = writes ? Access::read_write : Access::read_only;
-  std::uint64_t page_bytes = resolve(options).page_size_bytes;
+  const ResolvedRegionOptions resolved = resolve(options);
+  page_bytes_ = resolved.page_size_follows_access ? 0 : resolved.page_size_bytes;
   if (options.address != nullptr) {
     // Smaller pages, where the address asks for that.
     const std::uint64_t alignment = std::uint64_t{1}
                                     << std::countr_zero(reinterpret_cast<std::uintptr_t>(options.address));
-    page_bytes = alignment < (std::uint64_t{2} << 20) ? std::min(page_bytes, alignment) : page_bytes;
+    if (alignment < std::min(resolved.page_size_bytes, std::uint64_t{2} << 20)) {
+      page_bytes_ = alignment;
+      options.page_size_bytes = alignment;
+    }
   }
-  options.page_size_bytes = page_bytes;
   options.offset = static_cast<std::uint64_t>(request.offset);
-  mapping->store = std::make_shared<MappedFileStore>(request.descriptor, path, options.offset);
-  mapping->store->set_page_bytes(page_bytes);
-  page_bytes_ = page_bytes;
+  mapping->store = std::make_shared<MappedFileStore>(request.descriptor, path);
   try {
     mapping->store->open(path, store_writes);
     std::shared_ptr<Store> store = mapping->store;

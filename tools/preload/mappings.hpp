@@ -244,7 +244,7 @@ class Mappings {
   std::unique_ptr<EndingSignals> ending_signals_;  ///< Once something that can be written was served.
   bool cache_refused_ = false;
   std::string cache_problem_;
-  std::uint64_t page_bytes_ = 0;    ///< Of the mappings made last.
+  std::uint64_t page_bytes_ = 0;    ///< Of the mapping made last; 0 where it follows the access.
   std::atomic<bool> ended_{false};  ///< The report was made.
   pid_t owner_;
 };
