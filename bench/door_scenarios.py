@@ -29,12 +29,11 @@ print(sum(int(rows[row].sum()) for row in chosen))
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """A packaged program over data, Tiermap's options for it, and the memory that it needs for itself."""
+    """A packaged program over data, and the memory that it needs for itself."""
     name: str
     needs: str
     data: str
     command: tuple
-    options: tuple = ()
     writes: str = ""
     exit_code: int = 0
     own_bytes: int = 32 * MIB
@@ -50,19 +49,17 @@ def programs(size, limit):
     return (
         Program("lrzip", "lrzip", "repeating",
                 ("lrzip", "-q", "-n", "-f", "-p", "1", "-m", max(1, limit // (100 * MIB)), "-w", "10", "-o", "OUTPUT",
-                 "DATA"), ("--page-size", "1MiB"), writes="OUTPUT", own_bytes=200 * MIB),
-        Program("sqlite3 look-ups", "sqlite3", "database", ("sqlite3", "DATA", LOOKUPS.format(rows=size // 1000)),
-                ("--page-size", "4KiB")),
+                 "DATA"), writes="OUTPUT", own_bytes=200 * MIB),
+        Program("sqlite3 look-ups", "sqlite3", "database", ("sqlite3", "DATA", LOOKUPS.format(rows=size // 1000))),
         Program("sqlite3 scan", "sqlite3", "database", ("sqlite3", "DATA", SCAN)),
         Program("mdb_dump", "mdb_dump", "pairs", ("mdb_dump", "-f", "OUTPUT", "DATA"), writes="OUTPUT"),
         # It finds nothing, and says so by its exit code.
         Program("ripgrep", "rg", "random", ("rg", "--mmap", "-a", "-c", "tier[0-9]map|zzzz", "DATA"),
-                ("--page-size", "1MiB"), exit_code=1),
-        Program("look", "look", "lines", ("look", "-t", "x", "00", "DATA"), ("--page-size", "1MiB")),
+                exit_code=1),
+        Program("look", "look", "lines", ("look", "-t", "x", "00", "DATA")),
         Program("Java gather", "java", "random", ("java", "-Xmx64m", "-XX:+UseSerialGC", GATHER_JAVA, "DATA", 3000),
-                ("--page-size", "4KiB"), own_bytes=256 * MIB),
-        Program("np.memmap gather", "python3", "random", ("/usr/bin/python3", "-c", GATHER, "DATA"),
-                ("--page-size", "4KiB")),
+                own_bytes=256 * MIB),
+        Program("np.memmap gather", "python3", "random", ("/usr/bin/python3", "-c", GATHER, "DATA")),
     )
 
 
@@ -80,7 +77,7 @@ def program_cases(bench, program, panel, data, size, limit, buffer):
     timed = [sys.executable, ROOT / "bench/timed_program.py", "--exit-code", program.exit_code,
              "--expect", bench.scratch / f"shared-digest-{program.name.replace(' ', '-')}-{size // MIB}"]
     timed += ["--output", output] if program.writes else []
-    served = [bench.program("tiermap"), "run", "--buffer", option_bytes(buffer), *program.options, "--"]
+    served = [bench.program("tiermap"), "run", "--buffer", option_bytes(buffer), "--"]
     about = {"panel": f"{program.name}, {panel}", "limit": limit, "data_bytes": size, "drop": (data,),
              "for_peers": False}
     return [Case("as it is", "mmap", [*timed, *plain], **about),
@@ -117,7 +114,7 @@ def language_model(bench):
     if not has_numpy(bench):
         return []
     model = Program("a language model", str(NUMPY_PYTHON), "weights", (NUMPY_PYTHON, GENERATE, "DATA", "4"),
-                    ("--page-size", "256KiB"), own_bytes=160 * MIB, module="ctransformers")
+                    own_bytes=160 * MIB, module="ctransformers")
     return cases_of(bench, (model,), bench.choose(128 * MIB, 512 * MIB, 1024 * MIB))
 
 
@@ -167,7 +164,8 @@ def warm_sum(bench):
 SCENARIOS = (
     Scenario("unmodified", "Programs that cannot be changed",
              "Packaged programs as they are, and through `tiermap run`, from a cold page cache, in the same memory "
-             "limit: the buffer, and what the program needs beside it. What came of both is compared.",
+             "limit: the buffer, which is all that is set, and what the program needs beside it. What came of both is "
+             "compared.",
              ("tiermap",), unmodified, weight=1.5),
     Scenario("language-model", "A language model that cannot be changed",
              "A program on llama.cpp's library as ctransformers packages it, which maps a model of random weights and "

@@ -213,8 +213,7 @@ TEST_P(HandOverTest, LongUpdatesAndStoresNextToThemLoseNothing) {
   }
 }
 
-// In small, large and wide pages, of which the region has all as readers and writers need them, and at last in large ones
-// alone.
+// In small, large and wide pages, of which the region has all as readers and writers need them; in large ones at last.
 TEST_P(HandOverTest, UpdatesAmongPagesThatFollowTheAccessLoseNothing) {
   constexpr std::uint64_t block = 4 * kib;
   constexpr std::uint64_t bytes = 64 * mib;
