@@ -105,6 +105,33 @@ def test_written_and_read_back(numbers):
     assert np.fromfile(path, np.int64)[5] == 12345
 
 
+class InMemory:
+    """Bytes of its own, whole as they are asked for: a slice behind their end would be shorter than the buffer."""
+
+    def __init__(self, data):
+        self.data = bytearray(data)
+        self.size = len(data)
+
+    def read_into(self, offset, buffer):
+        buffer[:] = self.data[offset:offset + len(buffer)]
+
+    def write_from(self, offset, buffer):
+        assert offset + len(buffer) <= self.size
+        self.data[offset:offset + len(buffer)] = buffer
+
+
+@pytest.mark.parametrize("size", [1, 4095, 4097, MIB + 3])
+def test_a_store_is_never_asked_for_what_is_behind_its_size(size):
+    data = np.arange(size).astype(np.uint8)
+    array = tiermap.map(InMemory(data), mode="r+", budget="4MiB", page_size="16KiB")
+    array.pin().release()  # What the store raises is an exception here, where an access would get SIGBUS.
+    assert np.array_equal(array, data)
+    array[-1] ^= 255
+    array.sync()
+    array.drop()
+    assert array[-1] == data[-1] ^ 255
+
+
 @pytest.mark.parametrize("how", ["fork", "spawn"])
 def test_either_way_of_starting_its_process(numbers, how):
     path, values = numbers

@@ -47,7 +47,8 @@ class Store(Protocol):
     size: int
 
     def read_into(self, offset: int, buffer: memoryview) -> Optional[int]:
-        """Fills ``buffer`` with the bytes from ``offset``; returns how many, or None for all."""
+        """Fills ``buffer`` with the bytes from ``offset``, none of them behind ``size``; returns how many, or None for
+        all."""
 
 
 class StoreFailure(Exception):
