@@ -13,14 +13,17 @@
 #include <set>
 #include <span>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "bindings.hpp"
 #include "channel_store.hpp"
 #include "errand.hpp"
+#include "platform/ending_signals.hpp"
 #include "platform/hold_over_forks.hpp"
 #include "platform/page_sizes.hpp"
+#include "platform/signals_blocked.hpp"
 #include "released_gil.hpp"
 #include "row_prefetch.hpp"
 #include "tiermap/error.hpp"
@@ -55,8 +58,37 @@ struct MappedRegion;
 
 constinit std::mutex live_mutex;
 [[maybe_unused]] const int held_over_forks = hold_over_forks<live_mutex>();
-/// Those that somebody has, in a forked child also its parent's. Never destroyed: some live longer than all else.
-std::set<MappedRegion*>& live_regions = *new std::set<MappedRegion*>;  // Under the mutex.
+
+/// Under the mutex, which nobody holds where a signal can come. Never destroyed: some regions live longer than all else.
+struct LiveRegions {
+  std::set<MappedRegion*> all;  ///< Those that somebody has, in a forked child also its parent's.
+  /// Of this process, with data that a signal would lose.
+  pid_t process = 0;
+  std::uint64_t writing = 0;
+  std::uint64_t being_unmapped = 0;
+  std::unique_ptr<EndingSignals> signals;  ///< As long as there are some.
+};
+LiveRegions& live = *new LiveRegions;
+
+void write_before_signal();
+
+/// With the mutex held, of a region that is new in this process.
+void take_ending_signals() noexcept {
+  if (live.process != ::getpid()) {
+    [[maybe_unused]] const auto* const parents = live.signals.release();
+    EndingSignals::forget_parents();
+    live.process = ::getpid();
+    live.writing = live.being_unmapped = 0;
+  }
+  ++live.writing;
+  try {
+    if (live.signals == nullptr) {
+      live.signals = std::make_unique<EndingSignals>(write_before_signal);
+    }
+    EndingSignals::take();
+  } catch (const std::exception&) {  // No more threads: the program ends by its signals as they come.
+  }
+}
 
 struct MappedRegion {
   Region region;
@@ -66,27 +98,68 @@ struct MappedRegion {
   bool in_python;                      ///< The store is: its calls may take as long as they like.
   Errands errands;
 
+  /// Whether what is stored in it is to reach the store, without Python's help.
+  const bool writes;
+
   MappedRegion(Region mapped, const RegionOptions& with, bool python)
-      : region(std::move(mapped)), options(with), in_python(python) {
+      : region(std::move(mapped)),
+        options(with),
+        in_python(python),
+        writes(with.access == Access::read_write && with.sharing == Sharing::shared && !python) {
+    const SignalsBlocked quiet;
     const std::lock_guard held(live_mutex);
-    live_regions.insert(this);
+    live.all.insert(this);
+    if (writes) {
+      take_ending_signals();
+    }
   }
   MappedRegion(const MappedRegion&) = delete;
   MappedRegion& operator=(const MappedRegion&) = delete;
 
   // Writes back what is dirty, which takes as long as the disk does: other Python threads go on meanwhile.
   ~MappedRegion() {
-    {
-      const std::lock_guard held(live_mutex);
-      live_regions.erase(this);
+    const bool counted = forget();
+    if (counted) {
+      const SignalsBlocked quiet;  // One that comes in this thread must not stop what it waits for.
+      unmap();
+      end_counted();
+    } else {
+      unmap();
     }
-    unmap();
     if (count != nullptr) {
       --count->value;
     }
   }
 
+  /// In a forked child, whose it is from now on.
+  void belongs_here() {
+    const SignalsBlocked quiet;
+    const std::lock_guard held(live_mutex);
+    owner = ::getpid();
+    if (writes) {
+      take_ending_signals();
+    }
+  }
+
  private:
+  /// Returns whether those who end the program wait for its end.
+  bool forget() {
+    const SignalsBlocked quiet;
+    const std::lock_guard held(live_mutex);
+    live.all.erase(this);
+    const bool counted = writes && owner == ::getpid() && owner == live.process;
+    live.being_unmapped += counted ? 1 : 0;
+    return counted;
+  }
+
+  static void end_counted() {
+    const std::lock_guard held(live_mutex);
+    --live.being_unmapped;
+    if (--live.writing == 0) {
+      live.signals.reset();
+    }
+  }
+
   void unmap() {
     if (!region || ::getpid() != owner) {
       return;
@@ -104,11 +177,10 @@ struct MappedRegion {
 /// Behind all that Python does at its end: functions given to `atexit` before this package was imported run after its
 /// own, and may write to an array that a daemon thread has, which is never given up.
 void write_what_lives() {
+  const SignalsBlocked quiet;
   const std::lock_guard held(live_mutex);
-  for (MappedRegion* const mapped : live_regions) {
-    const RegionOptions& options = mapped->options;
-    const bool to_write = options.access == Access::read_write && options.sharing == Sharing::shared;
-    if (mapped->owner != ::getpid() || !to_write || mapped->in_python || !mapped->region) {
+  for (MappedRegion* const mapped : live.all) {
+    if (mapped->owner != ::getpid() || !mapped->writes || !mapped->region) {
       continue;
     }
     try {
@@ -116,6 +188,19 @@ void write_what_lives() {
     } catch (const std::exception& error) {
       tell_lost(error);
     }
+  }
+}
+
+bool any_being_unmapped() {
+  const std::lock_guard held(live_mutex);
+  return live.being_unmapped > 0;
+}
+
+/// In a thread of its own, while the program's may be anywhere, and one may hold the interpreter's lock.
+void write_before_signal() {
+  write_what_lives();
+  while (any_being_unmapped()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 
@@ -182,7 +267,7 @@ void map_again(MappedRegion& self, CacheHandle& cache, StoreHandle& store) {
   }
   self.errands.forget();
   self.region = cache.cache->map(store.store, options);
-  self.owner = ::getpid();
+  self.belongs_here();
 }
 
 /// What waits for the store: with the GIL released, and so that Ctrl-C ends the waiting for a store written in Python.

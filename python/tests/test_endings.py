@@ -249,3 +249,84 @@ def test_a_program_that_hangs_is_ended_with_its_children(program, tmp_path):
             except BlockingIOError:
                 time.sleep(0.1)
     pytest.fail("the child is still there")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGALRM])
+def test_a_script_that_is_told_to_end_keeps_what_it_has_stored(tmp_path, program, number):
+    ended = program("""
+        import os, signal, sys, time
+        import tiermap
+        array = tiermap.memmap(sys.argv[1], mode="w+", shape=1 << 20)
+        array[:] = 7
+        number = int(sys.argv[2])
+        assert signal.getsignal(number) == signal.SIG_DFL
+        os.kill(os.getpid(), number)
+        time.sleep(60)
+        """, tmp_path / "data", int(number))
+    assert ended.code == -number, ended
+    assert (tmp_path / "data").read_bytes() == b"\7" * (1 << 20)
+
+
+def test_what_is_being_given_up_as_a_script_is_told_to_end_is_written(tmp_path, program):
+    ended = program("""
+        import os, signal, sys, threading, time
+        import tiermap
+
+        def work(path):
+            while True:
+                array = tiermap.memmap(path, mode="r+", dtype="u8")
+                array += 1  # Of all, before it is given up.
+                del array
+                counts.append(1)
+
+        counts = []
+        open(sys.argv[1], "wb").write(bytes(1 << 23))
+        threading.Thread(target=work, args=(sys.argv[1],), daemon=True).start()
+        while len(counts) < 3:
+            time.sleep(0.001)
+        print(len(counts), flush=True)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+        """, tmp_path / "data")
+    assert ended.code == -signal.SIGTERM, ended
+    numbers = np.fromfile(tmp_path / "data", "u8")
+    assert numbers.min() >= 3
+    assert numbers.max() - numbers.min() <= 1  # The last round may have been under way.
+
+
+def test_a_scripts_own_handler_stays_and_what_it_leaves_to_the_kernel_does(tmp_path, program):
+    ended = program("""
+        import os, signal, sys
+        import tiermap
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, lambda *_: print("handled", flush=True))
+        array = tiermap.memmap(sys.argv[1], mode="w+", shape=1 << 20)
+        array[:] = 7
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        array = None
+        other = tiermap.memmap(sys.argv[1])  # That is only read.
+        os.kill(os.getpid(), signal.SIGTERM)
+        """, tmp_path / "data")
+    assert ended.code == -signal.SIGTERM, ended
+    assert ended.output.strip() == "handled"
+
+
+def test_workers_that_a_pool_ends_keep_what_they_have_stored(tmp_path, program):
+    ended = program("""
+        import multiprocessing, sys, time
+        import tiermap
+
+        def work(path):
+            global array
+            array = tiermap.memmap(path, mode="w+", shape=1 << 20)
+            array[:] = 7
+            return array.filename
+
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            pool.map(work, [sys.argv[1], sys.argv[2]], chunksize=1)
+        """, tmp_path / "one", tmp_path / "two")
+    assert ended.code == 0, ended
+    for name in ("one", "two"):
+        assert (tmp_path / name).read_bytes() == b"\7" * (1 << 20)

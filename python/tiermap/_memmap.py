@@ -81,7 +81,8 @@ class memmap(Array):
     Notes
     -----
     What differs: a header is never looked for, whatever the name; writes reach other programs that read the file when
-    they are flushed, or when the last view is gone, not at once; a length of -1 is refused in every mode; a file that
+    they are flushed, or when the last view is gone, not at once, and those that were not are lost if the script is
+    killed by SIGKILL or crashes; a length of -1 is refused in every mode; a file that
     is mapped without elements stays as long as it was.
     """
 

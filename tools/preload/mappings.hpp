@@ -18,9 +18,9 @@
 #include <string>
 #include <vector>
 
+#include "platform/ending_signals.hpp"
 #include "platform/writer_first_mutex.hpp"
 #include "preload/changes_under_way.hpp"
-#include "preload/ending_signals.hpp"
 #include "preload/fitting_files.hpp"
 #include "preload/mapped_file_store.hpp"
 #include "preload/outcome.hpp"

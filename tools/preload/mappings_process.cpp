@@ -95,15 +95,11 @@ void Mappings::after_fork_in_child() noexcept {
   fork_quiet.reset();
 }
 
-// Without the thread for it the program ends by its signals as they come. The kernel ends no first process of a system
-// or a container by them.
+// Without the thread for it the program ends by its signals as they come.
 void Mappings::take_ending_signals() noexcept {
-  if (::getpid() == 1) {
-    return;
-  }
   try {
     if (ending_signals_ == nullptr) {
-      ending_signals_ = std::make_unique<EndingSignals>(*this);
+      ending_signals_ = std::make_unique<EndingSignals>([this] { at_end(Ending::process); });
     }
     EndingSignals::take();
   } catch (const std::exception&) {  // The program may have no more threads, or no memory.

@@ -1,24 +1,25 @@
 // Signals that end the program by default, as Ctrl-C and `kill` do: what it has stored is written back before, as the
-// kernel would keep it.
+// kernel would keep it. For those who serve programs that expect the kernel's mappings.
 #pragma once
 
+#include <functional>
 #include <thread>
 
-namespace tiermap::preload {
-
-class Mappings;
+namespace tiermap {
 
 /// A thread that waits for such a signal: no handler can write back, since it may have interrupted malloc(). At most
 /// one in a process.
 class EndingSignals {
  public:
-  /// Throws PlatformError if there can be no thread.
-  explicit EndingSignals(Mappings& mappings);
+  /// Calls before_end() in that thread, and ends the process by the signal once it returns; where the signal came the
+  /// program stands still meanwhile, for 10 s. Throws PlatformError if there can be no thread.
+  explicit EndingSignals(std::function<void()> before_end);
   ~EndingSignals();
   EndingSignals(const EndingSignals&) = delete;
   EndingSignals& operator=(const EndingSignals&) = delete;
 
-  /// Takes over those that the program leaves at their defaults.
+  /// Takes over those that the program leaves at their defaults; none in the first process of a system or a container,
+  /// which the kernel ends by none.
   static void take() noexcept;
   /// In a forked child, where that of the parent is none, and must not be destroyed.
   static void forget_parents() noexcept;
@@ -27,4 +28,4 @@ class EndingSignals {
   std::thread thread_;
 };
 
-}  // namespace tiermap::preload
+}  // namespace tiermap

@@ -1,4 +1,4 @@
-#include "preload/ending_signals.hpp"
+#include "platform/ending_signals.hpp"
 
 #include <pthread.h>
 #include <signal.h>
@@ -9,12 +9,12 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
+#include <utility>
 
 #include "platform/engine_thread.hpp"
 #include "platform/futex.hpp"
-#include "preload/mappings.hpp"
 
-namespace tiermap::preload {
+namespace tiermap {
 namespace {
 
 constexpr std::array ending_numbers = {SIGHUP, SIGINT, SIGPIPE, SIGALRM, SIGTERM};
@@ -53,21 +53,21 @@ void on_signal(int number) {
   errno = saved;
 }
 
-void wait_for_signal(Mappings& mappings) noexcept {
+void wait_for_signal(const std::function<void()>& before_end) noexcept {
   while (told_signal.load() == no_signal) {
     futex_wait(&told_signal, no_signal);
   }
   if (const std::uint32_t number = told_signal.load(); number != no_more_signals) {
-    mappings.at_end(Ending::process);
+    before_end();
     end_by(static_cast<int>(number));
   }
 }
 
 }  // namespace
 
-EndingSignals::EndingSignals(Mappings& mappings) {
+EndingSignals::EndingSignals(std::function<void()> before_end) {
   told_signal.store(no_signal);
-  thread_ = start_engine_thread("tiermap-ends", [&mappings] { wait_for_signal(mappings); });
+  thread_ = start_engine_thread("tiermap-ends", [call = std::move(before_end)] { wait_for_signal(call); });
   waiting_process.store(::getpid());
 }
 
@@ -88,6 +88,9 @@ void EndingSignals::forget_parents() noexcept {
 }
 
 void EndingSignals::take() noexcept {
+  if (::getpid() == 1) {
+    return;
+  }
   struct sigaction action = {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART | SA_ONSTACK;
@@ -101,4 +104,4 @@ void EndingSignals::take() noexcept {
   }
 }
 
-}  // namespace tiermap::preload
+}  // namespace tiermap
