@@ -243,6 +243,12 @@ void run(const RunOptions& options) {
     std::fputs(("tiermap: " + program.path + " " + program.obstacle + ": it runs without Tiermap\n").c_str(), stderr);
     become(program.path, options.command);
   }
+  if (program.go && (options.verbose || !options.report.empty())) {
+    std::fputs(
+        ("tiermap: " + program.path + " is written in Go, and calls the kernel itself: nothing of it is served\n")
+            .c_str(),
+        stderr);
+  }
   set_options(options);
   for (const std::string& line : find_misspelt_variables("TIERMAP_", known_variables())) {
     std::fputs(("tiermap: " + line + "\n").c_str(), stderr);

@@ -136,6 +136,35 @@ TEST_F(RunTest, ProgramsThatCannotBeServed) {
   expect_refusal("-- " + runs_.path("named"), 2, "is linked statically");
 }
 
+// As a program of Go's with C in it: it has the section that Go's linker writes, and ends without the C library.
+TEST_F(ServedRunTest, OfAProgramInGoNothingIsServed) {
+  std::ofstream(runs_.path("go.c")) << R"(#define _GNU_SOURCE
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+__attribute__((used, section(".go.buildinfo"))) static const char made_by[] = "Go buildinf:";
+int main(void) {
+  const int file = open("stored", O_RDWR | O_CREAT, 0600);
+  if (ftruncate(file, 4 << 20) != 0) return 1;
+  memset(mmap(NULL, 4 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0), 'g', 4 << 20);
+  syscall(SYS_exit_group, 0);
+}
+)";
+  ASSERT_EQ(runs_.plain("cc -o go go.c").exit_code, 0);
+  for (const char* command : {"./go", "sh -c './go; true'"}) {
+    std::remove(runs_.path("stored").c_str());
+    const ProgramResult result = run(std::string("--serve-all --verbose -- ") + command);
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    EXPECT_NE(result.errors.find("written in Go, and calls the kernel itself"), std::string::npos) << result.errors;
+    EXPECT_EQ(contents_of(runs_.path("stored")), std::string(4 << 20, 'g')) << command;
+  }
+  EXPECT_EQ(run("--report -- ./go").errors,
+            "tiermap: ./go is written in Go, and calls the kernel itself: nothing of it is served\n");
+  EXPECT_EQ(run("-- ./go").errors, "");
+}
+
 TEST_F(RunTest, AScriptThatNamesNoInterpreterIsTheShells) {
   std::ofstream(runs_.path("script.sh")) << "echo \"$0\" $#; exit 3\n";
   ::chmod(runs_.path("script.sh").c_str(), 0755);

@@ -21,6 +21,8 @@
 #include "preload/mapped_by_kernel.hpp"
 #include "preload/program_threads.hpp"
 #include "preload/reasons.hpp"
+#include "run/go_program.hpp"
+#include "store/file_descriptor.hpp"
 #include "tiermap/error.hpp"
 
 #ifndef MAP_SHARED_VALIDATE
@@ -88,6 +90,12 @@ int most_descriptors() noexcept {
 /// What the engine keeps in reserve, more than there is memory, would take what the program is to have.
 bool addresses_are_limited() noexcept {
   return address_limit_bytes() != MachineMemory::unlimited;
+}
+
+/// What such a program stores would be lost at its end, of which no library is told.
+bool written_in_go() {
+  static const bool go = is_go_program(FileDescriptor(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC)).get());
+  return go;
 }
 
 int access_mode(int descriptor) noexcept {
@@ -284,6 +292,9 @@ void* Mappings::map_by_kernel(const MapRequest& request, const struct stat* stat
 const char* Mappings::why_not(const MapRequest& request) const {
   if (const char* reason = refuse_all_.load()) {
     return reason;
+  }
+  if (written_in_go()) {
+    return "the program is written in Go, and calls the kernel itself";
   }
   if (cache_ == nullptr && addresses_are_limited()) {
     return "the program's addresses are limited (ulimit -v or -d)";

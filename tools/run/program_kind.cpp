@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "run/go_program.hpp"
 #include "store/file_descriptor.hpp"
 
 namespace tiermap {
@@ -123,7 +124,7 @@ std::string interpreter_of(const char* text) {
   return program;
 }
 
-std::string obstacle_of(const std::string& path, int depth) {
+std::string obstacle_of(const std::string& path, int depth, bool& go) {
   constexpr int most_interpreters = 4;
   if (changes_rights(path)) {
     return "runs with other rights than yours (set-user-ID, set-group-ID or capabilities)";
@@ -134,10 +135,11 @@ std::string obstacle_of(const std::string& path, int depth) {
     return "";  // It cannot be looked at; whether it runs is the kernel's to say.
   }
   if (std::string_view(start.data(), 4) == ELFMAG) {
+    go = is_go_program(file.get());
     return obstacle_of_elf(file.get());
   }
   if (std::string_view(start.data(), 2) == "#!" && depth < most_interpreters) {
-    return obstacle_of(interpreter_of(start.data()), depth + 1);
+    return obstacle_of(interpreter_of(start.data()), depth + 1, go);
   }
   return "";
 }
@@ -149,7 +151,7 @@ ProgramKind examine_program(const std::string& name) {
   kind.path = find_program(name, kind.error_number);
   if (!kind.path.empty()) {
     kind.error_number = 0;
-    kind.obstacle = obstacle_of(kind.path, 0);
+    kind.obstacle = obstacle_of(kind.path, 0, kind.go);
   }
   return kind;
 }

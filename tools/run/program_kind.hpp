@@ -9,6 +9,7 @@ struct ProgramKind {
   std::string path;      ///< Where it was found; empty if it was not.
   int error_number = 0;  ///< Why not: ENOENT or EACCES.
   std::string obstacle;  ///< Why it cannot be served, such as "is linked statically"; empty if it can.
+  bool go = false;       ///< It calls the kernel itself: nothing of it is served, but what it starts.
 };
 
 /// Looks for `name` as a shell would, by PATH unless it has a slash. A script is what its interpreter is.
