@@ -352,18 +352,22 @@ void PagedRegionImplementation::give_back_page_tables(Pages pages) noexcept {
     return;
   }
   const std::uint64_t pages_a_table = huge_page_bytes >> region_.page_shift;
+  const auto used_nearby = [&](std::uint64_t page) {
+    bool used = false;
+    for_each_size([&](const PagedRegion& region) {
+      const std::uint64_t there = region.page_of(region_.page_address(page));
+      used = used || (there < region.table.capacity() && region.table.used_nearby(there));
+    });
+    return used;
+  };
   const auto start = reinterpret_cast<std::uint64_t>(region_.memory);
   const std::uint64_t full_end = start + size() / region_.page_bytes * region_.page_bytes;
   const std::uint64_t end = std::min(start + (pages.end << region_.page_shift), full_end);
   for (std::uint64_t table = round_up(start + (pages.first << region_.page_shift), huge_page_bytes);
        table + huge_page_bytes <= end; table += huge_page_bytes) {
     const std::uint64_t first = (table - start) >> region_.page_shift;
-    bool used = false;
-    for_each_size([&](const PagedRegion& region) {
-      const std::uint64_t page = region.page_of(region_.page_address(first));
-      used = used || (page < region.table.capacity() && region.table.used_nearby(page));
-    });
-    if (!used) {
+    // What is held counts as used, with what lies near it: beyond an end that is not, all others would be in turn.
+    if (!used_nearby(first) || !used_nearby(first + pages_a_table - 1)) {
       continue;
     }
     std::uint64_t held = 0;

@@ -15,14 +15,19 @@
 namespace tiermap {
 namespace {
 
-std::uint64_t page_table_bytes() {
+/// What the kernel says of this process: the bytes behind such a name.
+std::uint64_t status_bytes(const std::string& name) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
-    if (line.rfind("VmPTE:", 0) == 0) {
-      return std::stoull(line.substr(6)) * kib;
+    if (line.rfind(name, 0) == 0) {
+      return std::stoull(line.substr(name.size())) * kib;
     }
   }
   return 0;
+}
+
+std::uint64_t page_table_bytes() {
+  return status_bytes("VmPTE:");
 }
 
 class PageTablesTest : public EngineTest {};
@@ -56,6 +61,31 @@ TEST_P(PageTablesTest, GoWithTheMemoryThatIsGivenBack) {
   region.advise(Advice::dont_need, {mib, size - 2 * mib});
   EXPECT_LE(page_table_bytes(), before + 300 * kib);
   EXPECT_EQ(touch(region.data() + size / 2), std::byte{0});
+}
+
+// Of what was never touched nothing is looked at: neither the time nor the memory for it is taken, wherever the region
+// begins in a page table of the kernel's.
+TEST_P(PageTablesTest, OfAFewTouchedPagesCostNoMoreInALargeRegion) {
+  constexpr std::uint64_t size = 65536 * mib;
+  const TemporaryDirectory directory;
+  const std::string path = directory / "holes";
+  std::ofstream(path).close();
+  std::filesystem::resize_file(path, size);
+  Cache cache(cache_options(2 * mib));
+  void* const place = ::mmap(nullptr, size + 4 * mib, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(place, MAP_FAILED);
+  RegionOptions options = read_only(16 * kib);
+  const auto from = reinterpret_cast<std::uintptr_t>(place);
+  options.address = reinterpret_cast<void*>((from + 2 * mib - 1) / (2 * mib) * (2 * mib) + mib);
+  options.replacement = Replacement::reservation;
+  Region region = cache.map(path, options);
+  touch(region.data());
+  const std::uint64_t before = status_bytes("VmRSS:");
+  region.advise(Advice::dont_need);
+  region.advise(Advice::dont_need);
+  EXPECT_LE(status_bytes("VmRSS:"), before + 2 * mib);  // A word for each page of it is 32 MiB.
+  region = Region();
+  ::munmap(place, size + 4 * mib);
 }
 
 // A page that is written while its neighbours are given back is not given back with them.
