@@ -443,17 +443,20 @@ void Pager::remember_failure(PagedRegion& region, std::uint64_t page) noexcept {
   *place = {&region, page, housekeeping_tick_};
 }
 
-// Called with failures_lock_ held.
-void Pager::lift(Failure& failure) noexcept {
-  PagedRegion& failed = *failure.region;
-  PageWord word = failed.table.load(failure.page);
+void Pager::lift(PagedRegion& region, std::uint64_t page) noexcept {
+  PageWord word = region.table.load(page);
   while (word.state() == PageState::failed) {
-    if (failed.table.change(failure.page, word, word.with_state(PageState::busy))) {
-      drop_pages(failed.page_address(failure.page), failed.page_mapped(failure.page));
-      settle(failed, failure.page, word.with_state(PageState::absent));
-      break;
+    if (region.table.change(page, word, word.with_state(PageState::busy))) {
+      drop_pages(region.page_address(page), region.page_mapped(page));
+      settle(region, page, word.with_state(PageState::absent));
+      return;
     }
   }
+}
+
+// Called with failures_lock_ held.
+void Pager::lift(Failure& failure) noexcept {
+  lift(*failure.region, failure.page);
   failure.region = nullptr;
 }
 

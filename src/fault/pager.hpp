@@ -162,7 +162,8 @@ class Pager {
   // --- Dropping.
 
   /// Frees a page, dirty or not; pins stay, and hold whatever is read there next. `only_idle` leaves alone what is
-  /// dirty, pinned or in somebody's hands. Whether its memory is in a free frame now, and not the system's.
+  /// dirty, pinned or in somebody's hands. One whose read failed is tried again by whoever touches it next. Whether its
+  /// memory is in a free frame now, and not the system's.
   bool discard(PagedRegion& region, std::uint64_t page, bool only_idle) noexcept;
   /// Takes every page of [first, end) out of the cache; the caller unmaps the range before release_retired() gives the
   /// frames back.
@@ -371,6 +372,7 @@ class Pager {
   FutexLock failures_lock_;
   std::array<Failure, 256> failures_{};
   std::uint64_t housekeeping_tick_ = 0;
+  void lift(PagedRegion& region, std::uint64_t page) noexcept;
   void lift(Failure& failure) noexcept;
 };
 

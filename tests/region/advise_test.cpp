@@ -1,5 +1,6 @@
 // advise(): each advice does what it says, and none changes what the bytes are.
 #include <atomic>
+#include <chrono>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -51,6 +52,23 @@ TEST_P(AdviseTest, DontNeedWritesWhatIsDirtyAndFreesTheMemory) {
   EXPECT_EQ(region.statistics().dirty_bytes, 0U);
   EXPECT_TRUE(is_all(read_store(*store_, 0, 8 * page), std::byte{3}));
   EXPECT_TRUE(is_all(bytes_of(region).first(8 * page), std::byte{3}));
+}
+
+// The store may have it by now: a file that another process has made longer.
+TEST_P(AdviseTest, DontNeedLetsWhatCouldNotBeReadBeTriedAgain) {
+  store_->on_read([](auto) { return FaultyStore::fail(EIO); });
+  Cache cache(cache_options(1 * mib));
+  Region region = cache.map(store_, read_only(page));
+  EXPECT_EQ(signal_raised_by([&] { touch(region.data() + page); }), SIGBUS);
+  store_->on_read([](auto) { return FaultyStore::pass(); });
+  bool there = false;
+  // Whoever read in vain may not be done with the page yet. By the tenth time it is not lifted by itself.
+  for (int times = 0; times < 10 && !there; ++times) {
+    region.advise(Advice::dont_need);
+    there = signal_raised_by([&] { touch(region.data() + page); }) == 0;
+    std::this_thread::sleep_for(std::chrono::milliseconds(there ? 0 : 2));
+  }
+  EXPECT_TRUE(there);
 }
 
 // Of this process: what is in memory and of no file.
