@@ -16,9 +16,9 @@ class Store;
 namespace Umap {
 
 /// Derive from it to page anything that can be read at an offset. The functions are called from several threads at
-/// once, never twice at once for one page of which one call is a write. Each call is for one page of the region (the
-/// last one as long as the region makes it): `buf` is aligned to 4096, and so are `nb` and `off` where the region's
-/// page size and length are. An exception is taken as EIO.
+/// once, never twice at once for one page of which one call is a write. Each call is for one page of the region: `buf`,
+/// `nb` and `off` are aligned to 4096, so that of a region of another length the last call goes past its end, as far as
+/// whole blocks of that do, and a store has to take that too. An exception is taken as EIO.
 class Store {
  public:
   /// A store of a file that is open; `fd` may be closed afterwards. The first three arguments are not looked at. Null,
