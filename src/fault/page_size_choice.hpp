@@ -81,7 +81,7 @@ class PageSizeChoice {
     const std::uint64_t ratio = wide_.page_bytes / large_.page_bytes;
     const std::uint64_t end = first + count;
     const std::uint64_t first_wide = (first + ratio - 1) / ratio;
-    const std::uint64_t end_wide = std::min(end / ratio, wide_.table.capacity());
+    const std::uint64_t end_wide = std::min(end / ratio, wide_.page_count());
     if (first_wide >= end_wide) {
       return take(large_, first, static_cast<std::uint32_t>(count));
     }

@@ -119,9 +119,12 @@ void PagedRegionImplementation::reserve(const RegionOptions& options) {
                 ? AddressRange::reserve(reserved_bytes_, alignment, PROT_NONE)
                 : AddressRange::reserve_at(options.address, reserved_bytes_, PROT_NONE, options.replacement);
   region_.memory = memory_.data();
-  // Room for words of pages beyond the reservation costs address space only.
-  const std::uint64_t most_pages = reserved_bytes_ / region_.page_bytes + 1;
-  region_.table = PageTable(most_pages * 2 + (std::uint64_t{1} << 20));
+  region_.table = table_of(region_.page_bytes);
+}
+
+// Room for words of pages beyond the reservation costs address space only.
+PageTable PagedRegionImplementation::table_of(std::uint64_t page_bytes) const {
+  return PageTable((reserved_bytes_ / page_bytes + 1) * 2 + (std::uint64_t{1} << 20));
 }
 
 void PagedRegionImplementation::open_range(std::uint64_t from, std::uint64_t to) {
@@ -146,8 +149,8 @@ void PagedRegionImplementation::open_range(std::uint64_t from, std::uint64_t to)
 PagedRegionImplementation::Pages PagedRegionImplementation::pages_of(const PagedRegion& region,
                                                                      ByteRange range) noexcept {
   const std::uint64_t end = (range.offset + range.bytes + region.page_bytes - 1) >> region.page_shift;
-  // The small pages end where they did before the region grew: there are none any more then.
-  return {range.offset >> region.page_shift, std::min(end, region.table.capacity())};
+  // There are no wide pages behind the last whole one.
+  return {range.offset >> region.page_shift, std::min(end, region.page_count())};
 }
 
 std::shared_ptr<PrefetchState> PagedRegionImplementation::prefetch(std::span<const ByteRange> ranges) {

@@ -67,10 +67,12 @@ class PagedRegionImplementation final : public RegionImplementation {
     }
   }
   PagedRegion& prefetched_in(ByteRange range) noexcept;
-  std::unique_ptr<PagedRegion> in_pages_of(std::uint64_t page_bytes, std::uint64_t length);
+  std::unique_ptr<PagedRegion> in_pages_of(std::uint64_t page_bytes);
   void add_sizes();
+  void set_length(std::uint64_t length) noexcept;
   void use_large_pages();
   void reserve(const RegionOptions& options);
+  PageTable table_of(std::uint64_t page_bytes) const;
   void open_range(std::uint64_t from, std::uint64_t to);
   int write_back(PagedRegion& region, Pages pages);
   int write_back_sizes(ByteRange range);
@@ -87,6 +89,7 @@ class PagedRegionImplementation final : public RegionImplementation {
   void grow(std::uint64_t length);
   void shrink(std::uint64_t length);
   int hold_page(std::uint64_t page);
+  int hold_alone(std::uint64_t page);
   enum class Holding : std::uint8_t { page, in_long_update, of_chosen_size };
   static constexpr int left_to_others = 1;
   int hold_page_locked(PagedRegion& region, std::uint64_t page, Holding holding = Holding::page);

@@ -20,6 +20,19 @@ int PagedRegionImplementation::hold_page(std::uint64_t page) {
   return hold_page_locked(region_, page);
 }
 
+// The same, with what lies there in other sizes taken out. On an error nothing is held.
+int PagedRegionImplementation::hold_alone(std::uint64_t page) {
+  const std::lock_guard held(write_mutex_);
+  int error = hold_page_locked(region_, page);
+  if (error == 0) {
+    error = take_out_around_locked(region_, page);
+    if (error != 0) {  // It was absent then.
+      engine_->pager_.let_go(region_, page);
+    }
+  }
+  return error;
+}
+
 // Called with write_mutex_ held. left_to_others is returned of what is not ours to hold, nor to drop: a page that
 // somebody has left to a long update() that is ours, as good as held; and where the page size is chosen a page that has
 // gone, once pages of another size have come where it lay.
@@ -103,7 +116,6 @@ void PagedRegionImplementation::resize(std::uint64_t length) {
     throw OptionError(region_.store->name() + " has " + std::to_string(region_.store->size_bytes()) +
                       " bytes and cannot grow: choose a smaller length");
   }
-  use_large_pages();
   length > size() ? grow(length) : shrink(length);
   if (published_ != nullptr) {
     published_->length_bytes.store(length, std::memory_order_relaxed);
@@ -118,12 +130,15 @@ void PagedRegionImplementation::grow(std::uint64_t length) {
     throw Error(ENOMEM, "cannot grow to " + format_size(length) +
                             " where the region lies: map it with reserve_bytes of at least that");
   }
+  if (choice_ != nullptr && wanted / small_->page_bytes + 1 > small_->table.capacity()) {
+    use_large_pages();
+  }
   // A last page shorter than the others becomes longer: it must not be in memory with its old length, and others who
   // use it must not see it before it has the new one.
   const std::uint64_t last = before >> region_.page_shift;
   const bool last_is_short = last < region_.page_count();
   if (last_is_short) {
-    if (const int error = hold_page(last); error != 0) {
+    if (const int error = hold_alone(last); error != 0) {
       refuse_resize(error);
     }
     close_range(last, before);
@@ -131,7 +146,7 @@ void PagedRegionImplementation::grow(std::uint64_t length) {
   }
   try {
     open_range(before, length);
-    region_.length.store(length, std::memory_order_release);
+    set_length(length);
     reckon_whole_bytes(region_.page_count());
   } catch (...) {
     if (last_is_short) {
@@ -145,6 +160,7 @@ void PagedRegionImplementation::grow(std::uint64_t length) {
 }
 
 void PagedRegionImplementation::shrink(std::uint64_t length) {
+  use_large_pages();
   const std::uint64_t cut = length >> region_.page_shift;  // The page that stays in part, if the cut is inside one.
   const bool inside = (length & (region_.page_bytes - 1)) != 0;
   const Pages going{inside ? cut + 1 : cut, region_.page_count()};
@@ -169,7 +185,7 @@ void PagedRegionImplementation::shrink(std::uint64_t length) {
   if (inside) {
     engine_->pager_.free_held(region_, cut);
   }
-  region_.length.store(length, std::memory_order_release);
+  set_length(length);
   reckon_whole_bytes(region_.page_count());
   if (inside) {
     let_go(region_, {&cut, 1});

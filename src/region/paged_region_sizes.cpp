@@ -17,28 +17,36 @@ constexpr std::uint64_t most_pages_taken_out = 64;
 }  // namespace
 
 // The same bytes in pages of another size. Streams are followed in large pages alone.
-std::unique_ptr<PagedRegion> PagedRegionImplementation::in_pages_of(std::uint64_t page_bytes, std::uint64_t length) {
+std::unique_ptr<PagedRegion> PagedRegionImplementation::in_pages_of(std::uint64_t page_bytes) {
   auto made = std::make_unique<PagedRegion>();
   made->store = region_.store;
   made->store_offset = region_.store_offset;
-  made->length.store(length);
   made->page_bytes = page_bytes;
   made->page_shift = static_cast<unsigned>(std::countr_zero(page_bytes));
   made->writable = region_.writable;
   made->store_is_direct = region_.store_is_direct;
   made->reads_in_signal_handler = region_.reads_in_signal_handler;
   made->memory = region_.memory;
-  made->table = PageTable(made->page_count());
+  made->table = table_of(page_bytes);
   made->streams = region_.streams;
   return made;
 }
 
 void PagedRegionImplementation::add_sizes() {
-  const std::uint64_t length = region_.length.load();
-  small_ = in_pages_of(PageSizeChoice::small_page_bytes, length);
-  wide_ = in_pages_of(PageSizeChoice::wide_page_bytes,
-                      length / PageSizeChoice::wide_page_bytes * PageSizeChoice::wide_page_bytes);
+  small_ = in_pages_of(PageSizeChoice::small_page_bytes);
+  wide_ = in_pages_of(PageSizeChoice::wide_page_bytes);
   choice_ = std::make_unique<PageSizeChoice>(region_, *small_, *wide_);
+  set_length(region_.length.load());
+}
+
+// The region's own comes last: by that an address is found to be in it, and then which size serves it.
+void PagedRegionImplementation::set_length(std::uint64_t length) noexcept {
+  if (choice_ != nullptr) {
+    // Where there is no room for the words of more small pages the choice has ended.
+    small_->length.store(std::min(length, small_->table.capacity() << small_->page_shift), std::memory_order_release);
+    wide_->length.store(length / wide_->page_bytes * wide_->page_bytes, std::memory_order_release);
+  }
+  region_.length.store(length, std::memory_order_release);
 }
 
 // Where the page size follows the access, what is wanted of one large page comes in small ones if those serve it.
@@ -105,7 +113,7 @@ int PagedRegionImplementation::take_out_around_locked(const PagedRegion& held_in
   return result;
 }
 
-// Ends the choice between page sizes: pins, changes of the length and of what lies below want one.
+// Ends the choice between page sizes: pins, shorter lengths, and long changes of what lies below want one.
 void PagedRegionImplementation::use_large_pages() {
   if (choice_ == nullptr || all_large_) {
     return;

@@ -141,6 +141,36 @@ TEST_P(PageSizeChoiceTest, DiscardingAPartOfAWidePageKeepsWhatIsBesideIt) {
   }
 }
 
+TEST_P(PageSizeChoiceTest, ARegionThatGrowsGoesOnToChoose) {
+  cache_ = std::make_unique<Cache>(cache_options(40 * mib));
+  store_ = std::make_shared<MemoryStore>(64 * mib);
+  region_ = cache_->map(store_, {.access = Access::read_write, .length = 5000, .reserve_bytes = 64 * mib});
+  region_.advise(Advice::random);
+  poke(region_.data() + 4999, std::byte{1});
+  std::uint64_t length = 5000;
+  for (const std::uint64_t next : {9000 + large_page, mib - block, 3 * mib + 1, 20 * mib, 64 * mib}) {
+    region_.resize(next);
+    EXPECT_EQ(touch(region_.data() + length - 1), std::byte{1}) << next;
+    EXPECT_EQ(touch(region_.data() + length), std::byte{0}) << next;
+    length = next;
+    poke(region_.data() + length - 1, std::byte{1});
+  }
+  const std::uint64_t before = settled(region_)[Counter::read_bytes];
+  touch(region_.data() + 30 * mib);
+  EXPECT_EQ(settled(region_)[Counter::read_bytes] - before, chooses() ? block : large_page);
+  region_.advise(Advice::normal);
+  const std::uint64_t fills = settled(region_)[Counter::fills];
+  prefetch({40 * mib, 8 * mib});
+  EXPECT_EQ(settled(region_)[Counter::fills] - fills, chooses() ? 8 : 8 * mib / large_page);
+  region_.unmap();
+  for (const std::uint64_t end :
+       {std::uint64_t{5000}, 9000 + large_page, mib - block, 3 * mib + 1, 20 * mib, 64 * mib}) {
+    std::byte stored{};
+    store_->read(&stored, 1, end - 1);
+    EXPECT_EQ(stored, std::byte{1}) << end;
+  }
+}
+
 TEST_P(PageSizeChoiceTest, PagesOfAllSizesAreSyncedPinnedAndResized) {
   open(48 * mib, 64 * mib, Access::read_write);
   const std::vector<std::uint64_t> offsets = {5, large_page * 3 + 1, 9 * mib + 77, 40 * mib + 5000, 64 * mib - 1};

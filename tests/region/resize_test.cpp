@@ -2,8 +2,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <random>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "observe/publication.hpp"
 #include "region/engine_fixture.hpp"
@@ -180,6 +184,57 @@ TEST_P(ResizeTest, ReadersOfWhatStaysAreServed) {
   stop.store(true);
   reader.join();
   EXPECT_EQ(wrong.load(), 0U);
+}
+
+// In pages of all sizes.
+TEST_P(ResizeTest, WritersAndReadersOfWhatWasThereBeforeItGrowsLoseNothing) {
+  constexpr std::uint64_t block = 4 * kib;
+  constexpr std::uint64_t threads = 2;
+  const std::uint64_t seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Cache cache(cache_options(36 * mib));
+  RegionOptions options{.access = Access::read_write, .length = 100 * block};
+  options.reserve_bytes = 64 * mib;
+  Region region = cache.map(path_, options);
+  std::byte* const data = region.data();
+  std::atomic<std::uint64_t> blocks{100};
+  std::uint64_t stores[threads] = {};
+  std::vector<std::thread> others;
+  for (std::uint64_t writer = 0; writer < threads; ++writer) {
+    others.emplace_back([&, writer] {
+      std::mt19937_64 random(seed + writer);
+      for (std::uint64_t now = 0; (now = blocks.load()) != 0; ++stores[writer]) {
+        // Half of them near the end.
+        const std::uint64_t at = random() % 2 == 0 ? now - 1 - random() % 20 : random() % now;
+        auto* cell = reinterpret_cast<volatile std::uint64_t*>(data + at * block + writer * 8);
+        *cell = *cell + 1;
+      }
+    });
+  }
+  others.emplace_back([&] {
+    for (std::uint64_t at = 0, now = 0; (now = blocks.load()) != 0; at = (at + 1) % now) {
+      touch(data + at % now * block + 64);
+    }
+  });
+  std::mt19937_64 random(seed + threads);
+  std::uint64_t last = 100;
+  while (last < 64 * mib / block) {
+    const std::uint64_t next = std::min(last + 1 + random() % (random() % 4 == 0 ? 600 : 40), 64 * mib / block);
+    region.resize(next * block - random() % 100);
+    region.resize(next * block);
+    blocks.store(last = next);
+  }
+  blocks.store(0);
+  for (std::thread& other : others) {
+    other.join();
+  }
+  for (std::uint64_t writer = 0; writer < threads; ++writer) {
+    std::uint64_t sum = 0;
+    for (std::uint64_t at = 0; at < last; ++at) {
+      sum += *reinterpret_cast<volatile std::uint64_t*>(data + at * block + writer * 8);
+    }
+    EXPECT_EQ(sum, stores[writer]);
+  }
 }
 
 TEST_P(ResizeTest, AStoreThatCannotGrowIsToldAtOnce) {
