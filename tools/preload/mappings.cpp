@@ -42,6 +42,8 @@ constexpr const char* logged =
     "it belongs to a database of SQLite's with a write-ahead log: other processes may change it without a lock on it";
 /// What SQLite calls the file through which the processes that use such a database tell each other of the log.
 constexpr std::string_view log_index_ending = "-shm";
+/// It is mapped by multiples of this. Of windows of a page that a program maps anew and anew the name is not looked up.
+constexpr std::uint64_t log_index_piece_bytes = 32 << 10;
 constexpr int type_mask = MAP_SHARED | MAP_PRIVATE;
 constexpr int understood_flags = MAP_SHARED | MAP_PRIVATE | MAP_SHARED_VALIDATE | MAP_FIXED | MAP_FIXED_NOREPLACE |
                                  MAP_POPULATE | MAP_NONBLOCK | MAP_NORESERVE | MAP_DENYWRITE | MAP_EXECUTABLE |
@@ -171,7 +173,7 @@ void* Mappings::map(const MapRequest& request) {
       return MAP_FAILED;
     }
   }
-  if (is_file && (request.flags & MAP_SHARED) != 0) {
+  if (is_file && (request.flags & MAP_SHARED) != 0 && request.length % log_index_piece_bytes == 0) {
     leave_logged_database(request.descriptor, FileIdentity::of(status));
   }
   // A length that is rounded up to nothing is for the kernel to refuse.
