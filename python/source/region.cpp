@@ -68,22 +68,22 @@ struct LiveRegions {
   std::uint64_t being_unmapped = 0;
   std::unique_ptr<EndingSignals> signals;  ///< As long as there are some.
 };
-LiveRegions& live = *new LiveRegions;
+LiveRegions& live_regions = *new LiveRegions;
 
 void write_before_signal();
 
 /// With the mutex held, of a region that is new in this process.
 void take_ending_signals() noexcept {
-  if (live.process != ::getpid()) {
-    [[maybe_unused]] const auto* const parents = live.signals.release();
+  if (live_regions.process != ::getpid()) {
+    [[maybe_unused]] const auto* const parents = live_regions.signals.release();
     EndingSignals::forget_parents();
-    live.process = ::getpid();
-    live.writing = live.being_unmapped = 0;
+    live_regions.process = ::getpid();
+    live_regions.writing = live_regions.being_unmapped = 0;
   }
-  ++live.writing;
+  ++live_regions.writing;
   try {
-    if (live.signals == nullptr) {
-      live.signals = std::make_unique<EndingSignals>(write_before_signal);
+    if (live_regions.signals == nullptr) {
+      live_regions.signals = std::make_unique<EndingSignals>(write_before_signal);
     }
     EndingSignals::take();
   } catch (const std::exception&) {  // No more threads: the program ends by its signals as they come.
@@ -108,7 +108,7 @@ struct MappedRegion {
         writes(with.access == Access::read_write && with.sharing == Sharing::shared && !python) {
     const SignalsBlocked quiet;
     const std::lock_guard held(live_mutex);
-    live.all.insert(this);
+    live_regions.all.insert(this);
     if (writes) {
       take_ending_signals();
     }
@@ -146,17 +146,17 @@ struct MappedRegion {
   bool forget() {
     const SignalsBlocked quiet;
     const std::lock_guard held(live_mutex);
-    live.all.erase(this);
-    const bool counted = writes && owner == ::getpid() && owner == live.process;
-    live.being_unmapped += counted ? 1 : 0;
+    live_regions.all.erase(this);
+    const bool counted = writes && owner == ::getpid() && owner == live_regions.process;
+    live_regions.being_unmapped += counted ? 1 : 0;
     return counted;
   }
 
   static void end_counted() {
     const std::lock_guard held(live_mutex);
-    --live.being_unmapped;
-    if (--live.writing == 0) {
-      live.signals.reset();
+    --live_regions.being_unmapped;
+    if (--live_regions.writing == 0) {
+      live_regions.signals.reset();
     }
   }
 
@@ -179,7 +179,7 @@ struct MappedRegion {
 void write_what_lives() {
   const SignalsBlocked quiet;
   const std::lock_guard held(live_mutex);
-  for (MappedRegion* const mapped : live.all) {
+  for (MappedRegion* const mapped : live_regions.all) {
     if (mapped->owner != ::getpid() || !mapped->writes || !mapped->region) {
       continue;
     }
@@ -193,7 +193,7 @@ void write_what_lives() {
 
 bool any_being_unmapped() {
   const std::lock_guard held(live_mutex);
-  return live.being_unmapped > 0;
+  return live_regions.being_unmapped > 0;
 }
 
 /// In a thread of its own, while the program's may be anywhere, and one may hold the interpreter's lock.
