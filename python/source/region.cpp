@@ -59,7 +59,7 @@ struct MappedRegion;
 constinit std::mutex live_mutex;
 [[maybe_unused]] const int held_over_forks = hold_over_forks<live_mutex>();
 
-/// Under the mutex, which nobody holds where a signal can come. Never destroyed: some regions live longer than all else.
+/// Under the mutex, which nobody holds where a signal can come. Never destroyed: some regions outlive all else.
 struct LiveRegions {
   std::set<MappedRegion*> all;  ///< Those that somebody has, in a forked child also its parent's.
   /// Of this process, with data that a signal would lose.

@@ -318,11 +318,10 @@ bool Pager::clear_suspicion(PagedRegion& region, std::uint64_t page, PageWord& w
 bool Pager::discard(PagedRegion& region, std::uint64_t page, bool only_idle) noexcept {
   PageWord word = region.table.load(page);
   while (true) {
-    if (word.state() == PageState::absent) {
-      return false;
-    }
     if (word.state() == PageState::failed) {  // Whoever wants it is to try again.
       lift(region, page);
+    }
+    if (word.state() == PageState::absent || word.state() == PageState::failed) {
       return false;
     }
     const bool idle = word.pins() == 0 && (word.state() == PageState::clean || word.state() == PageState::unmapped);

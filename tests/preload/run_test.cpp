@@ -8,41 +8,10 @@
 #include <filesystem>
 
 #include "preload/glob.hpp"
-#include "preload/served_program.hpp"
+#include "preload/run_fixture.hpp"
 
 namespace tiermap {
 namespace {
-
-const std::string program = std::string(TIERMAP_BINARY_FOLDER) + "/mapping-program";
-
-class RunTest : public ::testing::Test {
- protected:
-  ProgramResult run(const std::string& arguments) const {
-    return runs_.plain(std::string(TIERMAP_BINARY_FOLDER) + "/tiermap run " + arguments);
-  }
-  void expect_refusal(const std::string& arguments, int exit_code, const std::string& why) const {
-    const ProgramResult result = run(arguments);
-    EXPECT_EQ(result.exit_code, exit_code) << arguments;
-    EXPECT_EQ(result.output, "");
-    EXPECT_NE(result.errors.find(why), std::string::npos) << result.errors;
-    EXPECT_EQ(std::ranges::count(result.errors, '\n'), 1) << result.errors;
-  }
-  /// A case that maps a file of 4 MiB.
-  std::string mapping_case() const { return program + " read_shared " + runs_.path("file"); }
-  ProgramRuns runs_;
-};
-
-class ServedRunTest : public RunTest {
- protected:
-  void SetUp() override { skip_where_nothing_is_served(); }
-  /// Of a Python program that ends well, with a buffer of 16 MiB and what fits left to the kernel.
-  std::string report_of_python(const std::string& source) const {
-    std::ofstream(runs_.path("program.py")) << source;
-    const ProgramResult result = runs_.served("/usr/bin/python3 program.py", "--buffer 16MiB");
-    EXPECT_EQ(result.exit_code, 0) << result.errors;
-    return result.report;
-  }
-};
 
 TEST_F(RunTest, ExitCodesAndStreamsAreTheProgramsOwn) {
   for (const char* command : {"sh -c 'echo out; echo err >&2; exit 7'", "sh -c 'kill -TERM $$'", "cat", "true", "false",
@@ -402,91 +371,6 @@ with open("data", "rb") as file:
   EXPECT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_NE(result.report.find("tiermap: try --page-size "), std::string::npos) << result.report;
   EXPECT_EQ(result.report.find("TIERMAP_"), std::string::npos) << result.report;
-}
-
-// Of a program that maps more files than its soft limit has room for, mmap() taking no descriptor.
-TEST_F(ServedRunTest, TheSoftLimitOfOpenFilesIsRaisedInTime) {
-  const std::string report = report_of_python(R"(
-import mmap, os, resource
-resource.setrlimit(resource.RLIMIT_NOFILE, (128, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-mapped = []
-for number in range(60):
-    with open(f"file{number}", "w+b") as file:
-        file.truncate(2 << 20)
-        mapped.append(mmap.mmap(file.fileno(), 0))
-        mapped[-1][5] = 7
-free = [os.open("/dev/null", os.O_RDONLY) for _ in range(30)]
-)");
-  EXPECT_NE(report.find("60 mappings served"), std::string::npos) << report;
-}
-
-// Each mapping takes three; further ones are the kernel's.
-TEST_F(ServedRunTest, HalfOfTheDescriptorsAreTheProgramsOwn) {
-  const std::string report = report_of_python(R"(
-import mmap, os, resource
-resource.setrlimit(resource.RLIMIT_NOFILE, (120, 120))
-mapped = []
-for number in range(30):
-    with open(f"file{number}", "w+b") as file:
-        file.truncate(2 << 20)
-        mapped.append(mmap.mmap(file.fileno(), 0))
-        mapped[-1][5] = 7
-free = [os.open("/dev/null", os.O_RDONLY) for _ in range(30)]
-)");
-  EXPECT_NE(report.find("half of the descriptors that the program may have are in use"), std::string::npos) << report;
-}
-
-// Some of these limits are used up by the engine's own start, which ended the program.
-TEST_F(ServedRunTest, ProgramsThatMayOpenVeryFewFilesRun) {
-  static_cast<void>(report_of_python(R"(
-import mmap, os, resource, sys
-with open("file", "w+b") as file:
-    file.truncate(2 << 20)
-    for limit in range(file.fileno() + 2, file.fileno() + 24):
-        child = os.fork()
-        if child == 0:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-            mapped = mmap.mmap(file.fileno(), 0)
-            mapped[limit] = limit
-            os._exit(mapped[limit] - limit)
-        if os.waitpid(child, 0)[1] != 0:
-            sys.exit(f"with {limit} descriptors the program did not end as it should")
-    file.seek(0)
-    if file.read(64)[file.fileno() + 2:file.fileno() + 24] != bytes(range(file.fileno() + 2, file.fileno() + 24)):
-        sys.exit("what was stored is not in the file")
-)"));
-}
-
-// An engine that can serve nothing for want of descriptors leaves those that it has to the program.
-TEST_F(ServedRunTest, ProgramsThatMayOpenVeryFewFilesKeepThemWhereNothingIsServed) {
-  static_cast<void>(report_of_python(R"(
-import mmap, os, resource, sys
-def free():
-    opened = []
-    try:
-        while True:
-            opened.append(os.open("/dev/null", os.O_RDONLY))
-    except OSError:
-        pass
-    for descriptor in opened:
-        os.close(descriptor)
-    return len(opened)
-with open("file", "w+b") as file:
-    file.truncate(2 << 20)
-    for limit in range(file.fileno() + 3, file.fileno() + 40):
-        child = os.fork()
-        if child == 0:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-            before = free()
-            mapped = mmap.mmap(file.fileno(), 0)  # With a copy of the descriptor.
-            after = free()
-            if after != before - 1:
-                with open("/proc/self/maps") as maps:
-                    os._exit(os.path.realpath("file") in maps.read())
-            os._exit(0)
-        if os.waitpid(child, 0)[1] != 0:
-            sys.exit(f"with {limit} descriptors the program has fewer than without Tiermap, and nothing is served")
-)"));
 }
 
 // An exec() that fails ends nothing: the report comes at the end, and has what was done since.

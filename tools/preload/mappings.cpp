@@ -238,17 +238,6 @@ void Mappings::note_kernel_mapping(FileIdentity file, bool may_write) {
   }
 }
 
-// Programs map any number of files, one after the other.
-void Mappings::forget_unmapped_files() {
-  const auto mapped = numbers_mapped_by_kernel();
-  std::erase_if(histories_, [&](const auto& entry) {
-    const auto& [file, history] = entry;
-    const bool only_mapped = history.streams == 0 && !history.parts_locked && !history.logged;
-    return only_mapped && mapped.has_value() && !mapped->contains(file.inode);
-  });
-  most_histories_ = std::max(most_histories_, 2 * histories_.size());
-}
-
 // Who moves what is in the log to the database says so in the index alone: no lock on the database ends, and no call of
 // ours sees it.
 void Mappings::leave_logged_database(int descriptor, FileIdentity index) noexcept {

@@ -64,6 +64,17 @@ void Mappings::note_earlier_mappings() {
   }
 }
 
+// Programs map any number of files, one after the other.
+void Mappings::forget_unmapped_files() {
+  const auto mapped = numbers_mapped_by_kernel();
+  std::erase_if(histories_, [&](const auto& entry) {
+    const auto& [file, history] = entry;
+    const bool only_mapped = history.streams == 0 && !history.parts_locked && !history.logged;
+    return only_mapped && mapped.has_value() && !mapped->contains(file.inode);
+  });
+  most_histories_ = std::max(most_histories_, 2 * histories_.size());
+}
+
 FittingFiles& Mappings::fitting() {
   if (!fitting_.has_value()) {
     fitting_.emplace(settings_.serve_all ? 0 : buffer_bytes());
