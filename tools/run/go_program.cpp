@@ -8,6 +8,8 @@
 #include <cstring>
 #include <string_view>
 
+using std::string_view_literals::operator""sv;
+
 namespace tiermap {
 namespace {
 
@@ -30,7 +32,7 @@ bool is_go_program(int descriptor) noexcept {
     return false;
   }
   for (unsigned index = 0; index < header.e_shnum; ++index) {
-    constexpr std::string_view of_go(".go.buildinfo", 14);  // With its end.
+    constexpr std::string_view of_go = ".go.buildinfo\0"sv;
     Elf64_Shdr section = {};
     std::array<char, of_go.size()> name{};
     if (!read_part(descriptor, section, section_at(index))) {
