@@ -244,7 +244,7 @@ TEST_P(HandOverTest, UpdatesAmongPagesThatFollowTheAccessLoseNothing) {
     }
   });
   std::mt19937_64 random(seed + threads);
-  for (std::uint64_t round = 1; round <= 100; ++round) {
+  for (std::uint64_t round = 1; round <= 50; ++round) {
     const std::uint64_t blocks = std::uint64_t{1} << (random() % 10);
     const std::uint64_t first = random() % (bytes / block - blocks);
     region.update({first * block + 1024, (blocks - 1) * block + 8}, [&] {
@@ -255,7 +255,7 @@ TEST_P(HandOverTest, UpdatesAmongPagesThatFollowTheAccessLoseNothing) {
     for (std::uint64_t at = first; at < first + blocks; ++at) {
       ASSERT_EQ(*cell_at(at, 1024), round) << at;
     }
-    if (round == 75) {
+    if (round == 40) {
       region.pin({8 * page, page});
     }
   }
