@@ -84,12 +84,16 @@ def drop_page_cache(*paths):
             pass
 
 
+def memory_bytes(name):
+    """A line of /proc/meminfo."""
+    return next(int(line.split()[1]) * 1024 for line in pathlib.Path("/proc/meminfo").read_text().splitlines()
+                if line.startswith(name))
+
+
 def touch_memory(count):
     """Takes so many bytes of memory and gives them back. The host of a virtual machine may have taken back what is
     free, and lends it again at 2 s a GiB: to whoever touches it first, which page cache that is used again never does."""
-    available = next(int(line.split()[1]) * 1024 for line in pathlib.Path("/proc/meminfo").read_text().splitlines()
-                     if line.startswith("MemAvailable"))
-    room = max(mmap.PAGESIZE, min(count, available // 2))
+    room = max(mmap.PAGESIZE, min(count, memory_bytes("MemAvailable") // 2))
     with mmap.mmap(-1, room, flags=mmap.MAP_PRIVATE) as memory, contextlib.suppress(OSError):
         memory.madvise(mmap.MADV_HUGEPAGE)
         memory.madvise(MADV_POPULATE_WRITE)
@@ -211,11 +215,9 @@ def machine(disk="."):
     """What a reader has to know about this machine and the disk that holds `disk`."""
     model = next((line.split(":", 1)[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
                   if line.startswith("model name")), os.uname().machine)
-    memory = int(next(line.split()[1] for line in pathlib.Path("/proc/meminfo").read_text().splitlines()
-                      if line.startswith("MemTotal")))
     about = pathlib.Path("/etc/os-release").read_text().splitlines()
     release = dict(line.split("=", 1) for line in about if "=" in line)
-    return {"processor": model, "cores": os.cpu_count(), "memory_bytes": memory * 1024,
+    return {"processor": model, "cores": os.cpu_count(), "memory_bytes": memory_bytes("MemTotal"),
             "kernel": os.uname().release, "system": release.get("PRETTY_NAME", "").strip('"'),
             "read_ahead_kib": read_ahead_kib(disk), "date": time.strftime("%Y-%m-%d", time.gmtime())}
 
