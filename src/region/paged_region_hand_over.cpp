@@ -33,14 +33,11 @@ int PagedRegionImplementation::hold_pages(PagedRegion& region, Pages pages, std:
   const Holding holding = in_long_update ? Holding::in_long_update : Holding::page;
   int error = 0;
   const auto hold_one = [&](std::uint64_t page) {
-    const int result = error == 0 ? hold_page_locked(region, page, holding) : error;
+    const int result = error == 0 ? hold_alone_locked(region, page, holding) : error;
     if (result == 0) {
       held.push_back(page);
-      error = take_out_around_locked(region, page);
-      if (error == 0) {  // Or else what could not be written is there still.
-        drop_pages(region.page_address(page), region.page_mapped(page));
-        engine_->pager_.free_held(region, page);
-      }
+      drop_pages(region.page_address(page), region.page_mapped(page));
+      engine_->pager_.free_held(region, page);
     } else if (result < 0) {
       error = result;
     }

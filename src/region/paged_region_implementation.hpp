@@ -89,10 +89,10 @@ class PagedRegionImplementation final : public RegionImplementation {
   void grow(std::uint64_t length);
   void shrink(std::uint64_t length);
   int hold_page(std::uint64_t page);
-  int hold_alone(std::uint64_t page);
   enum class Holding : std::uint8_t { page, in_long_update, of_chosen_size };
   static constexpr int left_to_others = 1;
-  int hold_page_locked(PagedRegion& region, std::uint64_t page, Holding holding = Holding::page);
+  int hold_page_locked(PagedRegion& region, std::uint64_t page, Holding holding);
+  int hold_alone_locked(PagedRegion& region, std::uint64_t page, Holding holding);
   bool left_to_other_sizes(PagedRegion& region, std::uint64_t page) noexcept;
   int hold_pages(PagedRegion& region, Pages pages, std::vector<std::uint64_t>& held);
   bool is_held_in_small_pages(ByteRange range) const noexcept;

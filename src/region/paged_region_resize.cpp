@@ -17,20 +17,19 @@ namespace tiermap {
 // being written until it is let go, so nothing can be lost in between. Returns 0 or a negative errno value.
 int PagedRegionImplementation::hold_page(std::uint64_t page) {
   const std::lock_guard held(write_mutex_);
-  return hold_page_locked(region_, page);
+  return hold_alone_locked(region_, page, Holding::page);
 }
 
-// The same, with what lies there in other sizes taken out. On an error nothing is held.
-int PagedRegionImplementation::hold_alone(std::uint64_t page) {
-  const std::lock_guard held(write_mutex_);
-  int error = hold_page_locked(region_, page);
-  if (error == 0) {
-    error = take_out_around_locked(region_, page);
-    if (error != 0) {  // It was absent then.
-      engine_->pager_.let_go(region_, page);
+// As hold_page_locked(), with what lies there in other sizes taken out. On an error nothing is held.
+int PagedRegionImplementation::hold_alone_locked(PagedRegion& region, std::uint64_t page, Holding holding) {
+  int result = hold_page_locked(region, page, holding);
+  if (result == 0) {
+    result = take_out_around_locked(region, page);
+    if (result != 0) {  // It was absent then, and what could not be written is there still.
+      engine_->pager_.let_go(region, page);
     }
   }
-  return error;
+  return result;
 }
 
 // Called with write_mutex_ held. left_to_others is returned of what is not ours to hold, nor to drop: a page that
@@ -138,7 +137,7 @@ void PagedRegionImplementation::grow(std::uint64_t length) {
   const std::uint64_t last = before >> region_.page_shift;
   const bool last_is_short = last < region_.page_count();
   if (last_is_short) {
-    if (const int error = hold_alone(last); error != 0) {
+    if (const int error = hold_page(last); error != 0) {
       refuse_resize(error);
     }
     close_range(last, before);
