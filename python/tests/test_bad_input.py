@@ -187,7 +187,8 @@ def test_values_that_cannot_be(numbers, arguments, said):
     (dict(where="x.bin", cache="1GiB"), TypeError),
     (dict(where="missing.bin"), FileNotFoundError),
     (dict(where="missing.npy", mode="r+"), FileNotFoundError),
-    (dict(where="/proc"), IsADirectoryError),
+    (dict(where="/proc"), IsADirectoryError), (dict(where="/proc/self/.."), IsADirectoryError),
+    (dict(where="/proc/self/status/"), NotADirectoryError), (dict(where="/proc/self/status/."), NotADirectoryError),
     (dict(where="sparse:///missing-directory/x"), FileNotFoundError),
     (dict(where="file:///x.bin?depth=3"), ValueError),
 ])
@@ -204,6 +205,32 @@ def test_schemes_that_there_are_not(tmp_path, monkeypatch, name, map_it):
     with pytest.raises(ValueError, match="is unknown: choose among concat, csv, file, .*tiered"):
         map_it(name)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("map_it", [tiermap.map, tiermap.memmap])
+def test_what_ends_as_a_directory_is_not_made_as_a_file(tmp_path, map_it):
+    (tmp_path / "there.bin").write_bytes(b"kept")
+    for name in ("there.bin/", "new.bin/"):
+        with pytest.raises(NotADirectoryError, match=f"{name} ends as a directory's path does"):
+            map_it(f"{tmp_path}/{name}", np.uint8, shape=(8,), mode="w+")
+    assert [path.name for path in tmp_path.iterdir()] == ["there.bin"]
+    assert (tmp_path / "there.bin").read_bytes() == b"kept"
+
+
+def test_a_path_back_from_a_link_leads_where_the_kernel_goes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "far" / "inner").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("far/inner")
+    (tmp_path / "x.bin").write_bytes(b"near")
+    (tmp_path / "far" / "x.bin").write_bytes(b"far!")
+    for where in ("link/../x.bin", tmp_path / "link" / ".." / "x.bin"):
+        assert bytes(tiermap.map(where)) == b"far!"
+    array = tiermap.memmap("link/../x.bin", mode="w+", shape=(4,))
+    array[:] = ord("w")
+    del array
+    gc.collect()
+    assert (tmp_path / "x.bin").read_bytes() == b"near"
+    assert (tmp_path / "far" / "x.bin").read_bytes() == b"wwww"
 
 
 def test_a_path_may_look_like_a_url(tmp_path, monkeypatch):
@@ -245,7 +272,7 @@ def test_dtype_and_shape_against_a_header(rows):
 
 @pytest.mark.parametrize("damage", [
     lambda data: data[:9], lambda data: data[:40], lambda data: b"PK" + data[2:],
-    lambda data: data[:6] + b"\x09" + data[7:],
+    lambda data: data[:6] + b"\x09" + data[7:], lambda data: data[:7] + b"\x05" + data[8:],
     lambda data: data[:10] + b"{" * 118 + data[128:], lambda data: data.replace(b"shape", b"sharp", 1),
     lambda data: data.replace(b"(5000,)", b"(-500,)"), lambda data: data.replace(b"(5000,)", b"(9**9,)"),
     lambda data: data[:8] + b"\xff\xff" + data[10:], lambda data: b"", lambda data: data[:200],

@@ -12,7 +12,7 @@ from tiermap._array import Array
 from tiermap._cache import Cache
 from tiermap._heap_types import layout_of
 from tiermap._heap_values import Contents, HeapObject
-from tiermap._location import HeapPlace, key_of
+from tiermap._location import HeapPlace, absolute, key_of
 from tiermap._map import cache_for, check_options, checked_dtype
 from tiermap._mapping import Mapping, Recipe
 from tiermap._page_size import Size, parse_page_size, parse_size
@@ -79,7 +79,7 @@ class Heap:
             raise TypeError(f"{type(path).__name__} names no heap: give the path of its directory")
         if not os.fspath(path):
             raise FileNotFoundError(errno.ENOENT, "'' names no heap: give the path of its directory")
-        self._path = os.path.abspath(os.fsdecode(path))
+        self._path = absolute(os.fsdecode(path).rstrip("/") or "/")
         check_options(page_size, read_ahead, advice, "fork")
         heap = _core.Heap(self._path)
         serving, asked_for = cache_for(cache, budget)

@@ -51,14 +51,15 @@ def source_of(where: Any) -> Any:
         For a URL of no store there is.
     FileNotFoundError
         For a text without a character, which would be the working directory.
+    NotADirectoryError
+        For a path that ends as a directory's does, where there is none.
     """
     if hasattr(where, "read_into") and has_size(where):
         if isinstance(where, type):
             raise TypeError(f"{where.__name__} is a class, and no store: give an object of it, {where.__name__}()")
         return where
     if isinstance(where, os.PathLike):
-        where = os.fspath(where)
-        return os.path.abspath(os.fsdecode(where))
+        return absolute(os.fsdecode(os.fspath(where)))
     if isinstance(where, bytes):
         where = os.fsdecode(where)
     if not isinstance(where, str):
@@ -70,12 +71,23 @@ def source_of(where: Any) -> Any:
         if (scheme := _store_url.unknown_scheme(where)) is not None:
             raise ValueError(f"scheme {scheme!r} of {where} is unknown: choose among {', '.join(_store_url.SCHEMES)}; "
                              f"for a file of that name give './{where}'")
-        return os.path.abspath(where)
+        return absolute(where)
     behind = _store_url.behind_npy(where)
     if behind is not None:
         return source_of(behind)
     where = _store_url.made_absolute(where)
     return _store_url.as_file(where) if _store_url.is_npy(where) else where
+
+
+def absolute(path: str) -> str:
+    """A path from the root that leads to what open() would find now, also where ``..`` stands behind a link."""
+    folder, name = os.path.split(path)
+    if name in ("", ".", ".."):
+        if not os.path.isdir(path):
+            raise NotADirectoryError(errno.ENOTDIR, f"{path} ends as a directory's path does, and there is none: give "
+                                                    "a file's path, without a slash at its end")
+        return os.path.realpath(path)
+    return os.path.join(os.path.realpath(folder), name) if ".." in folder.split("/") else os.path.abspath(path)
 
 
 def has_size(where: Any) -> bool:

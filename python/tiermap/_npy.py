@@ -38,9 +38,9 @@ def read_header(read: Callable[[int, int], bytes], name: str) -> Header:
     start = read(0, 12)
     if len(start) < 10 or start[:6] != MAGIC:
         raise ValueError(f"{name} is no .npy file, it does not begin with its magic: map it with format='raw'")
-    major = start[6]
-    if major not in (1, 2, 3):
-        raise ValueError(f"{name} has a .npy header of version {major}: versions 1 to 3 are known")
+    major, minor = start[6], start[7]
+    if major not in (1, 2, 3) or minor != 0:
+        raise ValueError(f"{name} has a .npy header of version {major}.{minor}: versions 1.0, 2.0 and 3.0 are known")
     prefix = 10 if major == 1 else 12
     length = struct.unpack("<H" if major == 1 else "<I", start[8:prefix])[0] if len(start) >= prefix else -1
     text = read(prefix, length) if 0 <= length <= LONGEST else b""

@@ -205,9 +205,9 @@ std::uint64_t npy_header_bytes(std::string_view prefix, const std::string& file)
   }
   const auto byte = [&](std::size_t at) { return std::uint64_t{static_cast<unsigned char>(prefix[at])}; };
   const std::uint64_t version = byte(6);
-  if (version < 1 || version > 3) {
-    refuse_npy(file,
-               "is a .npy file of version " + std::to_string(version) + ", which is not known here: save it as 1.0");
+  if (version < 1 || version > 3 || byte(7) != 0) {
+    refuse_npy(file, "is a .npy file of version " + std::to_string(version) + "." + std::to_string(byte(7)) +
+                         ", which is not known here: save it as 1.0");
   }
   const std::uint64_t bytes = version == 1 ? 10 + byte(8) + (byte(9) << 8U)
                                            : 12 + byte(8) + (byte(9) << 8U) + (byte(10) << 16U) + (byte(11) << 24U);

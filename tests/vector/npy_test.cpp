@@ -96,7 +96,10 @@ TEST(NpyHeaderTest, FortranOrderIsAnotherOneWhereThereAreRowsAndColumns) {
 
 TEST(NpyHeaderTest, RefusesWhatIsNone) {
   EXPECT_NE(refusal("short").find("array.npy: is no .npy file"), std::string::npos);
-  EXPECT_NE(refusal(npy_file(entries("'<f8'", "(3,)"), 9)).find("version 9"), std::string::npos);
+  EXPECT_NE(refusal(npy_file(entries("'<f8'", "(3,)"), 9)).find("version 9.0"), std::string::npos);
+  std::string minor = npy_file(entries("'<f8'", "(3,)"));
+  minor[7] = 5;
+  EXPECT_NE(refusal(minor).find("version 1.5"), std::string::npos);
   EXPECT_NE(refusal(npy_file(entries("'|O'", "(3,)"))).find("Python objects"), std::string::npos);
   for (const char* header : {"{}", "", "{'descr': '<f8'", "{'shape': (3,), 'descr': '<f8'}", "[1, 2]"}) {
     refusal(npy_file(header));
