@@ -108,6 +108,7 @@ TEST_F(PackagesTest, SqliteOfTwoProcesses) {
       runs_.plain("sh turns.sh '" + runs_.tiermap("--serve-all --minimum-size 64KiB") + " --'");
   EXPECT_EQ(served.output, plain.output);
   EXPECT_EQ(served.errors, plain.errors);
+  EXPECT_TRUE(tells_of_mappings(contents_of(runs_.path("report"))));
 }
 
 // A log of commits that another process moves to the database, and nothing else, between two queries: SQLite takes no
@@ -136,6 +137,7 @@ TEST_F(PackagesTest, SqliteWithALogThatAnotherProcessMoves) {
     const ProgramResult served = runs_.plain("sh logged.sh '" + runs_.tiermap(options) + " --'");
     EXPECT_EQ(served.output, plain.output) << options;
     EXPECT_EQ(served.errors, plain.errors) << options;
+    EXPECT_NE(contents_of(runs_.path("report")).find("write-ahead log"), std::string::npos) << options;
   }
 }
 
