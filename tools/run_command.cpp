@@ -280,8 +280,9 @@ void add_choices(CLI::App& command, RunOptions& options) {
                    "Leave shared mappings that can be written to the kernel: other processes see those at once.");
   command.add_flag(
       "--serve-all", options.serve_all,
-      "Serve also what fits in memory: else mappings that are only read and fit in half of the buffer, all "
-      "together, are left to the kernel, and the budget is less by as much.");
+      "Serve also what fits in memory: else mappings that are only read and fit in seven eighths of the buffer, all "
+      "together (under 128MiB: in what is over 16MiB of it, or in half), are left to the kernel, and the budget is "
+      "less by as much.");
 }
 
 }  // namespace

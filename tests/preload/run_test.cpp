@@ -191,6 +191,26 @@ TEST_F(ServedRunTest, LeavesWhatFitsToTheKernel) {
   EXPECT_FALSE(leaves("--buffer 1GiB", "write_shared")) << "what can be written may grow";
 }
 
+TEST_F(ServedRunTest, WhatFitsLeavesAPartOfTheBufferForWhatDoesNot) {
+  std::ofstream(runs_.path("program.py")) << R"(
+import mmap
+with open("file", "rb") as file:
+    assert mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)[-1] == 0
+)";
+  std::ofstream(runs_.path("file")) << "";
+  // An eighth, but 16 MiB at least, and of a small one half.
+  for (const auto& [buffer, most] : {std::pair{24, 12}, {48, 32}, {128, 112}, {160, 140}}) {
+    for (const int size : {most, most + 1}) {
+      std::filesystem::resize_file(runs_.path("file"), std::uintmax_t(size) << 20U);
+      const ProgramResult result =
+          run("--verbose --buffer " + std::to_string(buffer) + "MiB -- /usr/bin/python3 " + runs_.path("program.py"));
+      EXPECT_EQ(result.exit_code, 0) << result.errors;
+      const bool left = result.errors.find("to the kernel: it fits in memory") != std::string::npos;
+      EXPECT_EQ(left, size == most) << buffer << " " << size << "\n" << result.errors;
+    }
+  }
+}
+
 TEST_F(ServedRunTest, WhatFitsAndWhatIsServedShareTheBuffer) {
   // The third is small enough for the half, but not together with the first, which may come again.
   const std::string report = report_of_python(R"(
@@ -202,7 +222,8 @@ for name, size in (("first", 5), ("second", 20), ("third", 4), ("first", 5)):
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         assert sum(data[::4096]) == size * size * 256
 )");
-  for (const char* part : {"2 mappings served, 24.0 MiB", "budget of 11.0 MiB", "  2: it fits in memory"}) {
+  for (const char* part : {"2 mappings served, 24.0 MiB", "budget of 11.0 MiB", "  2: it fits in memory",
+                           "a part of the buffer to itself: with --serve-all"}) {
     EXPECT_NE(report.find(part), std::string::npos) << report;
   }
 }

@@ -11,9 +11,10 @@
 
 namespace tiermap::preload {
 
-/// Files whose mappings are only read, each as a whole, whatever parts of it are mapped; together no more than half of
-/// the buffer. What they take, the engine's budget is less by. A file stays in the account when it is unmapped, as its
-/// pages stay in memory. Under the lock of Mappings.
+/// Files whose mappings are only read, each as a whole, whatever parts of it are mapped; together no more than seven
+/// eighths of the buffer, and of one under 128 MiB so much that 16 MiB are left, or half. What they take, the engine's
+/// budget is less by. A file stays in the account when it is unmapped, as its pages stay in memory. Under the lock of
+/// Mappings.
 class FittingFiles {
  public:
   /// Nothing fits in a buffer of 0 bytes.
@@ -26,7 +27,7 @@ class FittingFiles {
     if (bytes <= before) {
       return known != files_.end();
     }
-    return !closed_ && bytes_ + (bytes - before) <= buffer_bytes_ / 2;
+    return !closed_ && bytes_ + (bytes - before) <= buffer_bytes_ - kept_bytes();
   }
   /// Whether they are; the file is in the account then.
   bool admit(FileIdentity file, std::uint64_t bytes) {
@@ -46,6 +47,11 @@ class FittingFiles {
   }
 
  private:
+  /// For what comes later and does not fit.
+  std::uint64_t kept_bytes() const noexcept {
+    return std::min(buffer_bytes_ / 2, std::max(buffer_bytes_ / 8, std::uint64_t{16} << 20U));
+  }
+
   std::uint64_t buffer_bytes_;
   std::uint64_t bytes_ = 0;
   bool closed_ = false;

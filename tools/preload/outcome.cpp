@@ -148,6 +148,10 @@ void Outcome::report(Ending ending, const Statistics* statistics, std::uint64_t 
   }
   if (served_mappings_ == 0) {
     text += advise_to_serve();
+  } else if (left_.contains(reasons::fits)) {
+    text +=
+        "tiermap: what fits in memory has a part of the buffer to itself: with --serve-all, or a --match of the data "
+        "alone, what is served has more\n";
   }
   if (!given_.empty()) {
     text += "tiermap: mappings given back to the kernel:\n" + list_of(given_);
