@@ -187,6 +187,24 @@ def test_results_and_views_are_of_numpys_kinds(twins):
         assert np.array_equal(view(theirs), view(ours))
 
 
+def test_results_of_a_class_of_the_users_are_of_that_class(twins):
+    def kinds(memmap):
+        class Measured(memmap):
+            def __array_finalize__(self, template):
+                super().__array_finalize__(template)
+                self.unit = getattr(template, "unit", "none")
+
+        array = Measured(twins[issubclass(memmap, np.memmap)], dtype=np.int32, mode="r", shape=(60, 100))
+        array.unit = "metres"
+        rows = array[[1, 2, 3, 4, 5]]
+        results = (array, array[2:4], array + 1, rows, rows + rows, array.take([0, 1, 2, 3, 4], axis=0), array.copy(),
+                   array.take([7]), array.sum(axis=0), array.sum(), array[3, 4], np.sqrt(array), -array[1], array.T * 2)
+        return [(type(result).__name__, getattr(result, "unit", None), np.asarray(result).tolist())
+                for result in results]
+
+    assert kinds(tiermap.memmap) == kinds(np.memmap)
+
+
 def test_one_import_line(tmp_path, script):
     """A script on numpy.memmap, and the same with one line changed, leave the same file."""
     text = """

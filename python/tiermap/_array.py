@@ -25,7 +25,8 @@ class Origin:
 class Array(np.ndarray):
     """What ``tiermap.map()`` returns: an ndarray like any other, with a few methods more.
 
-    Views of it are Arrays too, and keep the memory mapped; results of computations are plain arrays. Rows picked by an
+    Views of it are Arrays too, and keep the memory mapped; results of computations are plain arrays, or, of a class
+    that is derived from this one or from ``tiermap.memmap``, of that class, as with ``numpy.memmap``. Rows picked by an
     array of integers or booleans are fetched many at a time before they are copied. Pickling one sends where its bytes
     are, not the bytes, unless only this process has them.
 
@@ -41,6 +42,12 @@ class Array(np.ndarray):
 
     _mapping: Optional[Mapping]
     _origin: Optional[Origin]
+    #: Whether results, which are in memory, are plain arrays.
+    _plain_results = True
+
+    def __init_subclass__(cls, plain_results: bool = False, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        cls._plain_results = plain_results
 
     def __array_finalize__(self, template: Any) -> None:
         origin = template._origin if isinstance(template, Array) else None
@@ -52,6 +59,8 @@ class Array(np.ndarray):
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
         if array is self or isinstance(array, Array) and array._origin is not None:
             return array
+        if not self._plain_results:
+            return super().__array_wrap__(array)
         plain = array.view(np.ndarray)
         # numpy 1 leaves it to this function to make numbers of arrays without dimensions.
         return plain[()] if return_scalar or (NUMPY_1 and plain.ndim == 0) else plain
@@ -60,7 +69,7 @@ class Array(np.ndarray):
         if self._mapping is not None:
             rows = _gather.rows_meant(self, index)
             if rows is not None:
-                return _gather.take(self, self._mapping, rows)
+                return self._result(_gather.take(self, self._mapping, rows))
         return plain_unless_mapped(super().__getitem__(index))
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -78,11 +87,14 @@ class Array(np.ndarray):
             # To take(), booleans are the numbers 0 and 1.
             rows = None if picked.dtype == np.bool_ else _gather.rows_meant(self, picked)
             if rows is not None:
-                return _gather.take(self, self._mapping, rows)
-        return plain_unless_mapped(np.asarray(self).take(indices, axis, out, mode))
+                return self._result(_gather.take(self, self._mapping, rows))
+        taken = np.asarray(self).take(indices, axis, out, mode)
+        return self._result(taken) if out is None else plain_unless_mapped(taken)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         mapping = self._mapping
+        if mapping is None and not self._plain_results:
+            return super().__reduce_ex__(protocol)
         if mapping is None or mapping.recipe.private_copy or not mapping.recipe.reopens:
             return self.view(np.ndarray).__reduce_ex__(protocol)
         mapping.sync_range(0, mapping.size)
@@ -100,7 +112,11 @@ class Array(np.ndarray):
         if self._mapping is not None and _dask.is_calling():
             _dask.tell_dask(type(self))
             return self.view()
-        return np.asarray(self).copy(order)
+        return self._result(np.asarray(self).copy(order))
+
+    def _result(self, array: Any) -> Any:
+        """An array in memory, or a number, as what came of this one."""
+        return array if self._plain_results or not isinstance(array, np.ndarray) else super().__array_wrap__(array)
 
     def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:
         """``numpy.ndarray.tofile``, by way of copies: there are machines on which a system call cannot be handed memory
@@ -169,8 +185,8 @@ def is_view(array: Any, template: Any) -> bool:
 
 
 def plain_unless_mapped(result: Any) -> Any:
-    """A copy that came out of an Array is no Array."""
-    if isinstance(result, Array) and result._origin is None:
+    """A copy that came out of an Array is no Array, unless it is of a class of the user's."""
+    if isinstance(result, Array) and result._origin is None and result._plain_results:
         return result.view(np.ndarray)
     return result
 

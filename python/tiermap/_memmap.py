@@ -52,7 +52,7 @@ def order_in_file(order: Any) -> Any:
     return "C" if said in ("A", "K", None) else said
 
 
-class memmap(Array):
+class memmap(Array, plain_results=True):
     """``numpy.memmap`` under a memory budget: one import line changes a script.
 
     Parameters
