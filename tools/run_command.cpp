@@ -282,7 +282,7 @@ void add_choices(CLI::App& command, RunOptions& options) {
       "--serve-all", options.serve_all,
       "Serve also what fits in memory: else mappings that are only read and fit in seven eighths of the buffer, all "
       "together (under 128MiB: in what is over 16MiB of it, or in half), are left to the kernel, and the budget is "
-      "less by as much.");
+      "less by what is mapped of them.");
 }
 
 }  // namespace

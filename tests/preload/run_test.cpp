@@ -228,6 +228,20 @@ for name, size in (("first", 5), ("second", 20), ("third", 4), ("first", 5)):
   }
 }
 
+TEST_F(ServedRunTest, WhatFittedAndIsUnmappedTakesNothingOfTheBuffer) {
+  const std::string report = report_of_python(R"(
+import mmap
+for name, size in (("first", 7), ("second", 24), ("first", 7)):
+    with open(name, "wb") as file:
+        file.write(bytes([size]) * (size << 20))
+    with open(name, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        assert sum(data[::4096]) == size * size * 256
+)");
+  for (const char* part : {"2 mappings served, 31.0 MiB", "budget of 16.0 MiB", "  1: it fits in memory"}) {
+    EXPECT_NE(report.find(part), std::string::npos) << report;
+  }
+}
+
 TEST_F(ServedRunTest, WhatFitsIsLessBesideAnEngineThatRuns) {
   // The engine starts for what can be written; then the buffer is its alone.
   const std::string report = report_of_python(R"(

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "preload/served_ranges.hpp"
 
@@ -13,8 +14,8 @@ namespace tiermap::preload {
 
 /// Files whose mappings are only read, each as a whole, whatever parts of it are mapped; together no more than seven
 /// eighths of the buffer, and of one under 128 MiB so much that 16 MiB are left, or half. What they take, the engine's
-/// budget is less by. A file stays in the account when it is unmapped, as its pages stay in memory. Under the lock of
-/// Mappings.
+/// budget is less by. A file that is unmapped stays in the account until the engine starts: its pages stay in memory.
+/// Under the lock of Mappings.
 class FittingFiles {
  public:
   /// Nothing fits in a buffer of 0 bytes.
@@ -39,10 +40,18 @@ class FittingFiles {
     counted = std::max(bytes, counted);
     return true;
   }
-  /// The engine starts: from here on nothing more fits beside it. Returns what is left of the buffer for it, nothing if
-  /// that is all.
-  std::optional<std::uint64_t> close() noexcept {
+  /// The engine starts: from here on nothing more fits beside it, but what is still mapped. Returns what that leaves of
+  /// the buffer, nothing if that is all. `mapped`: the numbers of such files; all are if it is not known.
+  std::optional<std::uint64_t> close(const std::optional<std::set<std::uint64_t>>& mapped) noexcept {
     closed_ = true;
+    for (auto at = files_.begin(); mapped.has_value() && at != files_.end();) {
+      if (mapped->contains(at->first.inode)) {
+        ++at;
+        continue;
+      }
+      bytes_ -= at->second;
+      at = files_.erase(at);
+    }
     return bytes_ == 0 ? std::nullopt : std::optional(buffer_bytes_ - bytes_);
   }
 

@@ -367,7 +367,7 @@ bool Mappings::start_cache() {
     const OwnDescriptors::Watch watch(own_descriptors_);
     CacheOptions options;
     options.fault_mode = FaultMode::notify;
-    options.budget_bytes = fitting().close();
+    options.budget_bytes = fitting().close(numbers_mapped_by_kernel());
     cache_ = new Cache(options);
     cache_refused_ = false;
   } catch (const std::exception& error) {
