@@ -261,7 +261,46 @@ static void append_at(void) {
   close(appending);
 }
 
+/* Bytes that this process has had the disk read. */
+static uint64_t read_from_disk(void) {
+  FILE* counts = fopen("/proc/self/io", "r");
+  char line[80];
+  unsigned long long bytes = 0;
+  while (counts != NULL && fgets(line, sizeof line, counts) != NULL) {
+    if (sscanf(line, "read_bytes: %llu", &bytes) == 1) {
+      break;
+    }
+  }
+  if (counts != NULL) {
+    fclose(counts);
+  }
+  return bytes;
+}
+
+/* What a write() has put into the page cache need not come from the disk, where it has to be written first. */
+static void looked_up_after_each_write(void) {
+  enum { stride = 65536 };
+  int descriptor = make_file();
+  unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ, MAP_SHARED, 0);
+  int right = memory[0] == known_byte(0);
+  const uint64_t before = read_from_disk();
+  for (int round = 0; round < 8; ++round) {
+    for (uint64_t at = 0; at < file_bytes; at += stride) {
+      char word[16] = "";
+      snprintf(word, sizeof word, "%d %llu", round, (unsigned long long)at);
+      right = right && pwrite(descriptor, word, sizeof word, (off_t)(at + 100)) == sizeof word &&
+              memcmp(memory + at + 100, word, sizeof word) == 0 && memory[at + 99] == known_byte(at + 99) &&
+              memory[at + stride / 2] == known_byte(at + stride / 2);
+    }
+  }
+  check("each was seen", right);
+  /* All of it may have come once, and some with what was read ahead. */
+  check("the disk was left alone", read_from_disk() - before < 3 * (uint64_t)file_bytes);
+  munmap(memory, file_bytes);
+}
+
 const struct test_case file_cases[] = {
+    {"looked_up_after_each_write", looked_up_after_each_write},
     {"writes_are_seen", writes_are_seen},
     {"stores_are_read", stores_are_read},
     {"both_in_one_block", both_in_one_block},

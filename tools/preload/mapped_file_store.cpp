@@ -23,6 +23,8 @@ void MappedFileStore::open(const std::string& path, bool writable) {
   OpenedFile opened = open_file("/proc/self/fd/" + std::to_string(program_descriptor_.get()), writable, true);
   descriptor_ = opened.file.buffered();
   direct_descriptor_ = opened.file.descriptor();
+  // Of what is read from the page cache no more is to be there than that.
+  ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_RANDOM);
   inner_ = std::make_unique<FileStore>(path, std::move(opened), writable, FileOptions{});
 }
 
@@ -34,11 +36,54 @@ std::uint64_t MappedFileStore::actual_bytes() const noexcept {
   return seen ? static_cast<std::uint64_t>(status.st_size) : 0;
 }
 
+void MappedFileStore::note_change(std::uint64_t offset, std::uint64_t bytes) noexcept {
+  if (bytes == 0 || bytes > most_changed_blocks * block_bytes) {
+    return;
+  }
+  for (std::uint64_t block = offset / block_bytes; block <= (offset + bytes - 1) / block_bytes; ++block) {
+    changed_blocks_[block % most_changed_blocks].store(block + 1, std::memory_order_relaxed);
+  }
+}
+
+// Of a longer read most is on the disk.
+bool MappedFileStore::has_changed(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+  constexpr std::uint64_t most_bytes = 1 << 20;
+  if (bytes == 0 || bytes > most_bytes) {
+    return false;
+  }
+  for (std::uint64_t block = offset / block_bytes; block <= (offset + bytes - 1) / block_bytes; ++block) {
+    if (changed_blocks_[block % most_changed_blocks].load(std::memory_order_relaxed) == block + 1) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::int64_t MappedFileStore::read_from_page_cache(std::byte* buffer, std::size_t bytes,
+                                                   std::uint64_t offset) const noexcept {
+  std::size_t done = 0;
+  while (done < bytes) {
+    const ssize_t got = kernel::read_at(descriptor_, buffer + done, bytes - done, offset + done);
+    if (got == 0) {
+      break;
+    }
+    if (got > 0) {
+      done += static_cast<std::size_t>(got);
+    } else if (errno != EINTR) {
+      return -errno;
+    }
+  }
+  return static_cast<std::int64_t>(done);
+}
+
 // Of the kernel's pages those wholly past the end raise SIGBUS; of the region's pages, which may be larger, those that
 // have not one byte of the file.
 std::int64_t MappedFileStore::read(void* buffer, std::size_t bytes, std::uint64_t offset) {
   if (offset >= kernel::round_up(actual_bytes())) {
     return -ENODATA;
+  }
+  if (has_changed(offset, bytes)) {
+    return read_from_page_cache(static_cast<std::byte*>(buffer), bytes, offset);
   }
   return inner_->read(buffer, bytes, offset);
 }
@@ -54,7 +99,8 @@ std::int64_t MappedFileStore::write(const void* buffer, std::size_t bytes, std::
 }
 
 bool MappedFileStore::locate_read(std::uint64_t offset, std::uint64_t bytes, Extent& extent) const noexcept {
-  return offset < kernel::round_up(actual_bytes()) && inner_->locate_read(offset, bytes, extent);
+  return offset < kernel::round_up(actual_bytes()) && !has_changed(offset, bytes) &&
+         inner_->locate_read(offset, bytes, extent);
 }
 
 bool MappedFileStore::locate_write(std::uint64_t offset, std::uint64_t bytes, Extent& extent) noexcept {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -30,6 +32,9 @@ class MappedFileStore final : public Store {
   }
   /// The file's size now.
   std::uint64_t actual_bytes() const noexcept;
+  /// The program changes these bytes of the file by a call, so that the page cache has them: they are read from there
+  /// from then on. A read past it would have the kernel write them to the disk before.
+  void note_change(std::uint64_t offset, std::uint64_t bytes) noexcept;
 
   std::uint64_t size_bytes() const override { return actual_bytes(); }
   bool writable() const override { return inner_->writable(); }
@@ -44,10 +49,18 @@ class MappedFileStore final : public Store {
   std::string name() const override { return inner_->name(); }
 
  private:
+  static constexpr std::uint64_t block_bytes = 64 << 10;
+  static constexpr std::uint64_t most_changed_blocks = 1024;
+
+  bool has_changed(std::uint64_t offset, std::uint64_t bytes) const noexcept;
+  std::int64_t read_from_page_cache(std::byte* buffer, std::size_t bytes, std::uint64_t offset) const noexcept;
+
   FileDescriptor program_descriptor_;
   std::unique_ptr<FileStore> inner_;
   int descriptor_ = -1;
   int direct_descriptor_ = -1;
+  /// Each number plus one, where its remainder says; another of the same remainder takes its place.
+  std::array<std::atomic<std::uint64_t>, most_changed_blocks> changed_blocks_{};
 };
 
 }  // namespace tiermap::preload

@@ -128,6 +128,7 @@ int Mappings::around_change(FileIdentity file, std::uint64_t offset, std::uint64
     if (mapping->file == file && mapping->overlay == nullptr) {
       if (const ByteRange range = shown(*mapping, offset, bytes); range.bytes != 0) {
         pieces.emplace_back(mapping.get(), range);
+        mapping->store->note_change(offset, bytes);
       }
     }
   }
