@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -53,6 +54,21 @@ void on_signal(int number) {
   errno = saved;
 }
 
+void take_default(int number) noexcept {
+  if (::getpid() == 1) {
+    return;
+  }
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
+  struct sigaction before = {};
+  const bool left = ::sigaction(number, nullptr, &before) == 0 && before.sa_handler == SIG_DFL;
+  // Another thread may have set one since.
+  if (left && ::sigaction(number, &action, &before) == 0 && before.sa_handler != SIG_DFL) {
+    ::sigaction(number, &before, nullptr);
+  }
+}
+
 void wait_for_signal(const std::function<void()>& before_end) noexcept {
   while (told_signal.load() == no_signal) {
     futex_wait(&told_signal, no_signal);
@@ -88,19 +104,23 @@ void EndingSignals::forget_parents() noexcept {
 }
 
 void EndingSignals::take() noexcept {
-  if (::getpid() == 1) {
-    return;
-  }
-  struct sigaction action = {};
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART | SA_ONSTACK;
   for (const int number : ending_numbers) {
-    struct sigaction before = {};
-    const bool left = ::sigaction(number, nullptr, &before) == 0 && before.sa_handler == SIG_DFL;
-    // Another thread may have set one since.
-    if (left && ::sigaction(number, &action, &before) == 0 && before.sa_handler != SIG_DFL) {
-      ::sigaction(number, &before, nullptr);
-    }
+    take_default(number);
+  }
+}
+
+bool EndingSignals::ends_by(int number) noexcept {
+  return std::ranges::find(ending_numbers, number) != ending_numbers.end();
+}
+
+bool EndingSignals::has_taken(int number) noexcept {
+  struct sigaction now = {};
+  return waiting_process.load() == ::getpid() && ::sigaction(number, nullptr, &now) == 0 && now.sa_handler == on_signal;
+}
+
+void EndingSignals::take_again(int number) noexcept {
+  if (waiting_process.load() == ::getpid()) {
+    take_default(number);
   }
 }
 

@@ -21,6 +21,13 @@ class EndingSignals {
   /// Takes over those that the program leaves at their defaults; none in the first process of a system or a container,
   /// which the kernel ends by none.
   static void take() noexcept;
+  /// Whether it is one of those, whatever the program does with it.
+  static bool ends_by(int number) noexcept;
+  /// Whether it has been taken over.
+  static bool has_taken(int number) noexcept;
+  /// Takes over a signal, of those or another that ends the program, that the program has left at its default again. A
+  /// handler may call this.
+  static void take_again(int number) noexcept;
   /// In a forked child, where that of the parent is none, and must not be destroyed.
   static void forget_parents() noexcept;
 

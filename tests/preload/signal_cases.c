@@ -67,6 +67,68 @@ static void ended_by_signals(void) {
   }
 }
 
+static void raise_again(int number) {
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
+static void kill_again(int number) {
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = SIG_DFL;
+  sigaction(number, &action, NULL);
+  kill(getpid(), number);
+}
+
+static void raise_once(int number) {
+  raise(number);
+}
+
+/* How a program comes to end by a signal that it had a handler for. */
+static void handle(int number, int way) {
+  void (*const handlers[])(int) = {raise_again, kill_again, raise_once};
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = handlers[way];
+  action.sa_flags = way == 2 ? (int)SA_RESETHAND : 0;
+  sigaction(number, &action, NULL);
+}
+
+/* A handler that tidies up, and has the signal end the program as it would have without; and a signal that is set back
+ * to its default after there was a mapping. */
+static void ended_by_handlers(void) {
+  const int numbers[] = {SIGINT, SIGTERM, SIGUSR1};
+  for (int index = 0; index < 11; ++index) {
+    const int number = numbers[index % 3];
+    const int way = index / 3;
+    if (pipe(pipe_ends) != 0) {
+      exit(3);
+    }
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+      unsigned char* memory = map_file(make_file(), file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+      way == 3 ? (void)signal(number, SIG_DFL) : handle(number, way);
+      memory[70000] = (unsigned char)('a' + index);
+      if (write(pipe_ends[1], "s", 1) == 1) {
+        go_on(memory, index % 2);
+      }
+    }
+    char byte = 0;
+    if (read(pipe_ends[0], &byte, 1) == 1) {
+      kill(child, number);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    printf("way %d, signal %d ended it: %d\n", way, number, WIFSIGNALED(status) && WTERMSIG(status) == number);
+    const int descriptor = open(file_path(), O_RDONLY);
+    check("kept", pread(descriptor, &byte, 1, 70000) == 1 && byte == 'a' + index);
+    close(descriptor);
+    close(pipe_ends[0]);
+    close(pipe_ends[1]);
+  }
+}
+
 static volatile sig_atomic_t noted;
 
 static void note(int number) {
@@ -99,6 +161,7 @@ static void own_handlers(void) {
 
 const struct test_case signal_cases[] = {
     {"ended_by_signals", ended_by_signals},
+    {"ended_by_handlers", ended_by_handlers},
     {"own_handlers", own_handlers},
     {NULL, NULL},
 };

@@ -3,6 +3,7 @@
 // program's last threads may still touch its memory then.
 #include <fcntl.h>
 #include <liburing.h>
+#include <signal.h>
 #include <sys/uio.h>
 
 #include <cerrno>
@@ -148,6 +149,11 @@ FILE* __wrap_fdopen(int descriptor, const char* mode) {
 int __wrap_fclose(FILE* stream) {
   static constinit NextCall<decltype(::fclose)> next("fclose");
   return next(stream);
+}
+
+int __wrap_sigaction(int number, const struct sigaction* action, struct sigaction* before) {
+  static constinit NextCall<int(int, const struct sigaction*, struct sigaction*)> next("sigaction");
+  return next(number, action, before);
 }
 
 int __wrap___cxa_atexit(void (* /*function*/)(void*), void* /*argument*/, void* /*library*/) {

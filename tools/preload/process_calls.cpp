@@ -1,6 +1,5 @@
 // The ends of a process: what is dirty is written back, as the kernel would keep it.
 #include <errno.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -17,7 +16,6 @@ using tiermap::preload::Ending;
 using tiermap::preload::Mappings;
 using tiermap::preload::mappings_for_caller;
 using tiermap::preload::NextCall;
-using tiermap::preload::served_mappings;
 
 namespace {
 
@@ -35,51 +33,6 @@ int failed(int result) noexcept {
     mappings->go_on();
   }
   return result;
-}
-
-/// Whether it is a signal of crashes, with which nothing is to be waited for any more, and which the engine sends too;
-/// or one that is to end the program on the spot, or that ends none.
-bool is_left_alone(int number) noexcept {
-  switch (number) {
-    case SIGABRT:
-    case SIGBUS:
-    case SIGCHLD:
-    case SIGCONT:
-    case SIGFPE:
-    case SIGILL:
-    case SIGKILL:
-    case SIGSEGV:
-    case SIGSTOP:
-    case SIGSYS:
-    case SIGTRAP:
-    case SIGTSTP:
-    case SIGTTIN:
-    case SIGTTOU:
-    case SIGURG:
-    case SIGWINCH:
-      return true;
-    default:
-      return number <= 0;
-  }
-}
-
-/// Whether the calling thread's program ends by the signal as soon as that comes. Where it is blocked, this may be its
-/// handler, which may have interrupted malloc(): there nothing can be written back.
-bool ends_program_now(int number) noexcept {
-  struct sigaction action = {};
-  sigset_t blocked;
-  return !is_left_alone(number) && ::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_DFL &&
-         ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked) == 0 && ::sigismember(&blocked, number) == 0;
-}
-
-/// A program that was told to end does so, when it has tidied up, by the signal that told it.
-void before_own_signal(int number) noexcept {
-  const int saved = errno;
-  if (Mappings* mappings = served_mappings(); mappings != nullptr && mappings->served().any_writable() &&
-                                              mappings->owned_by_caller() && ends_program_now(number)) {
-    static_cast<void>(mappings->write_back_all());
-  }
-  errno = saved;
 }
 
 /// The arguments of execl() and its like, the null pointer included; `rest` stands behind it then.
@@ -128,24 +81,6 @@ TIERMAP_EXPORTED void abort() noexcept {
   static constinit NextCall<void()> call("abort");
   call();
   __builtin_unreachable();
-}
-
-TIERMAP_EXPORTED int raise(int number) noexcept {
-  before_own_signal(number);
-  return static_cast<int>(::syscall(SYS_tgkill, ::getpid(), ::syscall(SYS_gettid), number));
-}
-TIERMAP_EXPORTED int kill(pid_t process, int number) noexcept {
-  if (process == 0 || process == ::getpid() || process == -::getpgrp()) {
-    before_own_signal(number);
-  }
-  return static_cast<int>(::syscall(SYS_kill, process, number));
-}
-TIERMAP_EXPORTED int killpg(pid_t group, int number) noexcept {
-  if (group < 0) {
-    errno = EINVAL;
-    return -1;
-  }
-  return kill(-group, number);
 }
 
 // The C library ends the program by an abort() of its own here.
