@@ -111,6 +111,24 @@ std::string option_behind_program(const CLI::App& program, int argc, char** argv
   return "";
 }
 
+/// The first of the subcommand's options with nothing behind its =, as `--match=$UNSET` is; empty if there is none. The
+/// command line's library would take the next word for its value, whatever that is.
+std::string option_without_value(const CLI::App& program, int argc, char** argv) {
+  const CLI::App* command = &program;
+  for (int index = 1; index < argc && std::string_view(argv[index]) != "--"; ++index) {
+    const std::string word = argv[index];
+    const auto known = command->get_subcommands([&](const CLI::App* one) { return one->get_name() == word; });
+    command = known.empty() ? command : known.front();
+    const std::string name = word.substr(0, word.size() - 1);
+    const CLI::Option* const option =
+        word.starts_with("--") && word.ends_with('=') ? command->get_option_no_throw(name) : nullptr;
+    if (option != nullptr && option->get_items_expected_min() > 0) {
+      return word;
+    }
+  }
+  return "";
+}
+
 std::string explain(const CLI::ParseError& error, const CLI::App& program, int argc, char** argv) {
   const CLI::App& command = chosen_command(program);
   const std::string option = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)
@@ -152,6 +170,10 @@ int run(int argc, char** argv) {
   }
   if (const std::string option = option_behind_program(program, argc, argv); !option.empty()) {
     complain(quote_value(option) + " stands behind the program: give Tiermap's own options before it, and -- between");
+    return exit_bad_input;
+  }
+  if (const std::string option = option_without_value(program, argc, argv); !option.empty()) {
+    complain(quote_value(option) + " has no value: give it one, or leave the option out");
     return exit_bad_input;
   }
   try {

@@ -86,6 +86,8 @@ TEST_F(RunTest, SaysWhatCannotBeRun) {
   expect_refusal("--report --buffer 1GiB echo --verbose", 2, "'--verbose' stands behind the program");
   expect_refusal("--minimum-size some -- true", 2, "some");
   expect_refusal("--match '' -- true", 2, "--match '' names no file");
+  expect_refusal("--match= --serve-all -- true", 2, "'--match=' has no value");
+  expect_refusal("--buffer= -- true", 2, "'--buffer=' has no value");
   expect_refusal("--exclude 'one\ntwo' -- true", 2, "--exclude");
 }
 
