@@ -2,8 +2,10 @@
 #include "cases.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/uio.h>
+#include <time.h>
 
 enum { writers = 8, lanes_begin = 65536, lane_bytes = 1000, rounds = 8 };
 
@@ -267,8 +269,48 @@ static void thread_of_small_stack(void) {
   }
 }
 
+enum { waiting_writers = 300 };
+
+static void* fill_pipe(void* argument) {
+  static const char bytes[page_bytes];
+  while (write(*(int*)argument, bytes, sizeof bytes) > 0) {
+  }
+  return NULL;
+}
+
+/* Any number of threads may wait in a write to somebody who does not read: no file changes by that. */
+static void mapped_beside_waiting_writers(void) {
+  enum { stack_bytes = 64 << 10, longest = 2 };
+  int ends[2];
+  pthread_attr_t attributes;
+  pthread_t threads[waiting_writers];
+  int descriptor = make_file();
+  signal(SIGPIPE, SIG_IGN);
+  if (pipe(ends) != 0 || pthread_attr_init(&attributes) != 0 ||
+      pthread_attr_setstacksize(&attributes, stack_bytes) != 0) {
+    exit(3);
+  }
+  for (int index = 0; index < waiting_writers; ++index) {
+    if (pthread_create(&threads[index], &attributes, fill_pipe, &ends[1]) != 0) {
+      exit(3);
+    }
+  }
+  usleep(200000);
+  struct timespec begin;
+  struct timespec end;
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  check("used", use_file(&descriptor) != NULL);
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  check("soon", end.tv_sec - begin.tv_sec <= longest);
+  close(ends[0]);
+  for (int index = 0; index < waiting_writers; ++index) {
+    pthread_join(threads[index], NULL);
+  }
+}
+
 const struct test_case thread_cases[] = {
     {"thread_of_small_stack", thread_of_small_stack},
+    {"mapped_beside_waiting_writers", mapped_beside_waiting_writers},
     {"replaced_while_read", replaced_while_read},
     {"writes_beside_unmapping", writes_beside_unmapping},
     {"records_at_one_position", records_at_one_position},

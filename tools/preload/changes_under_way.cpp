@@ -19,6 +19,15 @@ bool has_ended(std::uint64_t thread) noexcept {
   return ended;
 }
 
+/// Any number of threads may wait in a write to a socket or a pipe, for as long as whoever reads there likes.
+bool may_be_file(int descriptor) noexcept {
+  const int saved = errno;
+  struct stat status = {};
+  const bool may = kernel::status(descriptor, &status) != 0 || S_ISREG(status.st_mode);
+  errno = saved;
+  return may;
+}
+
 /// Writes of files end soon, but what was begun by a call that a signal handler has jumped out of never does.
 template <typename Test>
 bool wait_while(Test under_way) noexcept {
@@ -51,6 +60,9 @@ std::size_t ChangesUnderWay::begin(int descriptor, bool may_wait) noexcept {
       taken = slot;
     }
   }
+  if (taken == most && !may_be_file(descriptor)) {
+    return none;
+  }
   if (taken == most) {
     without_slot_.fetch_add(1);
   }
@@ -61,7 +73,7 @@ std::size_t ChangesUnderWay::begin(int descriptor, bool may_wait) noexcept {
 void ChangesUnderWay::end(std::size_t slot) noexcept {
   if (slot < most) {
     slots_[slot].change.store(0, std::memory_order_release);
-  } else {
+  } else if (slot == most) {
     without_slot_.fetch_sub(1, std::memory_order_release);
   }
 }

@@ -52,12 +52,14 @@ class ChangesUnderWay {
 
  private:
   static constexpr std::size_t most = 256;
+  /// In place of a slot, of a call that changes no file.
+  static constexpr std::size_t none = most + 1;
   /// Thread, descriptor plus one, and whether the call may wait, in bits 33 to 63, 1 to 32 and 0. 0: the slot is free.
   struct alignas(64) Slot {
     std::atomic<std::uint64_t> change{0};
   };
 
-  /// Returns the slot, or `most` if all are taken: then it counts as a change of any file.
+  /// Returns the slot, or if all are taken `most`, which counts as a change of any file, or `none`.
   std::size_t begin(int descriptor, bool may_wait) noexcept;
   void end(std::size_t slot) noexcept;
   static std::uint64_t under_way_in(Slot& slot, FileIdentity file) noexcept;
