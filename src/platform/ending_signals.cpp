@@ -21,8 +21,10 @@ namespace {
 constexpr std::array ending_numbers = {SIGHUP, SIGINT, SIGPIPE, SIGALRM, SIGTERM};
 constexpr std::uint32_t no_signal = 0;
 constexpr std::uint32_t no_more_signals = ~0U;
+constexpr std::uint32_t to_finish = ~1U;
+constexpr std::uint32_t finished = ~2U;
 
-std::atomic<std::uint32_t> told_signal{no_signal};  ///< The signal that came, or no_more_signals.
+std::atomic<std::uint32_t> told_signal{no_signal};  ///< The signal that came, or one of those above.
 std::atomic<pid_t> waiting_process{0};              ///< Whose thread waits for one.
 
 void end_by(int number) noexcept {
@@ -44,7 +46,8 @@ void on_signal(int number) {
   std::uint32_t before = no_signal;
   // A child of vfork() has the same memory.
   if (waiting_process.load() != ::getpid() ||
-      (!told_signal.compare_exchange_strong(before, static_cast<std::uint32_t>(number)) && before == no_more_signals)) {
+      (!told_signal.compare_exchange_strong(before, static_cast<std::uint32_t>(number)) &&
+       (before == no_more_signals || before == finished))) {
     end_by(number);
   } else {
     futex_wake_all(&told_signal);
@@ -75,7 +78,11 @@ void wait_for_signal(const std::function<void()>& before_end) noexcept {
   }
   if (const std::uint32_t number = told_signal.load(); number != no_more_signals) {
     before_end();
-    end_by(static_cast<int>(number));
+    if (number != to_finish) {
+      end_by(static_cast<int>(number));
+    }
+    told_signal.store(finished);
+    futex_wake_all(&told_signal);
   }
 }
 
@@ -97,6 +104,19 @@ EndingSignals::~EndingSignals() {
   }
   futex_wake_all(&told_signal);
   thread_.join();
+}
+
+bool EndingSignals::finish() noexcept {
+  std::uint32_t before = no_signal;
+  if (waiting_process.load() != ::getpid() ||
+      (!told_signal.compare_exchange_strong(before, to_finish) && (before == no_more_signals || before == finished))) {
+    return false;
+  }
+  futex_wake_all(&told_signal);
+  for (std::uint32_t now = told_signal.load(); now != finished; now = told_signal.load()) {
+    futex_wait(&told_signal, now);
+  }
+  return true;
 }
 
 void EndingSignals::forget_parents() noexcept {

@@ -28,6 +28,9 @@ class EndingSignals {
   /// Takes over a signal, of those or another that ends the program, that the program has left at its default again. A
   /// handler may call this.
   static void take_again(int number) noexcept;
+  /// The program is about to end by itself, perhaps in a handler: calls before_end() in that thread, once, and waits
+  /// for it. False if there is no such thread any more.
+  static bool finish() noexcept;
   /// In a forked child, where that of the parent is none, and must not be destroyed.
   static void forget_parents() noexcept;
 

@@ -129,6 +129,59 @@ static void ended_by_handlers(void) {
   }
 }
 
+static void leave_at_once(int number) {
+  (void)number;
+  _exit(7);
+}
+
+static void leave(int number) {
+  (void)number;
+  exit(7);
+}
+
+/* Takes and gives back memory until a handler ends it. */
+static void be_busy(void) {
+  void* kept[100] = {NULL};
+  for (unsigned round = 0;; round = round * 1103515245u + 12345u) {
+    void** place = &kept[(round >> 16) % 100];
+    free(*place);
+    *place = malloc(10 + (round >> 8) % 3000);
+  }
+}
+
+/* The handler interrupts malloc() more often than not. */
+static void ended_in_handlers(void) {
+  enum { ends = 12, longest = 10000 };
+  for (int end = 0; end < ends; ++end) {
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+      signal(SIGALRM, end % 2 == 0 ? leave_at_once : leave);
+      unsigned char* memory = map_file(make_file(), file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+      for (uint64_t at = 70000; at < file_bytes; at += page_bytes) {
+        memory[at] = (unsigned char)('a' + end);
+      }
+      ualarm(5000, 0);
+      be_busy();
+    }
+    int status = 0;
+    int waited = 0;
+    while (waitpid(child, &status, WNOHANG) == 0 && waited < longest) {
+      usleep(1000);
+      ++waited;
+    }
+    if (waited == longest) {
+      kill(child, SIGKILL);
+      waitpid(child, &status, 0);
+    }
+    check("ended", WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    unsigned char stored = 0;
+    const int descriptor = open(file_path(), O_RDONLY);
+    check("kept", pread(descriptor, &stored, 1, 70000) == 1 && stored == 'a' + end);
+    close(descriptor);
+  }
+}
+
 static volatile sig_atomic_t noted;
 
 static void note(int number) {
@@ -162,6 +215,7 @@ static void own_handlers(void) {
 const struct test_case signal_cases[] = {
     {"ended_by_signals", ended_by_signals},
     {"ended_by_handlers", ended_by_handlers},
+    {"ended_in_handlers", ended_in_handlers},
     {"own_handlers", own_handlers},
     {NULL, NULL},
 };

@@ -56,7 +56,7 @@ void let_allocator_take_part_in_forks() noexcept {
 
 __attribute__((destructor(101))) void end() {
   if (Mappings* mappings = mappings_for_caller()) {
-    mappings->at_end(Ending::process);
+    mappings->at_process_end();
   }
 }
 

@@ -407,9 +407,7 @@ std::optional<void*> Mappings::try_serve(const MapRequest& request, const struct
     if ((request.flags & MAP_POPULATE) != 0) {
       mapping->region.advise(Advice::will_need);
     }
-    if (mapping->shared_and_writable()) {
-      take_ending_signals();
-    }
+    prepare_end(mapping->shared_and_writable());
     outcome_.served(path, mapping->bytes);
     mappings_.insert(std::ranges::upper_bound(mappings_, start, {}, [](const auto& other) { return other->start; }),
                      std::move(mapping));

@@ -165,6 +165,8 @@ class Mappings {
   void after_fork_in_child() noexcept;
   /// Before that ends: writes back, and reports.
   void at_end(Ending ending) noexcept;
+  /// The same for the process's end, also in a handler that interrupted malloc().
+  void at_process_end() noexcept;
   /// It did not end: the exec() failed.
   void go_on() noexcept { ended_ = false; }
 
@@ -194,7 +196,7 @@ class Mappings {
   std::optional<void*> try_serve(const MapRequest& request, const struct stat& status, const std::string& path);
   const char* why_not(const MapRequest& request) const;
   const char* why_not_shared(const MapRequest& request, FileIdentity file);
-  void take_ending_signals() noexcept;
+  void prepare_end(bool stores) noexcept;
   bool start_cache();
   bool end_cache(const char* reason) noexcept;
   void give_up_cache(const char* problem);
@@ -241,7 +243,7 @@ class Mappings {
   std::atomic<const char*> refuse_all_{nullptr};
   Cache* cache_ = nullptr;                         ///< Made for the first mapping, and destroyed only by end_cache().
   std::optional<Statistics> ended_statistics_;     ///< Of the one that was destroyed last.
-  std::unique_ptr<EndingSignals> ending_signals_;  ///< Once something that can be written was served.
+  std::unique_ptr<EndingSignals> ending_signals_;  ///< Once something is to be done at the end.
   bool cache_refused_ = false;
   std::string cache_problem_;
   std::uint64_t page_bytes_ = 0;    ///< Of the mapping made last; 0 where it follows the access.

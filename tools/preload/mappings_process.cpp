@@ -96,13 +96,21 @@ void Mappings::after_fork_in_child() noexcept {
 }
 
 // Without the thread for it the program ends by its signals as they come.
-void Mappings::take_ending_signals() noexcept {
+void Mappings::prepare_end(bool stores) noexcept {
   try {
-    if (ending_signals_ == nullptr) {
+    if (ending_signals_ == nullptr && (stores || !settings_.report.empty())) {
       ending_signals_ = std::make_unique<EndingSignals>([this] { at_end(Ending::process); });
     }
-    EndingSignals::take();
+    if (stores) {
+      EndingSignals::take();
+    }
   } catch (const std::exception&) {  // The program may have no more threads, or no memory.
+  }
+}
+
+void Mappings::at_process_end() noexcept {
+  if (!EndingSignals::finish()) {
+    at_end(Ending::process);
   }
 }
 

@@ -19,10 +19,16 @@ using tiermap::preload::NextCall;
 
 namespace {
 
-void at_end(Ending ending = Ending::process) {
+void at_end() {
+  if (auto* mappings = mappings_for_caller()) {
+    mappings->at_process_end();
+  }
+}
+
+void before_exec() {
   if (auto* mappings = mappings_for_caller()) {
     const int saved = errno;
-    mappings->at_end(ending);
+    mappings->at_end(Ending::program);
     errno = saved;
   }
 }
@@ -101,26 +107,26 @@ TIERMAP_EXPORTED void __assert_perror_fail(int error, const char* file, unsigned
 // NOLINTEND(bugprone-reserved-identifier)
 
 TIERMAP_EXPORTED int execve(const char* path, char* const arguments[], char* const environment[]) noexcept {
-  at_end(Ending::program);
+  before_exec();
   return failed(static_cast<int>(::syscall(SYS_execve, path, arguments, environment)));
 }
 TIERMAP_EXPORTED int execv(const char* path, char* const arguments[]) noexcept {
   return execve(path, arguments, environ);
 }
 TIERMAP_EXPORTED int execvpe(const char* file, char* const arguments[], char* const environment[]) noexcept {
-  at_end(Ending::program);
+  before_exec();
   return failed(NextCall<int(const char*, char* const[], char* const[])>("execvpe")(file, arguments, environment));
 }
 TIERMAP_EXPORTED int execvp(const char* file, char* const arguments[]) noexcept {
   return execvpe(file, arguments, environ);
 }
 TIERMAP_EXPORTED int fexecve(int descriptor, char* const arguments[], char* const environment[]) noexcept {
-  at_end(Ending::program);
+  before_exec();
   return failed(NextCall<int(int, char* const[], char* const[])>("fexecve")(descriptor, arguments, environment));
 }
 TIERMAP_EXPORTED int execveat(int directory, const char* path, char* const arguments[], char* const environment[],
                               int flags) noexcept {
-  at_end(Ending::program);
+  before_exec();
   return failed(static_cast<int>(::syscall(SYS_execveat, directory, path, arguments, environment, flags)));
 }
 TIERMAP_EXPORTED int execl(const char* path, const char* first, ...) noexcept {
