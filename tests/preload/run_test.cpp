@@ -346,6 +346,21 @@ TEST_F(RunTest, ReportsAlsoWhereNothingIsServed) {
   EXPECT_EQ(one.find("served"), one.rfind("served")) << one;
 }
 
+// A file of some bytes, as one tries first, is smaller than the size that serves all others.
+TEST_F(ServedRunTest, TheSizeThatIsAdvisedServesAFileOfSomeBytes) {
+  std::ofstream(runs_.path("note")) << "a few bytes";
+  std::ofstream(runs_.path("program.py")) << "import mmap\n"
+                                             "note = open('note')\n"
+                                             "mmap.mmap(note.fileno(), 0, prot=mmap.PROT_READ)\n";
+  const std::string command = "/usr/bin/python3 program.py";
+  for (const char* options : {"", "--minimum-size 4KiB "}) {
+    const std::string report = run(std::string("--report --serve-all ") + options + "-- " + command).errors;
+    EXPECT_NE(report.find("nothing was served: try --minimum-size 1\n"), std::string::npos) << report;
+  }
+  const std::string report = run("--report --serve-all --minimum-size 1 -- " + command).errors;
+  EXPECT_NE(report.find("1 mapping served"), std::string::npos) << report;
+}
+
 TEST_F(RunTest, WhatIsTheKernelsInAnySizeIsNotSaidToBeSmall) {
   std::ofstream(runs_.path("log.db")) << "x";
   const std::string index = runs_.path("log.db-shm");

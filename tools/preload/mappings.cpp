@@ -219,7 +219,7 @@ void Mappings::pass_over_small(const MapRequest& request, FileIdentity file) noe
     if (reason == reasons::small && in_any_size != nullptr) {
       outcome_.left_to_kernel(path, in_any_size);
     } else {
-      outcome_.passed_over(path, reason);
+      outcome_.passed_over(path, reason, request.length);
     }
   } catch (const std::exception&) {  // A report without it.
   }

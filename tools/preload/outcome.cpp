@@ -12,6 +12,7 @@
 #include "config/size.hpp"
 #include "platform/write_unless_closed.hpp"
 #include "preload/advice.hpp"
+#include "preload/kernel_calls.hpp"
 #include "preload/reasons.hpp"
 #include "preload/standard_error.hpp"
 #include "store/file_open.hpp"
@@ -58,7 +59,7 @@ std::string Outcome::advise_to_serve() const {
   add(any({reasons::private_and_not_matched}) ||
           (!named && any({reasons::not_matched, reasons::small_and_not_matched, reasons::small_and_private})),
       "--match with a pattern of " + in_one_line(unnamed_path_));
-  add(small, "--minimum-size 4KiB");
+  add(small, large_among_small_ < kernel::page_bytes ? "--minimum-size 1" : "--minimum-size 4KiB");
   add(any({reasons::fits}) || unchosen_fits_ || (small && !serve_all_), "--serve-all");  // What is small fits.
   add(any({reasons::excluded}) || (!named && any({reasons::small_and_excluded})), "without that --exclude");
   add(any({reasons::only_reading}), "without --read-only");
@@ -72,6 +73,7 @@ void Outcome::begin_anew() noexcept {
   left_.clear();
   unnamed_path_.clear();
   unchosen_fits_ = false;
+  large_among_small_ = 0;
   given_.clear();
   served_mappings_ = 0;
   served_bytes_ = 0;
@@ -102,8 +104,9 @@ void Outcome::left_to_kernel(const std::string& path, const std::string& reason,
   say_once("leaves " + path + " to the kernel: " + reason);
 }
 
-void Outcome::passed_over(const std::string& path, const char* reason) {
+void Outcome::passed_over(const std::string& path, const char* reason, std::uint64_t bytes) {
   const std::lock_guard held(mutex_);
+  large_among_small_ = std::max(large_among_small_, bytes);
   note_left(path, reason);
   say_once(std::string("leaves mappings to the kernel that are ") + reason);
 }

@@ -31,8 +31,8 @@ class Outcome {
   /// A mapping the kernel was given at once. `fits`: one that was not chosen, and would have been left to it as well
   /// because it fits in memory.
   void left_to_kernel(const std::string& path, const std::string& reason, bool fits = false);
-  /// The same, of so many that --verbose names no file.
-  void passed_over(const std::string& path, const char* reason);
+  /// The same of a small one, of so many that --verbose names no file.
+  void passed_over(const std::string& path, const char* reason, std::uint64_t bytes);
   /// Whether anything is to be said at all.
   bool wanted() const noexcept { return !report_.empty() || verbose_; }
   /// One that was served until now.
@@ -63,6 +63,7 @@ class Outcome {
   std::map<std::string, std::uint64_t> given_;  ///< The same.
   std::string unnamed_path_;                    ///< The first that no --match named.
   bool unchosen_fits_ = false;
+  std::uint64_t large_among_small_ = 0;  ///< Bytes of the largest that was too small.
   std::uint64_t served_mappings_ = 0;
   std::uint64_t served_bytes_ = 0;
 };
