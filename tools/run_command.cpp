@@ -155,10 +155,10 @@ std::vector<std::string> absolute_patterns(const std::vector<std::string>& patte
   return made;
 }
 
-/// They are handed on as lines.
+/// They are handed on as lines. What stands before the program is there where a pattern was forgotten.
 void check_patterns(const char* flag, const std::vector<std::string>& patterns) {
   for (const std::string& pattern : patterns) {
-    if (pattern.empty() || pattern.find('\n') != std::string::npos) {
+    if (pattern.empty() || pattern == "--" || pattern.find('\n') != std::string::npos) {
       throw OptionError(std::string(flag) + " " + quote_value(pattern) +
                         " names no file: give a pattern of one line, such as '/data/**'");
     }

@@ -88,6 +88,7 @@ TEST_F(RunTest, SaysWhatCannotBeRun) {
   expect_refusal("--match '' -- true", 2, "--match '' names no file");
   expect_refusal("--match= --serve-all -- true", 2, "'--match=' has no value");
   expect_refusal("--buffer= -- true", 2, "'--buffer=' has no value");
+  expect_refusal("--match -- true", 2, "--match '--' names no file");
   expect_refusal("--exclude 'one\ntwo' -- true", 2, "--exclude");
 }
 
