@@ -240,9 +240,11 @@ def test_takes_open_files_without_a_name(tmp_path, kind):
         array[3] = 77
         array.flush()
         assert os.pread(file.fileno(), 5, 0) == bytes([0, 1, 2, 77, 4])
+        assert array.filename is None and array[5:].filename is None
     path = tmp_path / "gone.bin"
     with open(path, "wb+") as file:
         file.write(bytes(range(100)))
         file.flush()
         path.unlink()
-        assert kind(file, mode="r")[99] == 99
+        array = kind(file, mode="r")
+        assert array[99] == 99 and array.filename == str(path)

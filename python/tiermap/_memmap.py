@@ -29,6 +29,11 @@ def path_of_file(file: Any) -> str:
     return f"/proc/self/fd/{file.fileno()}"
 
 
+def name_of_file(file: Any) -> Optional[str]:
+    """What numpy says of an open file, whether or not it still has that name; None of one that was opened without."""
+    return os.path.abspath(file.name) if isinstance(file.name, str) else None
+
+
 def check_access(file: Any, mode: str) -> None:
     """That what is asked of its memory may be done to an open file, which is then mapped by its name.
 
@@ -76,7 +81,8 @@ class memmap(Array, plain_results=True):
     Attributes
     ----------
     filename, offset, mode
-        As given, ``filename`` absolute: a ``pathlib.Path`` without links where one was given, else a ``str``.
+        As given, ``filename`` absolute: a ``pathlib.Path`` without links where one was given, else a ``str``; None of
+        an open file that has no name.
 
     Notes
     -----
@@ -109,4 +115,6 @@ class memmap(Array, plain_results=True):
         array._origin = replace(array._origin, mode=asked)
         if isinstance(given, os.PathLike):
             array._origin = replace(array._origin, filename=pathlib.Path(os.fsdecode(given)).resolve())
+        elif filename is not given:
+            array._origin = replace(array._origin, filename=name_of_file(given))
         return array
