@@ -348,6 +348,11 @@ PyType_Slot region_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buff
 void bind_region(nb::module_& module) {
   using Released = nb::call_guard<ReleasedGil>;
   const auto none = nb::none();
+  module.def("take_ending_signal", [](int number) {
+    if (EndingSignals::ends_by(number)) {
+      EndingSignals::take_again(number);
+    }
+  });
   Py_AtExit(write_what_lives);  // If it is refused (there are 32 others), arrays are written as they are given up.
   nb::class_<StartedPrefetch>(module, "Prefetch").def("wait", &wait).def_prop_ro("done", &StartedPrefetch::done);
   nb::class_<RegionCount>(module, "RegionCount")

@@ -251,11 +251,15 @@ def test_a_program_that_hangs_is_ended_with_its_children(program, tmp_path):
     pytest.fail("the child is still there")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGALRM])
+ENDING_SIGNALS = [signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU]
+
+
+@pytest.mark.parametrize("number", ENDING_SIGNALS)
 def test_a_script_that_is_told_to_end_keeps_what_it_has_stored(tmp_path, program, number):
     ended = program("""
-        import os, signal, sys, time
+        import os, resource, signal, sys, time
         import tiermap
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         array = tiermap.memmap(sys.argv[1], mode="w+", shape=1 << 20)
         array[:] = 7
         number = int(sys.argv[2])
@@ -264,6 +268,32 @@ def test_a_script_that_is_told_to_end_keeps_what_it_has_stored(tmp_path, program
         time.sleep(60)
         """, tmp_path / "data", int(number))
     assert ended.code == -number, ended
+    assert (tmp_path / "data").read_bytes() == b"\7" * (1 << 20)
+
+
+@pytest.mark.parametrize("handler", [
+    pytest.param("signal.signal(signal.SIGTERM, signal.signal(signal.SIGTERM, tidy_up))", id="for a while"),
+    pytest.param("signal.signal(signal.SIGTERM, tidy_up)", id="that ends by the signal"),
+    pytest.param("set_handler(signal.SIGTERM, tidy_up)", id="by an earlier name"),
+])
+def test_a_script_that_has_had_a_handler_of_its_own_keeps_what_it_has_stored(tmp_path, program, handler):
+    ended = program(f"""
+        import os, signal, sys, time
+        from signal import signal as set_handler
+        import tiermap
+
+        def tidy_up(number, frame):
+            set_handler(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            time.sleep(60)
+
+        array = tiermap.memmap(sys.argv[1], mode="w+", shape=1 << 20)
+        {handler}
+        array[:] = 7
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+        """, tmp_path / "data")
+    assert ended.code == -signal.SIGTERM, ended
     assert (tmp_path / "data").read_bytes() == b"\7" * (1 << 20)
 
 

@@ -18,7 +18,8 @@
 namespace tiermap {
 namespace {
 
-constexpr std::array ending_numbers = {SIGHUP, SIGINT, SIGPIPE, SIGALRM, SIGTERM};
+/// Those of users, terminals and batch systems. Not SIGPROF and SIGVTALRM: profilers take them only where nobody has.
+constexpr std::array ending_numbers = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGALRM, SIGTERM, SIGXCPU};
 constexpr std::uint32_t no_signal = 0;
 constexpr std::uint32_t no_more_signals = ~0U;
 constexpr std::uint32_t to_finish = ~1U;

@@ -2,6 +2,7 @@
 #include "cases.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 static int pipe_ends[2];
@@ -35,8 +36,22 @@ static void store_and_wait(int number, int busy) {
   }
 }
 
+/* Whether what store_and_wait() and its like have stored is in the file. */
+static int is_in_file(int stored_number) {
+  const int descriptor = open(file_path(), O_RDONLY);
+  int kept = 1;
+  for (uint64_t at = 70000; at < file_bytes; at += 70000) {
+    unsigned char stored = 0;
+    kept = kept && pread(descriptor, &stored, 1, (off_t)at) == 1 && stored == stored_number;
+  }
+  close(descriptor);
+  return kept;
+}
+
 static void ended_by_signals(void) {
-  const int numbers[] = {SIGHUP, SIGINT, SIGPIPE, SIGALRM, SIGTERM};
+  const int numbers[] = {SIGHUP, SIGINT, SIGPIPE, SIGALRM, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU};
+  const struct rlimit no_core = {0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
   for (size_t index = 0; index < 2 * sizeof numbers / sizeof *numbers; ++index) {
     const int number = numbers[index / 2];
     if (pipe(pipe_ends) != 0) {
@@ -54,14 +69,7 @@ static void ended_by_signals(void) {
     int status = 0;
     waitpid(child, &status, 0);
     printf("signal %d ended it: %d\n", number, WIFSIGNALED(status) && WTERMSIG(status) == number);
-    const int descriptor = open(file_path(), O_RDONLY);
-    int kept = 1;
-    for (uint64_t at = 70000; at < file_bytes; at += 70000) {
-      unsigned char stored = 0;
-      kept = kept && pread(descriptor, &stored, 1, (off_t)at) == 1 && stored == number;
-    }
-    check("kept", kept);
-    close(descriptor);
+    check("kept", is_in_file(number));
     close(pipe_ends[0]);
     close(pipe_ends[1]);
   }
@@ -212,10 +220,39 @@ static void own_handlers(void) {
   check("child", waitpid(child, &status, 0) == child && WTERMSIG(status) == SIGALRM && memory[70000] == 'h');
 }
 
+/* Who sets a handler for a while puts the default back after it. */
+static void own_handler_for_a_while(void) {
+  if (pipe(pipe_ends) != 0) {
+    exit(3);
+  }
+  fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    unsigned char* memory = map_file(make_file(), file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+    signal(SIGTERM, note);
+    signal(SIGTERM, SIG_DFL);
+    for (uint64_t at = 70000; at < file_bytes; at += 70000) {
+      memory[at] = SIGTERM;
+    }
+    if (write(pipe_ends[1], "s", 1) == 1) {
+      go_on(memory, 0);
+    }
+  }
+  char byte = 0;
+  if (read(pipe_ends[0], &byte, 1) == 1) {
+    usleep(500000);
+    kill(child, SIGTERM);
+  }
+  int status = 0;
+  check("ended", waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+  check("kept", is_in_file(SIGTERM));
+}
+
 const struct test_case signal_cases[] = {
     {"ended_by_signals", ended_by_signals},
     {"ended_by_handlers", ended_by_handlers},
     {"ended_in_handlers", ended_in_handlers},
     {"own_handlers", own_handlers},
+    {"own_handler_for_a_while", own_handler_for_a_while},
     {NULL, NULL},
 };
