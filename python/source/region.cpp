@@ -1,5 +1,6 @@
 // Region: the memory under an array. It speaks the buffer protocol, so that numpy makes arrays of any type on it, and
 // ends when the last of them does.
+#include <dlfcn.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <unistd.h>
@@ -193,14 +194,33 @@ void write_what_lives() {
 
 bool any_being_unmapped() {
   const std::lock_guard held(live_mutex);
-  return live_regions.being_unmapped > 0;
+  return live_regions.process == ::getpid() && live_regions.being_unmapped > 0;
+}
+
+/// Also called by the library that `tiermap run` preloads, in a thread of that.
+void write_all_back() {
+  write_what_lives();
+  while (any_being_unmapped()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+using WriteBack = void (*)();
+
+/// Of the library that `tiermap run` preloads, if there is one: a signal is taken over by that or by this one.
+WriteBack preloaded_write_back = nullptr;
+
+void find_preloaded_library() {
+  if (void* const found = ::dlsym(RTLD_DEFAULT, "tiermap_ends_with"); found != nullptr) {
+    preloaded_write_back = reinterpret_cast<WriteBack (*)(WriteBack)>(found)(write_all_back);
+  }
 }
 
 /// In a thread of its own, while the program's may be anywhere, and one may hold the interpreter's lock.
 void write_before_signal() {
-  write_what_lives();
-  while (any_being_unmapped()) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  write_all_back();
+  if (preloaded_write_back != nullptr) {
+    preloaded_write_back();
   }
 }
 
@@ -348,6 +368,7 @@ PyType_Slot region_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buff
 void bind_region(nb::module_& module) {
   using Released = nb::call_guard<ReleasedGil>;
   const auto none = nb::none();
+  find_preloaded_library();
   module.def("take_ending_signal", [](int number) {
     if (EndingSignals::ends_by(number)) {
       EndingSignals::take_again(number);

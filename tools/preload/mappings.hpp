@@ -167,6 +167,8 @@ class Mappings {
   void at_end(Ending ending) noexcept;
   /// The same for the process's end, also in a handler that interrupted malloc().
   void at_process_end() noexcept;
+  /// Also to be called before a signal ends the program; at other ends whoever gave it sees to that.
+  void end_with(void (*call)()) noexcept { end_with_.store(call); }
   /// It did not end: the exec() failed.
   void go_on() noexcept { ended_ = false; }
 
@@ -244,6 +246,7 @@ class Mappings {
   Cache* cache_ = nullptr;                         ///< Made for the first mapping, and destroyed only by end_cache().
   std::optional<Statistics> ended_statistics_;     ///< Of the one that was destroyed last.
   std::unique_ptr<EndingSignals> ending_signals_;  ///< Once something is to be done at the end.
+  std::atomic<void (*)()> end_with_{nullptr};
   bool cache_refused_ = false;
   std::string cache_problem_;
   std::uint64_t page_bytes_ = 0;    ///< Of the mapping made last; 0 where it follows the access.

@@ -99,7 +99,12 @@ void Mappings::after_fork_in_child() noexcept {
 void Mappings::prepare_end(bool stores) noexcept {
   try {
     if (ending_signals_ == nullptr && (stores || !settings_.report.empty())) {
-      ending_signals_ = std::make_unique<EndingSignals>([this] { at_end(Ending::process); });
+      ending_signals_ = std::make_unique<EndingSignals>([this] {
+        if (const auto call = end_with_.load(); call != nullptr) {
+          call();
+        }
+        at_end(Ending::process);
+      });
     }
     if (stores) {
       EndingSignals::take();
@@ -109,6 +114,7 @@ void Mappings::prepare_end(bool stores) noexcept {
 }
 
 void Mappings::at_process_end() noexcept {
+  end_with_.store(nullptr);
   if (!EndingSignals::finish()) {
     at_end(Ending::process);
   }

@@ -74,6 +74,15 @@ TIERMAP_EXPORTED void pthread_exit(void* value) {
   __builtin_unreachable();
 }
 
+/// Python's package is another copy of the library, in the same program: whichever of the two has taken over the signal
+/// that ends that writes for both. Given what writes for the other; returns what writes for this one.
+TIERMAP_EXPORTED void (*tiermap_ends_with(void (*write_back)()) noexcept)() {
+  if (auto* mappings = mappings_for_caller()) {
+    mappings->end_with(write_back);
+  }
+  return [] { at_end(); };
+}
+
 TIERMAP_EXPORTED void _exit(int code) {
   at_end();
   ::syscall(SYS_exit_group, code);
