@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string_view>
@@ -119,14 +120,13 @@ struct MappedRegion {
 
   // Writes back what is dirty, which takes as long as the disk does: other Python threads go on meanwhile.
   ~MappedRegion() {
+    // A signal that comes in this thread must not stop what it waits for, from when it waits for that.
+    std::optional<SignalsBlocked> quiet(std::in_place);
     const bool counted = forget();
-    if (counted) {
-      const SignalsBlocked quiet;  // One that comes in this thread must not stop what it waits for.
-      unmap();
-      end_counted();
-    } else {
-      unmap();
+    if (!counted) {
+      quiet.reset();
     }
+    unmap(counted);
     if (count != nullptr) {
       --count->value;
     }
@@ -143,9 +143,8 @@ struct MappedRegion {
   }
 
  private:
-  /// Returns whether those who end the program wait for its end.
+  /// Returns whether those who end the program wait for its end. No signal can come.
   bool forget() {
-    const SignalsBlocked quiet;
     const std::lock_guard held(live_mutex);
     live_regions.all.erase(this);
     const bool counted = writes && owner == ::getpid() && owner == live_regions.process;
@@ -161,16 +160,19 @@ struct MappedRegion {
     }
   }
 
-  void unmap() {
-    if (!region || ::getpid() != owner) {
-      return;
+  void unmap(bool counted) {
+    std::optional<ReleasedGil> released;
+    if (region && ::getpid() == owner) {
+      released.emplace();
+      errands.wait();
+      try {
+        region.unmap();
+      } catch (const std::exception& error) {
+        tell_lost(error);
+      }
     }
-    const ReleasedGil released;
-    errands.wait();
-    try {
-      region.unmap();
-    } catch (const std::exception& error) {
-      tell_lost(error);
+    if (counted) {
+      end_counted();  // Before the lock is taken again, which a thread may have where a signal came.
     }
   }
 };

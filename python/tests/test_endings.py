@@ -324,6 +324,33 @@ def test_what_is_being_given_up_as_a_script_is_told_to_end_is_written(tmp_path, 
     assert numbers.max() - numbers.min() <= 1  # The last round may have been under way.
 
 
+def test_a_script_that_is_told_to_end_while_threads_give_up_arrays_does_so_soon(tmp_path, program):
+    """Whichever of them the signal meets is not to be waited for by who writes before the end."""
+    for attempt in range(6):
+        ended = program("""
+            import os, signal, sys, threading, time
+            import tiermap
+
+            def work(path):
+                while True:
+                    array = tiermap.memmap(path, mode="w+", shape=100_000)
+                    array[:] = 7
+                    del array
+                    counts.append(1)
+
+            counts = []
+            for number in range(4):
+                threading.Thread(target=work, args=(f"{sys.argv[1]}-{number}",), daemon=True).start()
+            while len(counts) < 40 + int(sys.argv[2]):
+                time.sleep(0.001)
+            print(time.time(), flush=True)
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(60)
+            """, tmp_path / "data", attempt)
+        assert ended.code == -signal.SIGTERM, ended
+        assert time.time() - float(ended.output) < 8  # Ten seconds is what a signal waits at most.
+
+
 def test_a_scripts_own_handler_stays_and_what_it_leaves_to_the_kernel_does(tmp_path, program):
     ended = program("""
         import os, signal, sys
