@@ -4,6 +4,7 @@ import os
 import sys
 import threading
 import time
+import typing
 import weakref
 
 import numpy as np
@@ -249,3 +250,5 @@ def test_the_package_is_typed():
     for name in tiermap.__all__:
         thing = getattr(tiermap, name)
         assert thing.__doc__, f"{name} says nothing of itself"
+    assert typing.get_type_hints(tiermap.memmap.__new__)["return"] is tiermap.memmap
+    assert typing.get_type_hints(tiermap.map)["return"] is tiermap.Array

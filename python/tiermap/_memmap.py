@@ -95,7 +95,7 @@ class memmap(Array, plain_results=True):
     def __new__(subtype, filename: Any, dtype: Any = np.uint8, mode: str = "r+", offset: int = 0, shape: Any = None,
                 order: str = "C", *, budget: Optional[Size] = None, page_size: Union[Size, None] = "auto",
                 cache: Union[Cache, bool, None] = None, read_ahead: Optional[Size] = None,
-                advice: str = "normal") -> Any:
+                advice: str = "normal") -> memmap:
         if mode == "w":  # Of map(), which asks before it replaces what exists.
             raise ValueError("mode 'w' is none of numpy.memmap's: choose w+, which replaces what exists, or r, r+ or c")
         asked = MODES.get(mode, mode)
@@ -117,4 +117,5 @@ class memmap(Array, plain_results=True):
             array._origin = replace(array._origin, filename=pathlib.Path(os.fsdecode(given)).resolve())
         elif filename is not given:
             array._origin = replace(array._origin, filename=name_of_file(given))
-        return array
+        made: memmap = array
+        return made
