@@ -172,6 +172,7 @@ void* Process::map(const MapRequest& request) {
     now.check();
     const Plan wanted = plan(request, now);
     make_cache(now);
+    prepare_end();
     auto mapped = std::make_shared<MappedRegion>(place(request, wanted), replaced);
     log(LogLevel::debug, "mapped " + format_size(mapped->size()) + " at " + hexadecimal(mapped->data()));
     const std::lock_guard held_regions(regions_mutex_);
@@ -357,11 +358,24 @@ void Process::inherit(const Process& parent) {
   }
 }
 
-void Process::sync_at_exit() noexcept {
-  // A store that ends the process from inside of a call: its page is not to be waited for.
-  if (ProgramStore::calling()) {
-    return;
+// Without the thread the one that ends the process writes back.
+void Process::prepare_end() noexcept {
+  try {
+    if (ending_ == nullptr) {
+      ending_ = std::make_unique<EndingSignals>([this] { sync_at_exit(); });
+    }
+  } catch (const std::exception&) {  // There may be no more threads, or no memory.
   }
+}
+
+void Process::end() noexcept {
+  // A store that ends the process from inside of a call: its page is not to be waited for.
+  if (!ProgramStore::calling() && !EndingSignals::finish()) {
+    sync_at_exit();
+  }
+}
+
+void Process::sync_at_exit() noexcept {
   try {
     for (const auto& region : all()) {
       try {

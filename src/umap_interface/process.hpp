@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "platform/ending_signals.hpp"
 #include "tiermap/cache.hpp"
 #include "umap/store/Store.hpp"
 #include "umap_interface/descriptor_store.hpp"
@@ -60,13 +61,16 @@ class Process {
   void release();
   /// Of a parent that was held: what was set, and where its regions, and those of its parents, began.
   void inherit(const Process& parent);
-  /// At the end of the process: writes back what the program left mapped.
-  void sync_at_exit() noexcept;
+  /// At the end of the process, perhaps in a handler that interrupted malloc(): writes back what the program left
+  /// mapped.
+  void end() noexcept;
 
  private:
   struct Plan;
 
   void make_cache(const Settings& settings);
+  void prepare_end() noexcept;
+  void sync_at_exit() noexcept;
   Plan plan(const MapRequest& request, const Settings& settings);
   Region place(const MapRequest& request, const Plan& plan);
   bool overlaps(const void* address, std::uint64_t bytes) const;
@@ -76,6 +80,7 @@ class Process {
 
   std::mutex making_;
   std::unique_ptr<Cache> cache_;
+  std::unique_ptr<EndingSignals> ending_;  ///< Only for its thread: signals are the program's.
   OpenFiles files_;
 
   mutable std::shared_mutex regions_mutex_;

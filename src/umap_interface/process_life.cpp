@@ -51,7 +51,7 @@ void after_fork_in_child() {
 }
 
 void at_the_end() {
-  current.load()->sync_at_exit();
+  current.load()->end();
 }
 
 // Where this is refused (no memory), a child finds the locks as they are.
