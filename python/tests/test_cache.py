@@ -252,3 +252,22 @@ def test_the_package_is_typed():
         assert thing.__doc__, f"{name} says nothing of itself"
     assert typing.get_type_hints(tiermap.memmap.__new__)["return"] is tiermap.memmap
     assert typing.get_type_hints(tiermap.map)["return"] is tiermap.Array
+
+
+def test_a_warning_names_the_line_of_the_script(numbers, monkeypatch):
+    real = _cache._core.Cache
+
+    class OfUserModeFaults:
+        fault_mode, fault_mode_reason = "self-serving", "user-mode faults only; refused"
+
+        def release(self):
+            """Nothing was taken."""
+
+    monkeypatch.setattr(_cache._core, "Cache", lambda **options: real(**options) if options["fault_mode"] == "notify"
+                        else OfUserModeFaults())
+    for call in (lambda: tiermap.Cache("1MiB"), lambda: tiermap.map(numbers[0], budget="1MiB"),
+                 lambda: tiermap.memmap(numbers[0], mode="r", budget="1MiB"),
+                 lambda: next(iter(tiermap.blocks(tiermap.map(numbers[0], cache=False), "64KiB")))):
+        with pytest.warns(RuntimeWarning, match="EFAULT here") as seen:
+            call()
+        assert [warning.filename for warning in seen] == [__file__]

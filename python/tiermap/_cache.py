@@ -234,6 +234,15 @@ def members(known: Iterable[Member]) -> List[Member]:
             pass
 
 
+def level_of_the_script() -> int:
+    """For a warning of the function that calls this: how far up the line is that called the package."""
+    package = os.path.dirname(__file__) + os.sep
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 def start(options: Dict[str, Any]) -> _core.Cache:
     """The engine of a cache. Never in fault mode self-serving unless asked for."""
     show_tracebacks_of_bus_errors()
@@ -245,7 +254,7 @@ def start(options: Dict[str, Any]) -> _core.Cache:
     reason = core.fault_mode_reason.partition("; ")[2]  # What was tried, behind what another mode would mean.
     core.release()
     warnings.warn(f"system calls that are handed pages which are not in memory fail with EFAULT here ({reason}): "
-                  "file.write(array) and the like need a copy", RuntimeWarning, stacklevel=4)
+                  "file.write(array) and the like need a copy", RuntimeWarning, stacklevel=level_of_the_script())
     return _core.Cache(**{**options, "fault_mode": "notify"})
 
 
