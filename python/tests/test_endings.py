@@ -324,6 +324,21 @@ def test_what_is_being_given_up_as_a_script_is_told_to_end_is_written(tmp_path, 
     assert numbers.max() - numbers.min() <= 1  # The last round may have been under way.
 
 
+@pytest.mark.parametrize("call", ["os.execv(program, [program, *rest])", "os.execlp(program, program, *rest)",
+                                  "os.execve(program, [program, *rest], dict(os.environ))"])
+def test_a_script_that_another_program_takes_the_place_of_keeps_what_it_has_stored(tmp_path, program, call):
+    ended = program(f"""
+        import os, sys
+        import tiermap
+        array = tiermap.memmap(sys.argv[1], mode="w+", shape=1 << 20)
+        array[:] = 7
+        program, rest = sys.executable, ["-c", "print('taken')"]
+        {call}
+        """, tmp_path / "data")
+    assert ended.code == 0 and ended.output.strip() == "taken", ended
+    assert (tmp_path / "data").read_bytes() == b"\7" * (1 << 20)
+
+
 def test_a_script_that_is_told_to_end_while_threads_give_up_arrays_does_so_soon(tmp_path, program):
     """Whichever of them the signal meets is not to be waited for by who writes before the end."""
     for attempt in range(6):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from tiermap import _main_interpreter as _main_interpreter  # isort: skip
 from tiermap import _core
 from tiermap import _ending_signals as _ending_signals
+from tiermap import _exec as _exec
 from tiermap import _fork as _fork
 from tiermap import _shutdown as _shutdown
 from tiermap._array import Array

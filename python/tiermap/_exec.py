@@ -1,0 +1,22 @@
+"""exec() ends a script without the interpreter's own end: what arrays have is written before."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Any
+
+from tiermap import _fork
+
+
+def writing_first(replace_program: Any) -> Any:
+    @functools.wraps(replace_program)
+    def run(*arguments: Any, **named: Any) -> Any:
+        _fork.write_all()
+        return replace_program(*arguments, **named)
+
+    return run
+
+
+for name in ("execv", "execve"):  # All others call one of these.
+    setattr(os, name, writing_first(getattr(os, name)))
