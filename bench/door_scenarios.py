@@ -85,8 +85,8 @@ def program_cases(bench, program, panel, data, size, limit, buffer):
 
 
 def cases_of(bench, programs_of_it, size):
-    """Data four times the memory for it; data that fits with little to spare, where Tiermap serves; and data that is
-    half of the buffer, where it leaves files to the kernel."""
+    """Data four times the memory for it; data that fits, where files are left to the kernel; and data that fits with so
+    little to spare that Tiermap serves them."""
     cases = []
     for program in programs_of_it:
         if not have(program.needs):
@@ -99,7 +99,7 @@ def cases_of(bench, programs_of_it, size):
         beside = program.own_bytes + overhead(data_bytes)
         # Of what was made: a database is larger than its rows.
         for panel, buffer in (("memory for a quarter", data_bytes // 4), ("all fits in 5/4", data_bytes // 4 * 5),
-                              ("all fits in half", data_bytes * 2 + MIB)):
+                              ("all fits in 16/15", data_bytes // 15 * 16)):
             cases += program_cases(bench, program, panel, data, data_bytes, buffer + beside, buffer)
     return cases
 
