@@ -77,13 +77,19 @@ void wait_for_signal(const std::function<void()>& before_end) noexcept {
   while (told_signal.load() == no_signal) {
     futex_wait(&told_signal, no_signal);
   }
-  if (const std::uint32_t number = told_signal.load(); number != no_more_signals) {
-    before_end();
-    if (number != to_finish) {
-      end_by(static_cast<int>(number));
-    }
-    told_signal.store(finished);
-    futex_wake_all(&told_signal);
+  const std::uint32_t number = told_signal.load();
+  if (number == no_more_signals) {
+    return;
+  }
+  before_end();
+  if (number != to_finish) {
+    end_by(static_cast<int>(number));
+  }
+  told_signal.store(finished);
+  futex_wake_all(&told_signal);
+  // To ThreadSanitizer a thread that has ended and was not joined is a leak: this one goes with the process.
+  while (told_signal.load() == finished) {
+    futex_wait(&told_signal, finished);
   }
 }
 
@@ -99,7 +105,8 @@ EndingSignals::EndingSignals(std::function<void()> before_end) {
 EndingSignals::~EndingSignals() {
   waiting_process.store(0);
   std::uint32_t before = no_signal;
-  if (!told_signal.compare_exchange_strong(before, no_more_signals)) {
+  if (!told_signal.compare_exchange_strong(before, no_more_signals) &&
+      (before != finished || !told_signal.compare_exchange_strong(before, no_more_signals))) {
     thread_.detach();
     return;
   }
