@@ -2,6 +2,7 @@
 
 import gc
 import os
+import pickle
 import shutil
 import tempfile
 
@@ -196,13 +197,39 @@ def test_results_of_a_class_of_the_users_are_of_that_class(twins):
 
         array = Measured(twins[issubclass(memmap, np.memmap)], dtype=np.int32, mode="r", shape=(60, 100))
         array.unit = "metres"
+        ones = np.ones(100)
         rows = array[[1, 2, 3, 4, 5]]
         results = (array, array[2:4], array + 1, rows, rows + rows, array.take([0, 1, 2, 3, 4], axis=0), array.copy(),
-                   array.take([7]), array.sum(axis=0), array.sum(), array[3, 4], np.sqrt(array), -array[1], array.T * 2)
+                   array.take([7]), array.sum(axis=0), array.sum(), array[3, 4], np.sqrt(array), -array[1], array.T * 2,
+                   ones - array, array @ ones, array.dot(ones), np.dot(ones, array.T))
         return [(type(result).__name__, getattr(result, "unit", None), np.asarray(result).tolist())
                 for result in results]
 
     assert kinds(tiermap.memmap) == kinds(np.memmap)
+
+
+class WithUnit(tiermap.memmap):
+    """Keeps an attribute in pickles, as numpy's users do it."""
+
+    unit = "none"
+
+    def __reduce__(self):
+        function, arguments, state = super().__reduce__()
+        return function, arguments, (state, self.unit)
+
+    def __setstate__(self, state):
+        super().__setstate__(state[0])
+        self.unit = state[1]
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_results_of_a_class_of_the_users_can_be_pickled(twins, protocol):
+    array = WithUnit(twins[False], dtype=np.int32, mode="c", shape=(60, 100))
+    array[3, 4] = -1
+    for result in (array + 1, array[2:].T.copy(), array[[5, 1, 3]], array, array[3:]):
+        result.unit = "metres"
+        again = pickle.loads(pickle.dumps(result, protocol))
+        assert type(again) is WithUnit and again.unit == "metres" and np.array_equal(again, result)
 
 
 def test_one_import_line(tmp_path, script):

@@ -44,6 +44,8 @@ class Array(np.ndarray):
     _origin: Optional[Origin]
     #: Whether results, which are in memory, are plain arrays.
     _plain_results = True
+    #: numpy.memmap's: what comes of one and of another kind of array is of that kind.
+    __array_priority__ = -100.0
 
     def __init_subclass__(cls, plain_results: bool = False, **others: Any) -> None:
         super().__init_subclass__(**others)
@@ -93,10 +95,10 @@ class Array(np.ndarray):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         mapping = self._mapping
-        if mapping is None and not self._plain_results:
-            return super().__reduce_ex__(protocol)
         if mapping is None or mapping.recipe.private_copy or not mapping.recipe.reopens:
-            return self.view(np.ndarray).__reduce_ex__(protocol)
+            if self._plain_results:
+                return self.view(np.ndarray).__reduce_ex__(protocol)
+            return super().__reduce_ex__(protocol)  # Which calls __reduce__(), perhaps the user's.
         mapping.sync_range(0, mapping.size)
         # Where a view of no elements is may be outside.
         inner = _operations.address(self) - mapping.address if self.size > 0 else 0
@@ -105,6 +107,9 @@ class Array(np.ndarray):
                               self._origin))
 
     def __reduce__(self) -> Any:
+        mapping = self._mapping
+        if not self._plain_results and (mapping is None or mapping.recipe.private_copy or not mapping.recipe.reopens):
+            return super().__reduce__()
         return self.__reduce_ex__(2)
 
     def copy(self, order: Any = "C") -> Any:
