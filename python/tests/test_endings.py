@@ -339,6 +339,21 @@ def test_a_script_that_another_program_takes_the_place_of_keeps_what_it_has_stor
     assert (tmp_path / "data").read_bytes() == b"\7" * (1 << 20)
 
 
+def test_what_is_being_given_up_as_another_program_takes_the_place_is_written(tmp_path, program):
+    ended = program("""
+        import os, sys, threading, time
+        import tiermap
+        given_up = [tiermap.memmap(sys.argv[1], mode="w+", shape=64 << 20)]
+        given_up[0][:] = 7
+        threading.Thread(target=given_up.clear, daemon=True).start()
+        while given_up:
+            time.sleep(0)
+        os.execv(sys.executable, [sys.executable, "-c", "print('taken')"])
+        """, tmp_path / "data")
+    assert ended.code == 0 and ended.output.strip() == "taken", ended
+    assert (tmp_path / "data").read_bytes() == b"\7" * (64 << 20)
+
+
 def test_a_script_that_is_told_to_end_while_threads_give_up_arrays_does_so_soon(tmp_path, program):
     """Whichever of them the signal meets is not to be waited for by who writes before the end."""
     for attempt in range(6):

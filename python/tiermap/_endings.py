@@ -93,6 +93,19 @@ def wait(key: Tuple[Any, ...]) -> None:
         time.sleep(0.001)
 
 
+def wait_for_all() -> None:
+    """Until those are written that other threads have given up by now; ten minutes at most."""
+    began, here = time.monotonic(), threading.get_ident()
+    pending = list(_known)
+    while True:
+        waited = time.monotonic() - began
+        pending = [ending for ending in pending if ending.under_way and ending.thread != here and
+                   waited < (MOST_SECONDS_TO_BEGIN if ending.thread is None else MOST_SECONDS)]
+        if not pending:
+            return
+        time.sleep(0.001)
+
+
 def after_fork_in_child() -> None:
     """The threads that were ending some are not here."""
     _known[:] = [ending for ending in _known if not ending.under_way]

@@ -6,17 +6,21 @@ import functools
 import os
 from typing import Any
 
-from tiermap import _fork
+from tiermap import _endings, _fork
 
 
 def writing_first(replace_program: Any) -> Any:
     @functools.wraps(replace_program)
     def run(*arguments: Any, **named: Any) -> Any:
         _fork.write_all()
+        _endings.wait_for_all()
         return replace_program(*arguments, **named)
 
     return run
 
 
 for name in ("execv", "execve"):  # All others call one of these.
-    setattr(os, name, writing_first(getattr(os, name)))
+    replaced = getattr(os, name)
+    setattr(os, name, writing_first(replaced))
+    if replaced in os.supports_fd:
+        os.supports_fd.add(getattr(os, name))
