@@ -7,7 +7,7 @@ import fcntl
 import os
 import pathlib
 from dataclasses import replace
-from typing import Any, Optional, Union
+from typing import Any, Optional, Type, TypeVar, Union
 
 import numpy as np
 
@@ -57,6 +57,9 @@ def order_in_file(order: Any) -> Any:
     return "C" if said in ("A", "K", None) else said
 
 
+Kind = TypeVar("Kind", bound="memmap")
+
+
 class memmap(Array, plain_results=True):
     """``numpy.memmap`` under a memory budget: one import line changes a script.
 
@@ -92,10 +95,10 @@ class memmap(Array, plain_results=True):
     is mapped without elements stays as long as it was.
     """
 
-    def __new__(subtype, filename: Any, dtype: Any = np.uint8, mode: str = "r+", offset: int = 0, shape: Any = None,
-                order: str = "C", *, budget: Optional[Size] = None, page_size: Union[Size, None] = "auto",
-                cache: Union[Cache, bool, None] = None, read_ahead: Optional[Size] = None,
-                advice: str = "normal") -> memmap:
+    def __new__(subtype: Type[Kind], filename: Any, dtype: Any = np.uint8, mode: str = "r+", offset: int = 0,
+                shape: Any = None, order: str = "C", *, budget: Optional[Size] = None,
+                page_size: Union[Size, None] = "auto", cache: Union[Cache, bool, None] = None,
+                read_ahead: Optional[Size] = None, advice: str = "normal") -> Kind:
         if mode == "w":  # Of map(), which asks before it replaces what exists.
             raise ValueError("mode 'w' is none of numpy.memmap's: choose w+, which replaces what exists, or r, r+ or c")
         asked = MODES.get(mode, mode)
@@ -117,5 +120,5 @@ class memmap(Array, plain_results=True):
             array._origin = replace(array._origin, filename=pathlib.Path(os.fsdecode(given)).resolve())
         elif filename is not given:
             array._origin = replace(array._origin, filename=name_of_file(given))
-        made: memmap = array
+        made: Kind = array
         return made
