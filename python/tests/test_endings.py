@@ -354,6 +354,42 @@ def test_what_is_being_given_up_as_another_program_takes_the_place_is_written(tm
     assert (tmp_path / "data").read_bytes() == b"\7" * (64 << 20)
 
 
+@pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("way", ["a thread that goes on", "an executor", "a daemon that gives it up"])
+def test_what_threads_of_workers_store_to_the_end_is_written(tmp_path, script, context, way):
+    """Workers that were forked end without the interpreter's end, when they have waited for their threads."""
+    ended = script("""
+        import concurrent.futures, multiprocessing, sys, threading, time
+        import tiermap
+
+        def store_late():
+            time.sleep(0.3)
+            held[0][:] = 7
+
+        def work(path, way):
+            global held, executor
+            held = [tiermap.memmap(path, mode="w+", shape=32 << 20)]
+            if way == "an executor":
+                executor = concurrent.futures.ThreadPoolExecutor(1)
+                executor.submit(store_late)
+            elif way == "a thread that goes on":
+                threading.Thread(target=store_late).start()
+            else:
+                held[0][:] = 7
+                threading.Thread(target=held.clear, daemon=True).start()
+                while held:
+                    time.sleep(0)
+
+        if __name__ == "__main__":
+            worker = multiprocessing.get_context(sys.argv[2]).Process(target=work, args=(sys.argv[1], sys.argv[3]))
+            worker.start()
+            worker.join()
+            print(worker.exitcode)
+        """, tmp_path / "data", context, way)
+    assert ended.code == 0 and ended.output.strip() == "0", ended
+    assert (tmp_path / "data").read_bytes() == b"\7" * (32 << 20)
+
+
 def test_a_script_that_is_told_to_end_while_threads_give_up_arrays_does_so_soon(tmp_path, program):
     """Whichever of them the signal meets is not to be waited for by who writes before the end."""
     for attempt in range(6):

@@ -6,14 +6,13 @@ import functools
 import os
 from typing import Any
 
-from tiermap import _endings, _fork
+from tiermap import _fork
 
 
 def writing_first(replace_program: Any) -> Any:
     @functools.wraps(replace_program)
     def run(*arguments: Any, **named: Any) -> Any:
-        _fork.write_all()
-        _endings.wait_for_all()
+        _fork.write_with_what_ends()
         return replace_program(*arguments, **named)
 
     return run

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
 from typing import List
 
-from tiermap import _cache, _core, _forking_for_a_store, _mapping, _python_store
+from tiermap import _cache, _core, _endings, _forking_for_a_store, _mapping, _python_store
 
 def say(text: str) -> None:
     """A line on standard error; a process just forked is no place for more."""
@@ -113,9 +115,39 @@ def write_at_exit_of_workers() -> None:
     if util is None or _workers_write:
         return
     _workers_write = True
-    util.register_after_fork(_cache, lambda _: util.Finalize(None, write_all, exitpriority=0))
+    util.register_after_fork(_cache, lambda _: util.Finalize(None, end_worker, exitpriority=0))
     if util.process.parent_process() is not None:  # It has begun already.
-        util.Finalize(None, write_all, exitpriority=0)
+        util.Finalize(None, end_worker, exitpriority=0)
+
+
+def end_worker() -> None:
+    """Threads that are no daemons are waited for after this, and may store until they end."""
+    write_with_what_ends()
+    if threads_waited_for():
+        threading.Thread(target=write_after_threads, name="tiermap-writes", daemon=False).start()
+
+
+def write_after_threads() -> None:
+    """In a thread that is waited for as well."""
+    while others := threads_waited_for():
+        for thread in others:
+            try:
+                thread.join()
+            except RuntimeError:  # It is being started.
+                time.sleep(0.001)
+    write_with_what_ends()
+
+
+def threads_waited_for() -> List[threading.Thread]:
+    """Those that a process waits for before it ends, but for the first and this one."""
+    spared = (threading.main_thread(), threading.current_thread())
+    return [thread for thread in threading.enumerate() if not thread.daemon and thread not in spared]
+
+
+def write_with_what_ends() -> None:
+    """What lives, and what other threads are giving up."""
+    write_all()
+    _endings.wait_for_all()
 
 
 def write_all() -> List[str]:
