@@ -231,6 +231,12 @@ def test_a_path_back_from_a_link_leads_where_the_kernel_goes(tmp_path, monkeypat
     gc.collect()
     assert (tmp_path / "x.bin").read_bytes() == b"near"
     assert (tmp_path / "far" / "x.bin").read_bytes() == b"wwww"
+    for where, error in (("missing/../x.bin", FileNotFoundError), ("x.bin/../x.bin", NotADirectoryError)):
+        with pytest.raises(error):
+            tiermap.map(where)
+        with pytest.raises(error):
+            tiermap.memmap(where, mode="w+", shape=(4,))
+    assert (tmp_path / "x.bin").read_bytes() == b"near"
 
 
 def test_a_path_may_look_like_a_url(tmp_path, monkeypatch):

@@ -87,7 +87,11 @@ def absolute(path: str) -> str:
             raise NotADirectoryError(errno.ENOTDIR, f"{path} ends as a directory's path does, and there is none: give "
                                                     "a file's path, without a slash at its end")
         return os.path.realpath(path)
-    return os.path.join(os.path.realpath(folder), name) if ".." in folder.split("/") else os.path.abspath(path)
+    if ".." not in folder.split("/"):
+        return os.path.abspath(path)
+    if not os.path.isdir(folder):
+        return os.path.join(os.getcwd(), path)  # Who opens it says what is missing.
+    return os.path.join(os.path.realpath(folder), name)
 
 
 def has_size(where: Any) -> bool:
