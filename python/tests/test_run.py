@@ -50,16 +50,19 @@ def test_workers_write_elements_that_lie_side_by_side(tmp_path):
 
 @pytest.mark.parametrize("order", ["this package's first", "numpy's first"])
 def test_a_script_that_is_told_to_end_keeps_what_it_has_stored_in_either_kind_of_array(tmp_path, order):
-    """One of the two has taken over the signal, and writes for both."""
+    """One of the two has taken over the signal, and writes for both: also where a child that shares its memory, of a
+    program that could not be started, has ended."""
     script, paths = tmp_path / "script.py", [tmp_path / "of-this-package", tmp_path / "of-numpy"]
     script.write_text(textwrap.dedent("""
-        import sys, time
+        import contextlib, subprocess, sys, time
         import numpy, tiermap
         kinds = [tiermap.memmap, numpy.memmap]
         pairs = list(zip(kinds, sys.argv[1:]))
         arrays = [kind(path, mode="r+") for kind, path in (pairs if sys.argv[3].startswith("this") else pairs[::-1])]
         for array in arrays:
             array[:] = 7
+        with contextlib.suppress(FileNotFoundError):
+            subprocess.run(["/nowhere/such-a-program"])
         print("stored", flush=True)
         time.sleep(60)
         """))
@@ -70,6 +73,8 @@ def test_a_script_that_is_told_to_end_keeps_what_it_has_stored_in_either_kind_of
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         assert run.stdout.readline() == "stored\n"
         run.terminate()
-        assert f"serves {paths[1]}" in run.communicate(timeout=60)[1]
+        told = run.communicate(timeout=60)[1]
+    assert f"serves {paths[1]}" in told
+    assert "forked" not in told
     assert run.returncode == -signal.SIGTERM
     assert [path.read_bytes() == b"\7" * (1 << 22) for path in paths] == [True, True]

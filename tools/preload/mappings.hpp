@@ -208,7 +208,7 @@ class Mappings {
   bool convert(Mapping& mapping, const char* reason) noexcept;
   bool convert_range(std::byte* address, std::size_t length, const char* reason);
   bool replace_private(const Mapping& mapping) noexcept;
-  static int write_back(Mapping& mapping, ByteRange range) noexcept;
+  int write_back(Mapping& mapping, ByteRange range) const noexcept;
   int make_way(std::byte* address, std::size_t length);
   int clear_range(std::byte* address, std::size_t length);
   int clear(Mapping& mapping) noexcept;

@@ -82,10 +82,11 @@ FittingFiles& Mappings::fitting() {
   return *fitting_;
 }
 
-// Whoever can be told by a call gets the errno value; there is a line on standard error in any case.
-int Mappings::write_back(Mapping& mapping, ByteRange range) noexcept {
+// Whoever can be told by a call gets the errno value; there is a line on standard error in any case. Before a child of
+// vfork() began all was written.
+int Mappings::write_back(Mapping& mapping, ByteRange range) const noexcept {
   try {
-    if (mapping.shared_and_writable() && range.bytes != 0) {
+    if (mapping.shared_and_writable() && range.bytes != 0 && owned_by_caller()) {
       mapping.region.write_back(range);
     }
     return 0;

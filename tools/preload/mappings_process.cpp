@@ -114,6 +114,9 @@ void Mappings::prepare_end(bool stores) noexcept {
 }
 
 void Mappings::at_process_end() noexcept {
+  if (!owned_by_caller()) {  // A child of vfork() has the same memory.
+    return;
+  }
   end_with_.store(nullptr);
   if (!EndingSignals::finish()) {
     at_end(Ending::process);
