@@ -27,6 +27,8 @@ constexpr std::uint32_t finished = ~2U;
 
 std::atomic<std::uint32_t> told_signal{no_signal};  ///< The signal that came, or one of those above.
 std::atomic<pid_t> waiting_process{0};              ///< Whose thread waits for one.
+/// The program has a handler that the kernel puts the default in place of when a signal comes (SA_RESETHAND).
+std::atomic<bool> any_for_once{false};
 
 void end_by(int number) noexcept {
   struct sigaction by_default = {};
@@ -67,15 +69,32 @@ void take_default(int number) noexcept {
   action.sa_flags = SA_RESTART | SA_ONSTACK;
   struct sigaction before = {};
   const bool left = ::sigaction(number, nullptr, &before) == 0 && before.sa_handler == SIG_DFL;
+  if (!left && (static_cast<unsigned>(before.sa_flags) & static_cast<unsigned>(SA_RESETHAND)) != 0) {
+    any_for_once.store(true);
+    futex_wake_all(&told_signal);
+  }
   // Another thread may have set one since.
   if (left && ::sigaction(number, &action, &before) == 0 && before.sa_handler != SIG_DFL) {
     ::sigaction(number, &before, nullptr);
   }
 }
 
+void take_defaults() noexcept {
+  for (const int number : ending_numbers) {
+    take_default(number);
+  }
+}
+
+/// Nobody is told when the kernel puts a default back: it is looked for, sooner than somebody gives a signal again.
 void wait_for_signal(const std::function<void()>& before_end) noexcept {
+  constexpr std::int64_t between_looks = 50'000'000;
   while (told_signal.load() == no_signal) {
-    futex_wait(&told_signal, no_signal);
+    if (any_for_once.exchange(false)) {
+      take_defaults();
+      futex_wait(&told_signal, no_signal, between_looks);
+    } else {
+      futex_wait(&told_signal, no_signal);
+    }
   }
   const std::uint32_t number = told_signal.load();
   if (number == no_more_signals) {
@@ -132,9 +151,7 @@ void EndingSignals::forget_parents() noexcept {
 }
 
 void EndingSignals::take() noexcept {
-  for (const int number : ending_numbers) {
-    take_default(number);
-  }
+  take_defaults();
 }
 
 bool EndingSignals::ends_by(int number) noexcept {

@@ -25,8 +25,8 @@ class EndingSignals {
   static bool ends_by(int number) noexcept;
   /// Whether it has been taken over.
   static bool has_taken(int number) noexcept;
-  /// Takes over a signal, of those or another that ends the program, that the program has left at its default again. A
-  /// handler may call this.
+  /// Takes over a signal, of those or another that ends the program, that the program has left at its default again;
+  /// one of those that has a handler for once, soon after that. A handler may call this.
   static void take_again(int number) noexcept;
   /// The program is about to end by itself, perhaps in a handler: calls before_end() in that thread, once, and waits
   /// for it. False if there is no such thread any more.

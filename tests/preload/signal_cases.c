@@ -1,8 +1,10 @@
 /* Signals that end the program by default: what it has stored is kept. */
 #include "cases.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 static int pipe_ends[2];
@@ -92,13 +94,17 @@ static void raise_once(int number) {
   raise(number);
 }
 
+static void thread_kill_once(int number) {
+  pthread_kill(pthread_self(), number);
+}
+
 /* How a program comes to end by a signal that it had a handler for. */
 static void handle(int number, int way) {
-  void (*const handlers[])(int) = {raise_again, kill_again, raise_once};
+  void (*const handlers[])(int) = {raise_again, kill_again, raise_once, thread_kill_once};
   struct sigaction action;
   memset(&action, 0, sizeof action);
   action.sa_handler = handlers[way];
-  action.sa_flags = way == 2 ? (int)SA_RESETHAND : 0;
+  action.sa_flags = way == 2 ? (int)SA_RESETHAND : way == 3 ? (int)(SA_RESETHAND | SA_NODEFER) : 0;
   sigaction(number, &action, NULL);
 }
 
@@ -106,7 +112,7 @@ static void handle(int number, int way) {
  * to its default after there was a mapping. */
 static void ended_by_handlers(void) {
   const int numbers[] = {SIGINT, SIGTERM, SIGUSR1};
-  for (int index = 0; index < 11; ++index) {
+  for (int index = 0; index < 14; ++index) {
     const int number = numbers[index % 3];
     const int way = index / 3;
     if (pipe(pipe_ends) != 0) {
@@ -116,7 +122,7 @@ static void ended_by_handlers(void) {
     const pid_t child = fork();
     if (child == 0) {
       unsigned char* memory = map_file(make_file(), file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
-      way == 3 ? (void)signal(number, SIG_DFL) : handle(number, way);
+      way == 4 ? (void)signal(number, SIG_DFL) : handle(number, way);
       memory[70000] = (unsigned char)('a' + index);
       if (write(pipe_ends[1], "s", 1) == 1) {
         go_on(memory, index % 2);
@@ -190,6 +196,49 @@ static void ended_in_handlers(void) {
   }
 }
 
+static void raise_at_once(int number) {
+  raise(number);
+}
+
+/* The same where the handler is not held back from being interrupted by the signal that it ends the program by. */
+static void ended_by_open_handlers(void) {
+  enum { ends = 12, longest = 10000 };
+  for (int end = 0; end < ends; ++end) {
+    const int number = end % 2 == 0 ? SIGALRM : SIGVTALRM;
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+      struct sigaction action;
+      memset(&action, 0, sizeof action);
+      action.sa_handler = raise_at_once;
+      action.sa_flags = (int)(SA_RESETHAND | SA_NODEFER);
+      sigaction(number, &action, NULL);
+      unsigned char* memory = map_file(make_file(), file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+      for (uint64_t at = 70000; at < file_bytes; at += page_bytes) {
+        memory[at] = (unsigned char)('a' + end);
+      }
+      const struct itimerval soon = {{0, 0}, {0, 5000}};
+      setitimer(number == SIGALRM ? ITIMER_REAL : ITIMER_VIRTUAL, &soon, NULL);
+      be_busy();
+    }
+    int status = 0;
+    int waited = 0;
+    while (waitpid(child, &status, WNOHANG) == 0 && waited < longest) {
+      usleep(1000);
+      ++waited;
+    }
+    if (waited == longest) {
+      kill(child, SIGKILL);
+      waitpid(child, &status, 0);
+    }
+    check("ended", WIFSIGNALED(status) && WTERMSIG(status) == number);
+    unsigned char stored = 0;
+    const int descriptor = open(file_path(), O_RDONLY);
+    check("kept", pread(descriptor, &stored, 1, 70000) == 1 && stored == 'a' + end);
+    close(descriptor);
+  }
+}
+
 static volatile sig_atomic_t noted;
 
 static void note(int number) {
@@ -248,10 +297,54 @@ static void own_handler_for_a_while(void) {
   check("kept", is_in_file(SIGTERM));
 }
 
+/* The first signal asks the program to end, and the second makes it. */
+static void handled_once(void) {
+  for (int before = 0; before < 2; ++before) {
+    if (pipe(pipe_ends) != 0) {
+      exit(3);
+    }
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+      struct sigaction once;
+      memset(&once, 0, sizeof once);
+      once.sa_handler = note;
+      once.sa_flags = (int)SA_RESETHAND;
+      if (before) {
+        sigaction(SIGINT, &once, NULL);
+      }
+      unsigned char* memory = map_file(make_file(), file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+      if (!before) {
+        sigaction(SIGINT, &once, NULL);
+      }
+      for (uint64_t at = 70000; at < file_bytes; at += 70000) {
+        memory[at] = (unsigned char)('a' + before);
+      }
+      if (write(pipe_ends[1], "s", 1) == 1) {
+        go_on(memory, 0);
+      }
+    }
+    char byte = 0;
+    if (read(pipe_ends[0], &byte, 1) == 1) {
+      kill(child, SIGINT);
+      usleep(500000);
+      check("goes on", kill(child, 0) == 0 && waitpid(child, NULL, WNOHANG) == 0);
+      kill(child, SIGINT);
+    }
+    int status = 0;
+    check("ended", waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+    check("kept", is_in_file('a' + before));
+    close(pipe_ends[0]);
+    close(pipe_ends[1]);
+  }
+}
+
 const struct test_case signal_cases[] = {
     {"ended_by_signals", ended_by_signals},
     {"ended_by_handlers", ended_by_handlers},
     {"ended_in_handlers", ended_in_handlers},
+    {"ended_by_open_handlers", ended_by_open_handlers},
+    {"handled_once", handled_once},
     {"own_handlers", own_handlers},
     {"own_handler_for_a_while", own_handler_for_a_while},
     {NULL, NULL},

@@ -1,5 +1,6 @@
 // Signals that end the program: what it has stored is written back before, as the kernel would keep it.
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 
 #include "platform/ending_signals.hpp"
@@ -50,19 +51,21 @@ bool is_blocked(int number) noexcept {
   return ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked) == 0 && ::sigismember(&blocked, number) == 1;
 }
 
-/// A program that was told to end does so, when it has tidied up, by the signal that told it. Where that is blocked,
-/// this may be its handler, which may have interrupted malloc(), so that nothing can be written back here: it is when
-/// the signal comes.
+/// A program that was told to end does so, when it has tidied up, by the signal that told it. This may be its handler,
+/// which may have interrupted malloc(), so that nothing can be written back here: it is when the signal comes.
 void before_own_signal(int number) noexcept {
   const int saved = errno;
   if (Mappings* mappings = served_mappings();
       mappings != nullptr && mappings->served().any_writable() && mappings->owned_by_caller() && ends_program(number)) {
-    is_blocked(number) ? EndingSignals::take_again(number) : static_cast<void>(mappings->write_back_all());
+    EndingSignals::take_again(number);
+    if (!EndingSignals::has_taken(number) && !is_blocked(number)) {  // There is no thread for it.
+      static_cast<void>(mappings->write_back_all());
+    }
   }
   errno = saved;
 }
 
-/// The program has left a signal at its default again.
+/// The program has left a signal at its default again, or will have once it has come.
 void after_default(int number) noexcept {
   const int saved = errno;
   if (Mappings* mappings = mappings_for_caller();
@@ -74,7 +77,7 @@ void after_default(int number) noexcept {
 
 sighandler_t handle(int number, sighandler_t handler, NextCall<sighandler_t(int, sighandler_t)>& next) noexcept {
   const sighandler_t before = next(number, handler);
-  if (handler == SIG_DFL && before != SIG_ERR) {
+  if (before != SIG_ERR) {
     after_default(number);
   }
   return before;
@@ -87,14 +90,19 @@ TIERMAP_EXPORTED int raise(int number) noexcept {
   return static_cast<int>(::syscall(SYS_tgkill, ::getpid(), ::syscall(SYS_gettid), number));
 }
 TIERMAP_EXPORTED int kill(pid_t process, int number) noexcept {
+  if (process == 0 || process == ::getpid() || process == -::getpgrp()) {
+    before_own_signal(number);
+  }
   // In this thread, which is not to go on while another one ends the program.
   if (process == ::getpid() && EndingSignals::has_taken(number) && !is_blocked(number)) {
     return raise(number);
   }
-  if (process == 0 || process == ::getpid() || process == -::getpgrp()) {
-    before_own_signal(number);
-  }
   return static_cast<int>(::syscall(SYS_kill, process, number));
+}
+TIERMAP_EXPORTED int pthread_kill(pthread_t thread, int number) noexcept {
+  static constinit NextCall<int(pthread_t, int)> next("pthread_kill");
+  before_own_signal(number);
+  return next(thread, number);
 }
 TIERMAP_EXPORTED int killpg(pid_t group, int number) noexcept {
   if (group < 0) {
@@ -107,7 +115,9 @@ TIERMAP_EXPORTED int killpg(pid_t group, int number) noexcept {
 TIERMAP_EXPORTED int sigaction(int number, const struct sigaction* action, struct sigaction* before) noexcept {
   static constinit NextCall<int(int, const struct sigaction*, struct sigaction*)> next("sigaction");
   const int result = next(number, action, before);
-  if (action != nullptr && result == 0 && action->sa_handler == SIG_DFL) {
+  constexpr auto for_once = static_cast<unsigned>(SA_RESETHAND);
+  if (action != nullptr && result == 0 &&
+      (action->sa_handler == SIG_DFL || (static_cast<unsigned>(action->sa_flags) & for_once) != 0)) {
     after_default(number);
   }
   return result;
