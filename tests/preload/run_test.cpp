@@ -226,7 +226,7 @@ for name, size in (("first", 5), ("second", 20), ("third", 4), ("first", 5)):
         assert sum(data[::4096]) == size * size * 256
 )");
   for (const char* part : {"2 mappings served, 24.0 MiB", "budget of 11.0 MiB", "  2: it fits in memory",
-                           "a part of the buffer to itself: with --serve-all"}) {
+                           "has a part of the buffer to itself: with --serve-all"}) {
     EXPECT_NE(report.find(part), std::string::npos) << report;
   }
 }

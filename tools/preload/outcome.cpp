@@ -153,8 +153,8 @@ void Outcome::report(Ending ending, const Statistics* statistics, std::uint64_t 
     text += advise_to_serve();
   } else if (left_.contains(reasons::fits)) {
     text +=
-        "tiermap: what fits in memory has a part of the buffer to itself: with --serve-all, or a --match of the data "
-        "alone, what is served has more\n";
+        "tiermap: what fits in memory, as far as it stays mapped, has a part of the buffer to itself: with "
+        "--serve-all, or a --match of the data alone, what is served has more\n";
   }
   if (!given_.empty()) {
     text += "tiermap: mappings given back to the kernel:\n" + list_of(given_);
