@@ -62,6 +62,7 @@ static void ended_by_signals(void) {
     fflush(stdout);
     const pid_t child = fork();
     if (child == 0) {
+      signal(number, SIG_DFL); /* Of a job in the background a shell ignores some. */
       store_and_wait(number, index % 2 == 1);
     }
     char byte = 0;
