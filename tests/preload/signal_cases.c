@@ -164,36 +164,47 @@ static void be_busy(void) {
   }
 }
 
+static void store_in_pages(int stored) {
+  unsigned char* memory = map_file(make_file(), file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  for (uint64_t at = 70000; at < file_bytes; at += page_bytes) {
+    memory[at] = (unsigned char)stored;
+  }
+}
+
+/* The status of a child, which is killed if it hangs. */
+static int wait_for_end(pid_t child) {
+  int status = 0;
+  for (int waited = 0; waitpid(child, &status, WNOHANG) == 0; ++waited) {
+    if (waited == 10000) {
+      kill(child, SIGKILL);
+    }
+    usleep(1000);
+  }
+  return status;
+}
+
+static void check_kept(int stored) {
+  unsigned char found = 0;
+  const int descriptor = open(file_path(), O_RDONLY);
+  check("kept", pread(descriptor, &found, 1, 70000) == 1 && found == stored);
+  close(descriptor);
+}
+
 /* The handler interrupts malloc() more often than not. */
 static void ended_in_handlers(void) {
-  enum { ends = 12, longest = 10000 };
+  enum { ends = 12 };
   for (int end = 0; end < ends; ++end) {
     fflush(stdout);
     const pid_t child = fork();
     if (child == 0) {
       signal(SIGALRM, end % 2 == 0 ? leave_at_once : leave);
-      unsigned char* memory = map_file(make_file(), file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
-      for (uint64_t at = 70000; at < file_bytes; at += page_bytes) {
-        memory[at] = (unsigned char)('a' + end);
-      }
+      store_in_pages('a' + end);
       ualarm(5000, 0);
       be_busy();
     }
-    int status = 0;
-    int waited = 0;
-    while (waitpid(child, &status, WNOHANG) == 0 && waited < longest) {
-      usleep(1000);
-      ++waited;
-    }
-    if (waited == longest) {
-      kill(child, SIGKILL);
-      waitpid(child, &status, 0);
-    }
+    const int status = wait_for_end(child);
     check("ended", WIFEXITED(status) && WEXITSTATUS(status) == 7);
-    unsigned char stored = 0;
-    const int descriptor = open(file_path(), O_RDONLY);
-    check("kept", pread(descriptor, &stored, 1, 70000) == 1 && stored == 'a' + end);
-    close(descriptor);
+    check_kept('a' + end);
   }
 }
 
@@ -203,7 +214,7 @@ static void raise_at_once(int number) {
 
 /* The same where the handler is not held back from being interrupted by the signal that it ends the program by. */
 static void ended_by_open_handlers(void) {
-  enum { ends = 12, longest = 10000 };
+  enum { ends = 12 };
   for (int end = 0; end < ends; ++end) {
     const int number = end % 2 == 0 ? SIGALRM : SIGVTALRM;
     fflush(stdout);
@@ -214,29 +225,14 @@ static void ended_by_open_handlers(void) {
       action.sa_handler = raise_at_once;
       action.sa_flags = (int)(SA_RESETHAND | SA_NODEFER);
       sigaction(number, &action, NULL);
-      unsigned char* memory = map_file(make_file(), file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
-      for (uint64_t at = 70000; at < file_bytes; at += page_bytes) {
-        memory[at] = (unsigned char)('a' + end);
-      }
+      store_in_pages('a' + end);
       const struct itimerval soon = {{0, 0}, {0, 5000}};
       setitimer(number == SIGALRM ? ITIMER_REAL : ITIMER_VIRTUAL, &soon, NULL);
       be_busy();
     }
-    int status = 0;
-    int waited = 0;
-    while (waitpid(child, &status, WNOHANG) == 0 && waited < longest) {
-      usleep(1000);
-      ++waited;
-    }
-    if (waited == longest) {
-      kill(child, SIGKILL);
-      waitpid(child, &status, 0);
-    }
+    const int status = wait_for_end(child);
     check("ended", WIFSIGNALED(status) && WTERMSIG(status) == number);
-    unsigned char stored = 0;
-    const int descriptor = open(file_path(), O_RDONLY);
-    check("kept", pread(descriptor, &stored, 1, 70000) == 1 && stored == 'a' + end);
-    close(descriptor);
+    check_kept('a' + end);
   }
 }
 
