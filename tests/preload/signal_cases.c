@@ -21,11 +21,40 @@ static void go_on(unsigned char* memory, int busy) {
   }
 }
 
+/* A child, which tells by a pipe when it has stored. */
+static pid_t fork_with_pipe(void) {
+  if (pipe(pipe_ends) != 0) {
+    exit(3);
+  }
+  fflush(stdout);
+  return fork();
+}
+
+static void store(unsigned char* memory, int stored) {
+  for (uint64_t at = 70000; at < file_bytes; at += 70000) {
+    memory[at] = (unsigned char)stored;
+  }
+}
+
+static void say_stored(unsigned char* memory, int busy) {
+  if (write(pipe_ends[1], "s", 1) == 1) {
+    go_on(memory, busy);
+  }
+}
+
+static int has_stored(void) {
+  char byte = 0;
+  return read(pipe_ends[0], &byte, 1) == 1;
+}
+
+static void close_pipe(void) {
+  close(pipe_ends[0]);
+  close(pipe_ends[1]);
+}
+
 static void store_and_wait(int number, int busy) {
   unsigned char* memory = map_file(make_file(), file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
-  for (uint64_t at = 70000; at < file_bytes; at += 70000) {
-    memory[at] = (unsigned char)number;
-  }
+  store(memory, number);
   if (number == SIGPIPE) {
     int broken[2];
     if (pipe(broken) == 0 && close(broken[0]) == 0) {
@@ -33,12 +62,10 @@ static void store_and_wait(int number, int busy) {
     }
     _exit(1);
   }
-  if (write(pipe_ends[1], "s", 1) == 1) {
-    go_on(memory, busy);
-  }
+  say_stored(memory, busy);
 }
 
-/* Whether what store_and_wait() and its like have stored is in the file. */
+/* Whether what store() has stored is in the file. */
 static int is_in_file(int stored_number) {
   const int descriptor = open(file_path(), O_RDONLY);
   int kept = 1;
@@ -56,25 +83,19 @@ static void ended_by_signals(void) {
   setrlimit(RLIMIT_CORE, &no_core);
   for (size_t index = 0; index < 2 * sizeof numbers / sizeof *numbers; ++index) {
     const int number = numbers[index / 2];
-    if (pipe(pipe_ends) != 0) {
-      exit(3);
-    }
-    fflush(stdout);
-    const pid_t child = fork();
+    const pid_t child = fork_with_pipe();
     if (child == 0) {
       signal(number, SIG_DFL); /* Of a job in the background a shell ignores some. */
       store_and_wait(number, index % 2 == 1);
     }
-    char byte = 0;
-    if (number != SIGPIPE && read(pipe_ends[0], &byte, 1) == 1) {
+    if (number != SIGPIPE && has_stored()) {
       kill(child, number);
     }
     int status = 0;
     waitpid(child, &status, 0);
     printf("signal %d ended it: %d\n", number, WIFSIGNALED(status) && WTERMSIG(status) == number);
     check("kept", is_in_file(number));
-    close(pipe_ends[0]);
-    close(pipe_ends[1]);
+    close_pipe();
   }
 }
 
@@ -109,6 +130,13 @@ static void handle(int number, int way) {
   sigaction(number, &action, NULL);
 }
 
+static void check_kept(int stored) {
+  unsigned char found = 0;
+  const int descriptor = open(file_path(), O_RDONLY);
+  check("kept", pread(descriptor, &found, 1, 70000) == 1 && found == stored);
+  close(descriptor);
+}
+
 /* A handler that tidies up, and has the signal end the program as it would have without; and a signal that is set back
  * to its default after there was a mapping. */
 static void ended_by_handlers(void) {
@@ -116,31 +144,21 @@ static void ended_by_handlers(void) {
   for (int index = 0; index < 14; ++index) {
     const int number = numbers[index % 3];
     const int way = index / 3;
-    if (pipe(pipe_ends) != 0) {
-      exit(3);
-    }
-    fflush(stdout);
-    const pid_t child = fork();
+    const pid_t child = fork_with_pipe();
     if (child == 0) {
       unsigned char* memory = map_file(make_file(), file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
       way == 4 ? (void)signal(number, SIG_DFL) : handle(number, way);
       memory[70000] = (unsigned char)('a' + index);
-      if (write(pipe_ends[1], "s", 1) == 1) {
-        go_on(memory, index % 2);
-      }
+      say_stored(memory, index % 2);
     }
-    char byte = 0;
-    if (read(pipe_ends[0], &byte, 1) == 1) {
+    if (has_stored()) {
       kill(child, number);
     }
     int status = 0;
     waitpid(child, &status, 0);
     printf("way %d, signal %d ended it: %d\n", way, number, WIFSIGNALED(status) && WTERMSIG(status) == number);
-    const int descriptor = open(file_path(), O_RDONLY);
-    check("kept", pread(descriptor, &byte, 1, 70000) == 1 && byte == 'a' + index);
-    close(descriptor);
-    close(pipe_ends[0]);
-    close(pipe_ends[1]);
+    check_kept('a' + index);
+    close_pipe();
   }
 }
 
@@ -181,13 +199,6 @@ static int wait_for_end(pid_t child) {
     usleep(1000);
   }
   return status;
-}
-
-static void check_kept(int stored) {
-  unsigned char found = 0;
-  const int descriptor = open(file_path(), O_RDONLY);
-  check("kept", pread(descriptor, &found, 1, 70000) == 1 && found == stored);
-  close(descriptor);
 }
 
 /* The handler interrupts malloc() more often than not. */
@@ -268,24 +279,15 @@ static void own_handlers(void) {
 
 /* Who sets a handler for a while puts the default back after it. */
 static void own_handler_for_a_while(void) {
-  if (pipe(pipe_ends) != 0) {
-    exit(3);
-  }
-  fflush(stdout);
-  const pid_t child = fork();
+  const pid_t child = fork_with_pipe();
   if (child == 0) {
     unsigned char* memory = map_file(make_file(), file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
     signal(SIGTERM, note);
     signal(SIGTERM, SIG_DFL);
-    for (uint64_t at = 70000; at < file_bytes; at += 70000) {
-      memory[at] = SIGTERM;
-    }
-    if (write(pipe_ends[1], "s", 1) == 1) {
-      go_on(memory, 0);
-    }
+    store(memory, SIGTERM);
+    say_stored(memory, 0);
   }
-  char byte = 0;
-  if (read(pipe_ends[0], &byte, 1) == 1) {
+  if (has_stored()) {
     usleep(500000);
     kill(child, SIGTERM);
   }
@@ -297,11 +299,7 @@ static void own_handler_for_a_while(void) {
 /* The first signal asks the program to end, and the second makes it. */
 static void handled_once(void) {
   for (int before = 0; before < 2; ++before) {
-    if (pipe(pipe_ends) != 0) {
-      exit(3);
-    }
-    fflush(stdout);
-    const pid_t child = fork();
+    const pid_t child = fork_with_pipe();
     if (child == 0) {
       struct sigaction once;
       memset(&once, 0, sizeof once);
@@ -314,15 +312,10 @@ static void handled_once(void) {
       if (!before) {
         sigaction(SIGINT, &once, NULL);
       }
-      for (uint64_t at = 70000; at < file_bytes; at += 70000) {
-        memory[at] = (unsigned char)('a' + before);
-      }
-      if (write(pipe_ends[1], "s", 1) == 1) {
-        go_on(memory, 0);
-      }
+      store(memory, 'a' + before);
+      say_stored(memory, 0);
     }
-    char byte = 0;
-    if (read(pipe_ends[0], &byte, 1) == 1) {
+    if (has_stored()) {
       kill(child, SIGINT);
       usleep(500000);
       check("goes on", kill(child, 0) == 0 && waitpid(child, NULL, WNOHANG) == 0);
@@ -331,8 +324,7 @@ static void handled_once(void) {
     int status = 0;
     check("ended", waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
     check("kept", is_in_file('a' + before));
-    close(pipe_ends[0]);
-    close(pipe_ends[1]);
+    close_pipe();
   }
 }
 
