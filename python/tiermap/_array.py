@@ -95,7 +95,7 @@ class Array(np.ndarray):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         mapping = self._mapping
-        if mapping is None or mapping.recipe.private_copy or not mapping.recipe.reopens:
+        if mapping is None or not is_sent_by_name(mapping):
             if self._plain_results:
                 return self.view(np.ndarray).__reduce_ex__(protocol)
             return super().__reduce_ex__(protocol)  # Which calls __reduce__(), perhaps the user's.
@@ -107,8 +107,7 @@ class Array(np.ndarray):
                               self._origin))
 
     def __reduce__(self) -> Any:
-        mapping = self._mapping
-        if not self._plain_results and (mapping is None or mapping.recipe.private_copy or not mapping.recipe.reopens):
+        if not self._plain_results and (self._mapping is None or not is_sent_by_name(self._mapping)):
             return super().__reduce__()
         return self.__reduce_ex__(2)
 
@@ -187,6 +186,11 @@ def is_view(array: Any, template: Any) -> bool:
         return np.may_share_memory(array, template)
     owner = _operations.owner_of(array)
     return owner is not None and owner is _operations.owner_of(template)
+
+
+def is_sent_by_name(mapping: Mapping) -> bool:
+    """Whether a pickle sends where its bytes are: what only this process has is sent by value."""
+    return mapping.recipe.reopens and not mapping.recipe.private_copy
 
 
 def plain_unless_mapped(result: Any) -> Any:
