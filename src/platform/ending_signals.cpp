@@ -41,19 +41,26 @@ void end_by(int number) noexcept {
   ::syscall(SYS_tgkill, ::getpid(), ::syscall(SYS_gettid), number);
 }
 
+/// Tells the thread, unless it has been told something before. False if there is none in this process (a child of
+/// vfork() has the same memory), or if it is done.
+bool tell(std::uint32_t what) noexcept {
+  std::uint32_t before = no_signal;
+  if (waiting_process.load() != ::getpid() ||
+      (!told_signal.compare_exchange_strong(before, what) && (before == no_more_signals || before == finished))) {
+    return false;
+  }
+  futex_wake_all(&told_signal);
+  return true;
+}
+
 /// The process ends while this waits. Where it does not, the thread may be waiting for a lock that the program held as
 /// the signal came: it goes on to give that back.
 void on_signal(int number) {
   constexpr std::int64_t longest_wait = 10'000'000'000;
   const int saved = errno;
-  std::uint32_t before = no_signal;
-  // A child of vfork() has the same memory.
-  if (waiting_process.load() != ::getpid() ||
-      (!told_signal.compare_exchange_strong(before, static_cast<std::uint32_t>(number)) &&
-       (before == no_more_signals || before == finished))) {
+  if (!tell(static_cast<std::uint32_t>(number))) {
     end_by(number);
   } else {
-    futex_wake_all(&told_signal);
     // Whoever ends a program may say so twice, as `timeout` does.
     futex_wait(&told_signal, told_signal.load(), longest_wait);
   }
@@ -79,18 +86,12 @@ void take_default(int number) noexcept {
   }
 }
 
-void take_defaults() noexcept {
-  for (const int number : ending_numbers) {
-    take_default(number);
-  }
-}
-
 /// Nobody is told when the kernel puts a default back: it is looked for, sooner than somebody gives a signal again.
 void wait_for_signal(const std::function<void()>& before_end) noexcept {
   constexpr std::int64_t between_looks = 50'000'000;
   while (told_signal.load() == no_signal) {
     if (any_for_once.exchange(false)) {
-      take_defaults();
+      EndingSignals::take();
       futex_wait(&told_signal, no_signal, between_looks);
     } else {
       futex_wait(&told_signal, no_signal);
@@ -134,12 +135,9 @@ EndingSignals::~EndingSignals() {
 }
 
 bool EndingSignals::finish() noexcept {
-  std::uint32_t before = no_signal;
-  if (waiting_process.load() != ::getpid() ||
-      (!told_signal.compare_exchange_strong(before, to_finish) && (before == no_more_signals || before == finished))) {
+  if (!tell(to_finish)) {
     return false;
   }
-  futex_wake_all(&told_signal);
   for (std::uint32_t now = told_signal.load(); now != finished; now = told_signal.load()) {
     futex_wait(&told_signal, now);
   }
@@ -151,7 +149,9 @@ void EndingSignals::forget_parents() noexcept {
 }
 
 void EndingSignals::take() noexcept {
-  take_defaults();
+  for (const int number : ending_numbers) {
+    take_default(number);
+  }
 }
 
 bool EndingSignals::ends_by(int number) noexcept {

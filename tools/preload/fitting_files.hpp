@@ -44,14 +44,11 @@ class FittingFiles {
   /// the buffer, nothing if that is all. `mapped`: the numbers of such files; all are if it is not known.
   std::optional<std::uint64_t> close(const std::optional<std::set<std::uint64_t>>& mapped) noexcept {
     closed_ = true;
-    for (auto at = files_.begin(); mapped.has_value() && at != files_.end();) {
-      if (mapped->contains(at->first.inode)) {
-        ++at;
-        continue;
-      }
-      bytes_ -= at->second;
-      at = files_.erase(at);
-    }
+    std::erase_if(files_, [&](const auto& entry) {
+      const bool unmapped = mapped.has_value() && !mapped->contains(entry.first.inode);
+      bytes_ -= unmapped ? entry.second : 0;
+      return unmapped;
+    });
     return bytes_ == 0 ? std::nullopt : std::optional(buffer_bytes_ - bytes_);
   }
 

@@ -31,9 +31,6 @@ inline int advise(void* address, std::size_t length, int advice) noexcept {
 inline int synchronise(void* address, std::size_t length, int flags) noexcept {
   return static_cast<int>(::syscall(SYS_msync, address, length, flags));
 }
-inline ssize_t read_at(int descriptor, void* buffer, std::size_t bytes, std::uint64_t offset) noexcept {
-  return ::syscall(SYS_pread64, descriptor, buffer, bytes, offset);
-}
 inline int status(int descriptor, struct stat* result) noexcept {
   return ::fstat(descriptor, result);
 }

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "preload/kernel_calls.hpp"
+#include "store/file_transfer.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap::preload {
@@ -59,23 +60,6 @@ bool MappedFileStore::has_changed(std::uint64_t offset, std::uint64_t bytes) con
   return false;
 }
 
-std::int64_t MappedFileStore::read_from_page_cache(std::byte* buffer, std::size_t bytes,
-                                                   std::uint64_t offset) const noexcept {
-  std::size_t done = 0;
-  while (done < bytes) {
-    const ssize_t got = kernel::read_at(descriptor_, buffer + done, bytes - done, offset + done);
-    if (got == 0) {
-      break;
-    }
-    if (got > 0) {
-      done += static_cast<std::size_t>(got);
-    } else if (errno != EINTR) {
-      return -errno;
-    }
-  }
-  return static_cast<std::int64_t>(done);
-}
-
 // Of the kernel's pages those wholly past the end raise SIGBUS; of the region's pages, which may be larger, those that
 // have not one byte of the file.
 std::int64_t MappedFileStore::read(void* buffer, std::size_t bytes, std::uint64_t offset) {
@@ -83,7 +67,7 @@ std::int64_t MappedFileStore::read(void* buffer, std::size_t bytes, std::uint64_
     return -ENODATA;
   }
   if (has_changed(offset, bytes)) {
-    return read_from_page_cache(static_cast<std::byte*>(buffer), bytes, offset);
+    return read_fully(descriptor_, buffer, bytes, offset);  // From the page cache.
   }
   return inner_->read(buffer, bytes, offset);
 }

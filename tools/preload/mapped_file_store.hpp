@@ -4,7 +4,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -53,7 +52,6 @@ class MappedFileStore final : public Store {
   static constexpr std::uint64_t most_changed_blocks = 1024;
 
   bool has_changed(std::uint64_t offset, std::uint64_t bytes) const noexcept;
-  std::int64_t read_from_page_cache(std::byte* buffer, std::size_t bytes, std::uint64_t offset) const noexcept;
 
   FileDescriptor program_descriptor_;
   std::unique_ptr<FileStore> inner_;
