@@ -36,6 +36,15 @@ inline void futex_wake_one(const void* word) noexcept {
   ::syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
+/// The same of a word that several processes share: sleeps while it holds `expected`. May wake for no reason.
+inline void shared_futex_wait(const void* word, std::uint32_t expected) noexcept {
+  ::syscall(SYS_futex, word, FUTEX_WAIT, expected, nullptr, nullptr, 0);
+}
+
+inline void shared_futex_wake_all(const void* word) noexcept {
+  ::syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
 /// A mutex. Not recursive: a signal handler that could interrupt a holder must not take it (see SignalsBlocked).
 class FutexLock {
  public:

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <pthread.h>
+#include <time.h>
+
+#include <chrono>
 
 namespace tiermap {
 
@@ -21,6 +24,16 @@ class WriterFirstMutex {
   ~WriterFirstMutex() { pthread_rwlock_destroy(&lock_); }
 
   void lock() noexcept { pthread_rwlock_wrlock(&lock_); }
+  /// False if it is not to be had alone within that time.
+  bool try_lock_for(std::chrono::milliseconds time) noexcept {
+    constexpr std::int64_t second = 1'000'000'000;
+    timespec until = {};
+    ::clock_gettime(CLOCK_REALTIME, &until);
+    const std::int64_t nanoseconds = until.tv_nsec + std::chrono::nanoseconds(time).count();
+    until.tv_sec += nanoseconds / second;
+    until.tv_nsec = nanoseconds % second;
+    return pthread_rwlock_timedwrlock(&lock_, &until) == 0;
+  }
   void unlock() noexcept { pthread_rwlock_unlock(&lock_); }
   void lock_shared() noexcept { pthread_rwlock_rdlock(&lock_); }
   void unlock_shared() noexcept { pthread_rwlock_unlock(&lock_); }

@@ -7,8 +7,8 @@
 #include "preload/program_memory.hpp"
 #include "preload/served_file.hpp"
 
+using tiermap::FileIdentity;
 using tiermap::preload::around_change;
-using tiermap::preload::FileIdentity;
 using tiermap::preload::Mappings;
 using tiermap::preload::mappings_for_caller;
 using tiermap::preload::next_calls;

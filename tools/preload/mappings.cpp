@@ -49,8 +49,9 @@ constexpr int understood_flags = MAP_SHARED | MAP_PRIVATE | MAP_SHARED_VALIDATE 
                                  MAP_POPULATE | MAP_NONBLOCK | MAP_NORESERVE | MAP_DENYWRITE | MAP_EXECUTABLE |
                                  MAP_STACK | MAP_FILE;
 
-/// File systems that are memory already, or not really files.
-bool is_memory(int descriptor) noexcept {
+}  // namespace
+
+bool lies_in_memory(int descriptor) noexcept {
   struct statfs system = {};
   if (::fstatfs(descriptor, &system) != 0) {
     return true;
@@ -63,6 +64,8 @@ bool is_memory(int descriptor) noexcept {
   }
   return false;
 }
+
+namespace {
 
 std::string path_of(int descriptor) {
   char target[4096];
@@ -160,6 +163,7 @@ bool Mappings::owned_by_caller() const noexcept {
 }
 
 void* Mappings::map(const MapRequest& request) {
+  const MappingTable::Entered entered = enter(request);
   const Changing changing(lock_);
   struct stat status = {};
   const bool is_file = (request.flags & MAP_ANONYMOUS) == 0 && kernel::status(request.descriptor, &status) == 0 &&
@@ -188,6 +192,7 @@ void* Mappings::map(const MapRequest& request) {
     const std::string path = path_of(request.descriptor);
     const char* const unchosen = why_not_chosen(settings_, path, (request.flags & type_mask) == MAP_PRIVATE);
     const char* reason = unchosen != nullptr ? unchosen : why_not(request);
+    reason = reason != nullptr ? reason : why_not_beside_others(request, entered);
     const FileIdentity file = FileIdentity::of(status);
     // Of what nobody reports or serves it need not be known.
     const bool asked = reason == nullptr || (unchosen != nullptr && outcome_.wanted());
@@ -228,11 +233,11 @@ void Mappings::pass_over_small(const MapRequest& request, FileIdentity file) noe
 // A mapping by the kernel and a region of the same file are two copies of its bytes: while one of them can be written,
 // both must be the kernel's. A mapping that is only read is made writable behind our back where its descriptor allows
 // that; a private one shows what others write as long as it has not been written to itself.
-void Mappings::note_kernel_mapping(FileIdentity file, bool may_write) {
+void Mappings::note_kernel_mapping(FileIdentity file, bool may_write, bool stores) {
   if (histories_.size() >= most_histories_) {
     forget_unmapped_files();
   }
-  histories_[file].note_kernel_mapping(may_write);
+  histories_[file].note_kernel_mapping(may_write, stores);
   if (served_.hold(file, !may_write)) {
     convert_file(file, mapped_twice, !may_write);
   }
@@ -275,7 +280,8 @@ void* Mappings::map_by_kernel(const MapRequest& request, const struct stat* stat
                                    request.descriptor, request.offset);
   if (memory != MAP_FAILED && status != nullptr) {
     const bool is_shared = (request.flags & type_mask) != MAP_PRIVATE;
-    note_kernel_mapping(FileIdentity::of(*status), is_shared && access_mode(request.descriptor) == O_RDWR);
+    const bool stores = is_shared && (request.protection & PROT_WRITE) != 0;
+    note_kernel_mapping(FileIdentity::of(*status), is_shared && access_mode(request.descriptor) == O_RDWR, stores);
   }
   return memory;
 }
@@ -312,7 +318,7 @@ const char* Mappings::why_not(const MapRequest& request) const {
   if (request.offset < 0 || request.offset % static_cast<off_t>(kernel::page_bytes) != 0) {
     return "the offset is none";
   }
-  if (is_memory(request.descriptor)) {
+  if (lies_in_memory(request.descriptor)) {
     return "it lies in memory already";
   }
   if (settings_.read_only && writes && !is_private) {
@@ -337,7 +343,7 @@ const char* Mappings::why_not_shared(const MapRequest& request, FileIdentity fil
       if (mapped_by_kernel(file)) {
         return mapped_twice;
       }
-      history.kernel_maps = history.kernel_writes = false;
+      history.kernel_maps = history.kernel_writes = history.kernel_stores = false;
     }
     if (history.parts_locked && writes) {
       return parts_locked;
@@ -388,6 +394,10 @@ std::optional<void*> Mappings::try_serve(const MapRequest& request, const struct
     outcome_.left_to_kernel(path, cache_problem_);
     return std::nullopt;
   }
+  if (table_ != nullptr && !table_->serve(FileIdentity::of(status))) {
+    outcome_.left_to_kernel(path, reasons::mapped_by_others);
+    return std::nullopt;
+  }
   RegionOptions options;
   options.length = kernel::round_up(request.length);
   options.address = request.address;
@@ -414,6 +424,7 @@ std::optional<void*> Mappings::try_serve(const MapRequest& request, const struct
     return start;
   } catch (const Error& error) {
     outcome_.left_to_kernel(path, error.what());
+    tell_others_of_end(FileIdentity::of(status));
     if (starts && error.code().value() == EMFILE) {
       give_up_cache(error.what());
     }

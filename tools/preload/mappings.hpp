@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "platform/ending_signals.hpp"
+#include "platform/mapping_table.hpp"
 #include "platform/writer_first_mutex.hpp"
 #include "preload/changes_under_way.hpp"
 #include "preload/fitting_files.hpp"
@@ -42,6 +43,9 @@ struct MapRequest {
   int descriptor = -1;
   off_t offset = 0;
 };
+
+/// File systems that are memory already, or not really files.
+bool lies_in_memory(int descriptor) noexcept;
 
 /// In nanoseconds. Of the two time stamps the one that nobody can set.
 inline std::int64_t changed_at(const struct stat& status) noexcept {
@@ -175,12 +179,14 @@ class Mappings {
  private:
   using Each = std::function<void(Mapping&)>;
   struct FileHistory {
-    void note_kernel_mapping(bool may_write) noexcept {
+    void note_kernel_mapping(bool may_write, bool stores) noexcept {
       kernel_maps = true;
       kernel_writes = kernel_writes || may_write;
+      kernel_stores = kernel_stores || stores;
     }
     bool kernel_maps = false;    ///< The kernel has a mapping of it, or had when we looked last.
     bool kernel_writes = false;  ///< One of those is shared, and can be written or made so.
+    bool kernel_stores = false;  ///< One was made so that it can be written.
     bool parts_locked = false;   ///< By this process, for writing.
     bool logged = false;         ///< A database, or its index, that others may change.
     int streams = 0;             ///< Of stdio, open now.
@@ -188,7 +194,14 @@ class Mappings {
   };
 
   FittingFiles& fitting();
-  void note_kernel_mapping(FileIdentity file, bool may_write);
+  MappingTable* table() noexcept;
+  MappingTable::Entered enter(const MapRequest& request);
+  void enter_to_write(const std::byte* address, std::size_t length);
+  const char* why_not_beside_others(const MapRequest& request, const MappingTable::Entered& entered) const;
+  bool give_back_to_others(FileIdentity file);
+  void tell_others_of_end(FileIdentity file) noexcept;
+  void join_others_in_child() noexcept;
+  void note_kernel_mapping(FileIdentity file, bool may_write, bool stores);
   void forget_unmapped_files();
   void note_earlier_mappings();
   /// The program maps a file that may be the index of a database's write-ahead log.
@@ -243,6 +256,8 @@ class Mappings {
   ChangesUnderWay changes_under_way_;
   std::optional<FittingFiles> fitting_;  ///< Made when first asked.
   std::atomic<const char*> refuse_all_{nullptr};
+  std::unique_ptr<MappingTable> table_;            ///< Once a file is mapped that others may map too.
+  std::string table_problem_;                      ///< Why there is none.
   Cache* cache_ = nullptr;                         ///< Made for the first mapping, and destroyed only by end_cache().
   std::optional<Statistics> ended_statistics_;     ///< Of the one that was destroyed last.
   std::unique_ptr<EndingSignals> ending_signals_;  ///< Once something is to be done at the end.

@@ -107,7 +107,9 @@ void Mappings::end_mapping(Mapping& mapping) {
     Outcome::complain(std::string(error.what()) + "; the program has unmapped it: that is lost");
     mapping.region = Region();
   }
+  const FileIdentity file = mapping.file;
   forget(mapping);
+  tell_others_of_end(file);
 }
 
 int Mappings::unmap(std::byte* address, std::size_t length) {
@@ -148,7 +150,9 @@ int Mappings::clear(Mapping& mapping) noexcept {
     if (!done) {
       return ENOMEM;
     }
+    const FileIdentity file = mapping.file;
     forget(mapping);
+    tell_others_of_end(file);
     return 0;
   } catch (const Error& error) {
     Outcome::complain(error.what());
@@ -200,8 +204,10 @@ bool Mappings::convert(Mapping& mapping, const char* reason) noexcept {
     outcome_.given_back(mapping.path, reason);
     const FileIdentity file = mapping.file;
     const bool may_write = mapping.store->writable();
+    const bool stores = mapping.shared_and_writable();
     forget(mapping);
-    note_kernel_mapping(file, may_write);
+    note_kernel_mapping(file, may_write, stores);
+    tell_others_of_end(file);
     return true;
   } catch (const std::exception& error) {
     Outcome::complain(error.what());
@@ -262,6 +268,9 @@ int Mappings::protect(std::byte* address, std::size_t length, int protection) {
     return kernel::protect(address, length, protection);
   }
   length = kernel::round_up(length);
+  if ((protection & PROT_WRITE) != 0) {
+    enter_to_write(address, length);
+  }
   const Changing changing(lock_);
   bool done = true;
   for_each(address, length, [&](Mapping& mapping) {

@@ -59,7 +59,7 @@ void Mappings::note_earlier_mappings() {
   }
   for (const FileIdentity file : files_shared_by_kernel()) {
     if (FileHistory& history = histories_[file]; !history.kernel_maps) {
-      history.note_kernel_mapping(true);
+      history.note_kernel_mapping(true, true);
     }
   }
 }
@@ -70,7 +70,11 @@ void Mappings::forget_unmapped_files() {
   std::erase_if(histories_, [&](const auto& entry) {
     const auto& [file, history] = entry;
     const bool only_mapped = history.streams == 0 && !history.parts_locked && !history.logged;
-    return only_mapped && mapped.has_value() && !mapped->contains(file.inode);
+    const bool useless = only_mapped && mapped.has_value() && !mapped->contains(file.inode);
+    if (useless && table_ != nullptr) {
+      table_->forget(file);
+    }
+    return useless;
   });
   most_histories_ = std::max(most_histories_, 2 * histories_.size());
 }

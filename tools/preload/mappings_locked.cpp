@@ -59,6 +59,9 @@ bool Mappings::end_cache(const char* reason) noexcept {
     delete cache_;
     cache_ = nullptr;
     ending_signals_.reset();
+    if (table_ != nullptr) {
+      table_->stop_answering();
+    }
   }
   return mappings_.empty();
 }

@@ -60,7 +60,7 @@ void Mappings::after_fork_in_child() noexcept {
       const MapRequest& request = mapping->request;
       kernel::map(mapping->start, mapping->bytes, request.protection, mapping->kernel_flags(),
                   mapping->store->program_descriptor(), request.offset);
-      histories_[mapping->file].note_kernel_mapping(mapping->store->writable());
+      histories_[mapping->file].note_kernel_mapping(mapping->store->writable(), false);
     }
     own_descriptors_.remove_all(mapping->descriptors());
     for (const int descriptor : mapping->descriptors()) {
@@ -91,6 +91,7 @@ void Mappings::after_fork_in_child() noexcept {
   for (std::mutex& lock : position_locks_) {
     new (&lock) std::mutex;
   }
+  join_others_in_child();
   fork_inside.reset();
   fork_quiet.reset();
 }
@@ -135,6 +136,9 @@ void Mappings::at_end(Ending ending) noexcept {
       const std::optional<Statistics> statistics =
           cache_ != nullptr ? std::optional(cache_->statistics()) : ended_statistics_;
       outcome_.report(ending, statistics.has_value() ? &*statistics : nullptr, page_bytes_);
+    }
+    if (table_ != nullptr && ending == Ending::process) {
+      table_->leave();
     }
     // The cache is never destroyed, so that what other threads still touch is there to the last.
     for (std::uint32_t instance = 0; cache_ != nullptr && instance < most_instances; ++instance) {

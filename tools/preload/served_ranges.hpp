@@ -2,22 +2,14 @@
 // and allocates nothing, since a program's own malloc() may be the one that asks.
 #pragma once
 
-#include <sys/stat.h>
-
 #include <array>
 #include <atomic>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 
-namespace tiermap::preload {
+#include "platform/file_identity.hpp"
 
-struct FileIdentity {
-  std::uint64_t device = 0;
-  std::uint64_t inode = 0;
-  auto operator<=>(const FileIdentity&) const = default;
-  static FileIdentity of(const struct stat& status) noexcept { return {status.st_dev, status.st_ino}; }
-};
+namespace tiermap::preload {
 
 /// Changes are made under the lock of Mappings; looks may come at any time. A look that meets a change sees the range
 /// as it was or as it will be, which is all that a program may expect of calls that race.

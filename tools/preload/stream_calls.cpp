@@ -7,7 +7,7 @@
 #include "preload/library.hpp"
 #include "preload/next_call.hpp"
 
-using tiermap::preload::FileIdentity;
+using tiermap::FileIdentity;
 using tiermap::preload::Mappings;
 using tiermap::preload::mappings_for_caller;
 using tiermap::preload::NextCall;

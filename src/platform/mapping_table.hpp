@@ -1,0 +1,119 @@
+// Which files the processes of a user have mapped, in memory that they share. Who serves a file himself has a copy of
+// its bytes: once another process maps the same file, and one of the two writes, both must map it through the kernel,
+// whose memory is one.
+//
+// The table is a file in /dev/shm, with a slot for each process and an entry for each file of a process. There is no
+// lock: whoever is about to map a file enters it first and looks for others then, so that of two who do it at a time
+// one at least sees the other. An entry is one 64-bit word, of its owner and a state, and the file's numbers, which
+// change only while nobody owns it. A process holds a lock of the kernel's (F_OFD_SETLK) on its slot's byte of the
+// file: so whoever has died is known, however he died and in whatever namespace. The last one removes the file.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "platform/file_identity.hpp"
+
+namespace tiermap {
+
+/// Thread-safe but for construction and destruction; in a forked child only forget_parents() may be called, on the
+/// parent's.
+class MappingTable {
+ public:
+  /// What serves the file here is to be mapped by the kernel from now on. Called in a thread of the table's. False if
+  /// it cannot be done now: it is called again in a moment.
+  using GiveBack = std::function<bool(FileIdentity)>;
+
+  /// Joins the table of this user's processes, or makes it. Throws PlatformError: no /dev/shm, or no room in it.
+  explicit MappingTable(GiveBack give_back, std::string path = path_of_user());
+  ~MappingTable();
+  MappingTable(const MappingTable&) = delete;
+  MappingTable& operator=(const MappingTable&) = delete;
+
+  static std::string path_of_user();
+  /// What it has open.
+  int descriptor() const noexcept { return descriptor_; }
+
+  /// A file that is about to be mapped here: until this ends nobody believes that it is not.
+  class Entry {
+   public:
+    Entry() noexcept = default;
+    Entry(Entry&& other) noexcept : table_(std::exchange(other.table_, nullptr)), index_(other.index_) {}
+    Entry& operator=(Entry&&) = delete;
+    ~Entry();
+
+   private:
+    friend class MappingTable;
+    Entry(MappingTable& table, std::size_t index) noexcept : table_(&table), index_(index) {}
+    MappingTable* table_ = nullptr;
+    std::size_t index_ = 0;
+  };
+  struct Entered {
+    Entry entry;
+    /// Another process has the file mapped, or the table is full: it must not be served here.
+    bool by_others = false;
+  };
+
+  /// Before a file is mapped; `writes`: so that it can be written to, and others see that. Whoever serves it elsewhere
+  /// gives it back, if one of the two writes: that is waited for, as long as he is at it, and for 10 s until he begins.
+  Entered enter(FileIdentity file, bool writes);
+  /// Of a file that has been entered, as it is to be served: false if another process has come meanwhile. Does not wait.
+  bool serve(FileIdentity file);
+  /// Nothing of it is served any more.
+  void stop_serving(FileIdentity file) noexcept;
+  /// What the kernel maps in a forked child, which has it from its parent. Nobody is waited for.
+  void inherit(FileIdentity file, bool writes);
+  /// It is not mapped any more.
+  void forget(FileIdentity file) noexcept;
+
+  /// Ends the thread that answers others, until something is served again; give_back() must not wait for the caller.
+  void stop_answering() noexcept;
+  /// Nothing more will be mapped: if nobody else has joined the file goes.
+  void leave() noexcept;
+  /// In a forked child: closes what is the parent's. The object stays as it is, for ever.
+  void forget_parents() noexcept;
+
+ private:
+  struct Layout;
+  enum class Other { none, maps, asked, answers };
+
+  bool join();
+  void close() noexcept;
+  bool is_named_file() const noexcept;
+  bool take_slot() noexcept;
+  bool is_alive(std::uint32_t owner) const noexcept;
+  bool still_maps(std::uint32_t owner, FileIdentity file) const;
+  bool is_over(std::uint64_t word, FileIdentity file) const;
+  std::size_t used() const noexcept;
+  std::optional<std::size_t> find_mine(FileIdentity file) const noexcept;
+  std::optional<std::size_t> begin(FileIdentity file, bool writes, std::uint32_t coming);
+  std::optional<std::size_t> claim(FileIdentity file, std::uint32_t state) noexcept;
+  void clear_away();
+  template <typename Change>
+  bool change_mine(std::size_t index, const Change& change) noexcept;
+  Other look(FileIdentity file, bool writes, bool ask);
+  Other look_at(std::size_t index, FileIdentity file, bool writes, bool ask);
+  void ring(std::uint32_t owner) noexcept;
+  void wait_for_others(FileIdentity file, bool writes);
+  void start_answering();
+  void answer();
+  bool answer_at(std::size_t index);
+
+  const std::string path_;
+  const GiveBack give_back_;
+  int descriptor_ = -1;
+  Layout* layout_ = nullptr;
+  std::uint32_t me_ = 0;  ///< Slot and generation.
+  std::mutex mine_;       ///< Of two threads that enter one file one makes the entry.
+  std::mutex answering_;  ///< Guards the thread.
+  std::thread thread_;
+  std::atomic<bool> stopping_{false};
+};
+
+}  // namespace tiermap

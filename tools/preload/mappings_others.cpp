@@ -1,0 +1,113 @@
+// What other processes map. Their mappings of a file by the kernel, and what one of them serves, are copies of its bytes
+// as much as two mappings of this process are.
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <exception>
+#include <mutex>
+#include <utility>
+
+#include "platform/signals_blocked.hpp"
+#include "preload/kernel_calls.hpp"
+#include "preload/locking.hpp"
+#include "preload/mappings.hpp"
+#include "preload/reasons.hpp"
+
+namespace tiermap::preload {
+namespace {
+
+bool stores(const MapRequest& request) noexcept {
+  return (request.protection & PROT_WRITE) != 0 && (request.flags & (MAP_SHARED | MAP_PRIVATE)) != MAP_PRIVATE;
+}
+
+}  // namespace
+
+// Nothing where there is no such table. It is never destroyed: others are answered until the process is gone.
+MappingTable* Mappings::table() noexcept {
+  const Changing changing(lock_);
+  if (table_ == nullptr && table_problem_.empty()) {
+    try {
+      table_ = std::make_unique<MappingTable>([this](FileIdentity file) { return give_back_to_others(file); });
+      own_descriptors_.add(table_->descriptor());
+    } catch (const std::exception& error) {
+      table_problem_ = error.what();
+    }
+  }
+  return table_.get();
+}
+
+// Without the lock: who serves the file may be waiting for what is served here, and that is given back under it.
+MappingTable::Entered Mappings::enter(const MapRequest& request) {
+  struct stat status = {};
+  if ((request.flags & MAP_ANONYMOUS) != 0 || (request.length < settings_.minimum_bytes && !stores(request)) ||
+      kernel::status(request.descriptor, &status) != 0 || !S_ISREG(status.st_mode) ||
+      lies_in_memory(request.descriptor)) {
+    return {};
+  }
+  MappingTable* const known = table();
+  return known == nullptr ? MappingTable::Entered() : known->enter(FileIdentity::of(status), stores(request));
+}
+
+// Before something of what is served becomes writable, and the kernel's.
+void Mappings::enter_to_write(const std::byte* address, std::size_t length) {
+  std::vector<FileIdentity> files;
+  {
+    const Looking looking(lock_);
+    for_each(address, length, [&](const Mapping& mapping) {
+      if (!mapping.is_private() && !mapping.shared_and_writable()) {
+        files.push_back(mapping.file);
+      }
+    });
+  }
+  for (const FileIdentity file : files) {
+    if (MappingTable* const known = table()) {
+      static_cast<void>(known->enter(file, true));
+    }
+  }
+}
+
+const char* Mappings::why_not_beside_others(const MapRequest& request, const MappingTable::Entered& entered) const {
+  if (entered.by_others) {
+    return reasons::mapped_by_others;
+  }
+  return table_ == nullptr && stores(request) ? reasons::others_unknown : nullptr;
+}
+
+// In a thread of the table's, which ends while the lock is held.
+bool Mappings::give_back_to_others(FileIdentity file) {
+  const SignalsBlocked quiet;
+  const Inside inside;
+  if (!lock_.try_lock_for(std::chrono::milliseconds(10))) {
+    return false;
+  }
+  const std::lock_guard held(lock_, std::adopt_lock);
+  convert_file(file, reasons::mapped_by_others, false);
+  return true;
+}
+
+// Of what is not served any more others need not ask.
+void Mappings::tell_others_of_end(FileIdentity file) noexcept {
+  if (table_ == nullptr || served_.hold(file, false)) {
+    return;
+  }
+  table_->stop_serving(file);
+  if (const auto known = histories_.find(file); known == histories_.end() || !known->second.kernel_maps) {
+    table_->forget(file);
+  }
+}
+
+// The child has the kernel's mappings, and is another process to whoever serves their files.
+void Mappings::join_others_in_child() noexcept {
+  if (table_ == nullptr) {
+    return;
+  }
+  table_.release()->forget_parents();
+  for (const auto& [file, history] : histories_) {
+    if (history.kernel_maps && table() != nullptr) {
+      table_->inherit(file, history.kernel_stores);
+    }
+  }
+}
+
+}  // namespace tiermap::preload
