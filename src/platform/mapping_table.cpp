@@ -1,31 +1,19 @@
 #include "platform/mapping_table.hpp"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <chrono>
+#include <map>
+#include <set>
 #include <thread>
 
 #include "platform/engine_thread.hpp"
 #include "platform/futex.hpp"
-#include "platform/own_descriptor.hpp"
+#include "platform/mapping_table_layout.hpp"
 #include "platform/process_maps.hpp"
 #include "platform/signals_blocked.hpp"
-#include "tiermap/error.hpp"
 
 namespace tiermap {
 namespace {
-
-constexpr std::uint64_t magic_and_version = 0x3130'5041'4D52'5449;  // "ITRMAP01" in memory.
-constexpr std::size_t most_processes = 1024;
-constexpr std::size_t most_entries = 4096;
-constexpr std::uint32_t generation_bits = 22;
-constexpr std::uint32_t generation_mask = (1U << generation_bits) - 1;
 
 // The state of an entry, below its owner's 32 bits. Above these bits it counts the calls that are about to map the file.
 constexpr std::uint32_t made = 1;  ///< Its file stands there.
@@ -35,6 +23,10 @@ constexpr std::uint32_t asked = 8;       ///< To give back what is served.
 constexpr std::uint32_t answering = 16;  ///< It is being given back.
 constexpr std::uint32_t one_coming = 32;
 
+/// Mapped by the kernel, and nobody is about to map it anew: it may have been unmapped since.
+constexpr bool is_by_kernel(std::uint32_t state) noexcept {
+  return state < one_coming && (state & (made | serving)) == made;
+}
 constexpr std::uint32_t owner_of(std::uint64_t word) noexcept {
   return static_cast<std::uint32_t>(word >> 32U);
 }
@@ -44,57 +36,7 @@ constexpr std::uint32_t state_of(std::uint64_t word) noexcept {
 constexpr std::uint64_t word_of(std::uint32_t owner, std::uint32_t state) noexcept {
   return (std::uint64_t{owner} << 32U) | state;
 }
-constexpr std::size_t slot_of(std::uint32_t owner) noexcept {
-  return owner >> generation_bits;
-}
-
-std::uint64_t own_process_namespace() noexcept {
-  struct stat status = {};
-  return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
-}
-
-/// For the bytes of `count` slots; false if another process has one of them.
-bool lock_slots(int descriptor, std::size_t first, std::size_t count) noexcept {
-  struct flock range = {};
-  range.l_type = F_WRLCK;
-  range.l_whence = SEEK_SET;
-  range.l_start = static_cast<off_t>(first);
-  range.l_len = static_cast<off_t>(count);
-  return ::fcntl(descriptor, F_OFD_SETLK, &range) == 0;
-}
-
-/// By another process, or by a child of this one that has not closed it.
-bool slot_is_locked(int descriptor, std::size_t slot) noexcept {
-  struct flock range = {};
-  range.l_type = F_WRLCK;
-  range.l_whence = SEEK_SET;
-  range.l_start = static_cast<off_t>(slot);
-  range.l_len = 1;
-  return ::fcntl(descriptor, F_OFD_GETLK, &range) != 0 || range.l_type != F_UNLCK;
-}
-
 }  // namespace
-
-struct MappingTable::Layout {
-  struct Slot {
-    std::atomic<std::uint32_t> generation;  ///< Of those who have had the slot.
-    std::atomic<std::uint32_t> bell;        ///< Goes up when somebody asks for something.
-    std::atomic<std::uint64_t> process;
-    std::atomic<std::uint64_t> process_namespace;
-  };
-
-  struct Entry {
-    std::atomic<std::uint64_t> word;  ///< 0 if it is free.
-    std::atomic<std::uint64_t> device;
-    std::atomic<std::uint64_t> inode;
-    FileIdentity file() const noexcept { return {device.load(), inode.load()}; }
-  };
-
-  std::atomic<std::uint64_t> magic;
-  std::atomic<std::uint64_t> used;  ///< No entry from here on was ever taken.
-  std::array<Slot, most_processes> slots;
-  std::array<Entry, most_entries> entries;
-};
 
 MappingTable::Entry::~Entry() {
   if (table_ != nullptr) {
@@ -102,135 +44,40 @@ MappingTable::Entry::~Entry() {
   }
 }
 
-std::string MappingTable::path_of_user() {
-  return "/dev/shm/tiermap-mappings." + std::to_string(::geteuid());
-}
+/// What tells whether an entry's owner still has what it says.
+struct MappingTable::Owner {
+  bool alive = false;
+  std::optional<std::set<std::uint64_t>> inodes;  ///< What the kernel maps for it; nothing if nobody can tell.
 
-MappingTable::MappingTable(GiveBack give_back, std::string path)
-    : path_(std::move(path)), give_back_(std::move(give_back)) {
-  constexpr int attempts = 200;  // The last process may be removing it, which does not take long.
-  for (int attempt = 0; attempt < attempts; ++attempt) {
-    if (join()) {
-      return;
-    }
-    close();
-    std::this_thread::sleep_for(std::chrono::milliseconds(attempt / 10));
+  bool has(std::uint32_t state, FileIdentity file) const {
+    return alive && (!is_by_kernel(state) || !inodes.has_value() || inodes->contains(file.inode));
   }
-  throw PlatformError(EAGAIN, path_ + " has no room for another process: end some of the " +
-                                  std::to_string(most_processes) + " that map files by Tiermap");
-}
+};
 
-MappingTable::~MappingTable() {
-  stop_answering();
-  leave();
-  for (std::size_t index = 0; index < used(); ++index) {
-    change_mine(index, [](std::uint32_t) { return 0U; });
-  }
-  close();
-}
-
-// False if there is no slot, or the file has been removed in between. Throws PlatformError.
-bool MappingTable::join() {
-  descriptor_ =
-      above_standard_streams(::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
-  struct stat status = {};
-  if (descriptor_ < 0 || ::fstat(descriptor_, &status) != 0) {
-    throw PlatformError(errno, path_ +
-                                   ", where processes tell each other what they map, cannot be opened: make "
-                                   "/dev/shm a file system in memory that can be written");
-  }
-  if (!S_ISREG(status.st_mode) || status.st_uid != ::geteuid()) {
-    close();
-    throw PlatformError(EPERM, path_ + " is not this user's: remove it");
-  }
-  // Reserved, since a full file system would turn the first write to a page into a SIGBUS.
-  int result = 0;
-  do {
-    result = ::fallocate(descriptor_, 0, 0, sizeof(Layout));
-  } while (result != 0 && errno == EINTR);
-  void* const memory =
-      result != 0 ? MAP_FAILED : ::mmap(nullptr, sizeof(Layout), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
-  if (memory == MAP_FAILED) {
-    const int error_number = errno;
-    close();
-    throw PlatformError(error_number, path_ + " cannot have its " + std::to_string(sizeof(Layout) >> 10U) +
-                                          " KiB: make room in /dev/shm");
-  }
-  layout_ = static_cast<Layout*>(memory);
-  std::uint64_t found = 0;
-  if (!layout_->magic.compare_exchange_strong(found, magic_and_version) && found != magic_and_version) {
-    close();
-    throw PlatformError(EPROTO, path_ + " is of another version of Tiermap: end the programs that use that");
-  }
-  return take_slot() && is_named_file();
-}
-
-void MappingTable::close() noexcept {
-  if (layout_ != nullptr) {
-    ::munmap(layout_, sizeof(Layout));
-    layout_ = nullptr;
-  }
-  if (descriptor_ >= 0) {
-    ::close(descriptor_);
-    descriptor_ = -1;
-  }
-}
-
-bool MappingTable::is_named_file() const noexcept {
-  struct stat named = {};
-  struct stat opened = {};
-  return ::stat(path_.c_str(), &named) == 0 && ::fstat(descriptor_, &opened) == 0 &&
-         FileIdentity::of(named) == FileIdentity::of(opened);
-}
-
-bool MappingTable::take_slot() noexcept {
-  for (std::size_t number = 0; number < most_processes; ++number) {
-    if (!lock_slots(descriptor_, number, 1)) {
-      continue;
-    }
-    Layout::Slot& slot = layout_->slots[number];
-    const std::uint32_t next = (slot.generation.load() + 1) & generation_mask;
-    const std::uint32_t generation = next == 0 ? 1 : next;
-    slot.process.store(static_cast<std::uint64_t>(::getpid()));
-    slot.process_namespace.store(own_process_namespace());
-    slot.generation.store(generation);
-    me_ = static_cast<std::uint32_t>(number << generation_bits) | generation;
-    return true;
-  }
-  return false;
-}
-
-bool MappingTable::is_alive(std::uint32_t owner) const noexcept {
-  const std::size_t slot = slot_of(owner);
-  return layout_->slots[slot].generation.load() == (owner & generation_mask) && slot_is_locked(descriptor_, slot);
-}
-
-// As long as nobody can tell it does.
-bool MappingTable::still_maps(std::uint32_t owner, FileIdentity file) const {
-  const Layout::Slot& slot = layout_->slots[slot_of(owner)];
-  if (slot.process_namespace.load() != own_process_namespace()) {
-    return true;
-  }
-  bool found = false;
-  const bool told = visit_kernel_mappings(std::to_string(slot.process.load()), [&](const KernelMapping& mapping) {
-    found = mapping.inode == file.inode;
+MappingTable::Owner MappingTable::find_owner(std::uint32_t owner) const {
+  Owner found{is_alive(owner), std::nullopt};
+  const Layout::Slot& slot = layout_->slots[Layout::slot_of(owner)];
+  if (!found.alive || slot.process_namespace.load() != process_namespace_) {
     return found;
-  });
-  return found || !told;
+  }
+  std::set<std::uint64_t> inodes;
+  const auto insert = [&](const KernelMapping& mapping) {
+    inodes.insert(mapping.inode);
+    return false;
+  };
+  if (visit_kernel_mappings(std::to_string(slot.process.load()), insert)) {
+    found.inodes = std::move(inodes);
+  }
+  return found;
 }
 
-// Whether an entry of another process says nothing any more.
 bool MappingTable::is_over(std::uint64_t word, FileIdentity file) const {
-  const std::uint32_t state = state_of(word);
-  if (!is_alive(owner_of(word))) {
-    return true;
-  }
-  const bool by_kernel = state < one_coming && (state & (made | serving)) == made;
-  return by_kernel && !still_maps(owner_of(word), file);
+  const bool needs_mappings = is_by_kernel(state_of(word));
+  return needs_mappings ? !find_owner(owner_of(word)).has(state_of(word), file) : !is_alive(owner_of(word));
 }
 
 std::size_t MappingTable::used() const noexcept {
-  return layout_ == nullptr ? 0 : std::min<std::size_t>(layout_->used.load(), most_entries);
+  return layout_ == nullptr ? 0 : std::min<std::size_t>(layout_->used.load(), Layout::most_entries);
 }
 
 std::optional<std::size_t> MappingTable::find_mine(FileIdentity file) const noexcept {
@@ -277,7 +124,7 @@ std::optional<std::size_t> MappingTable::begin(FileIdentity file, bool writes, s
 }
 
 std::optional<std::size_t> MappingTable::claim(FileIdentity file, std::uint32_t state) noexcept {
-  for (std::size_t index = 0; index < most_entries; ++index) {
+  for (std::size_t index = 0; index < Layout::most_entries; ++index) {
     Layout::Entry& entry = layout_->entries[index];
     std::uint64_t free = 0;
     if (entry.word.load() != 0 || !entry.word.compare_exchange_strong(free, word_of(me_, 0))) {
@@ -294,14 +141,27 @@ std::optional<std::size_t> MappingTable::claim(FileIdentity file, std::uint32_t 
   return std::nullopt;
 }
 
+// What is over, in a table that is full: each process is looked at once. Where that is of no use it is not done again
+// for the next thousand files.
 void MappingTable::clear_away() {
+  constexpr int least_freed = 256;
+  constexpr int files_to_pass_over = 1000;
+  if (passed_over_ > 0) {
+    --passed_over_;
+    return;
+  }
+  std::map<std::uint32_t, Owner> owners;
+  int freed = 0;
   for (Layout::Entry& entry : layout_->entries) {
     std::uint64_t word = entry.word.load();
     const FileIdentity file = entry.file();
-    if (word != 0 && is_over(word, file)) {
-      entry.word.compare_exchange_strong(word, 0);
+    if (word != 0 && !owners.contains(owner_of(word))) {
+      owners.emplace(owner_of(word), find_owner(owner_of(word)));
     }
+    const bool over = word != 0 && !owners.at(owner_of(word)).has(state_of(word), file);
+    freed += over && entry.word.compare_exchange_strong(word, 0) ? 1 : 0;
   }
+  passed_over_ = freed < least_freed ? files_to_pass_over : 0;
 }
 
 MappingTable::Entered MappingTable::enter(FileIdentity file, bool writes) {
@@ -386,7 +246,7 @@ MappingTable::Other MappingTable::look_at(std::size_t index, FileIdentity file, 
 }
 
 void MappingTable::ring(std::uint32_t owner) noexcept {
-  std::atomic<std::uint32_t>& bell = layout_->slots[slot_of(owner)].bell;
+  std::atomic<std::uint32_t>& bell = layout_->slots[Layout::slot_of(owner)].bell;
   bell.fetch_add(1);
   shared_futex_wake_all(&bell);
 }
@@ -427,7 +287,7 @@ void MappingTable::stop_answering() noexcept {
 }
 
 void MappingTable::answer() {
-  const std::atomic<std::uint32_t>& bell = layout_->slots[slot_of(me_)].bell;
+  const std::atomic<std::uint32_t>& bell = layout_->slots[Layout::slot_of(me_)].bell;
   while (!stopping_) {
     const std::uint32_t rung = bell.load();
     bool all = true;
@@ -455,16 +315,6 @@ bool MappingTable::answer_at(std::size_t index) {
     change_mine(index, [](std::uint32_t state) { return state & ~(asked | answering); });
   }
   return done;
-}
-
-void MappingTable::leave() noexcept {
-  if (lock_slots(descriptor_, 0, most_processes) && is_named_file()) {
-    ::unlink(path_.c_str());
-  }
-}
-
-void MappingTable::forget_parents() noexcept {
-  close();
 }
 
 }  // namespace tiermap

@@ -6,7 +6,9 @@
 // lock: whoever is about to map a file enters it first and looks for others then, so that of two who do it at a time
 // one at least sees the other. An entry is one 64-bit word, of its owner and a state, and the file's numbers, which
 // change only while nobody owns it. A process holds a lock of the kernel's (F_OFD_SETLK) on its slot's byte of the
-// file: so whoever has died is known, however he died and in whatever namespace. The last one removes the file.
+// file: so whoever has died is known, however he died and in whatever namespace. Such a lock lasts as long as the file
+// is open or mapped: what keeps it here is the mapping, and the program has all its descriptors. The last process
+// removes the file.
 #pragma once
 
 #include <atomic>
@@ -37,8 +39,6 @@ class MappingTable {
   MappingTable& operator=(const MappingTable&) = delete;
 
   static std::string path_of_user();
-  /// What it has open.
-  int descriptor() const noexcept { return descriptor_; }
 
   /// A file that is about to be mapped here: until this ends nobody believes that it is not.
   class Entry {
@@ -76,19 +76,22 @@ class MappingTable {
   void stop_answering() noexcept;
   /// Nothing more will be mapped: if nobody else has joined the file goes.
   void leave() noexcept;
-  /// In a forked child: closes what is the parent's. The object stays as it is, for ever.
-  void forget_parents() noexcept;
+  /// In a forked child, where the table is not mapped: the object stays as it is, for ever.
+  void forget_parents() noexcept { layout_ = nullptr; }
 
  private:
   struct Layout;
   enum class Other { none, maps, asked, answers };
 
+  struct Owner;
+  class Descriptor;
+
   bool join();
-  void close() noexcept;
-  bool is_named_file() const noexcept;
-  bool take_slot() noexcept;
+  void map(const Descriptor& file);
+  void unmap() noexcept;
+  bool take_slot(const Descriptor& file) noexcept;
   bool is_alive(std::uint32_t owner) const noexcept;
-  bool still_maps(std::uint32_t owner, FileIdentity file) const;
+  Owner find_owner(std::uint32_t owner) const;
   bool is_over(std::uint64_t word, FileIdentity file) const;
   std::size_t used() const noexcept;
   std::optional<std::size_t> find_mine(FileIdentity file) const noexcept;
@@ -107,10 +110,11 @@ class MappingTable {
 
   const std::string path_;
   const GiveBack give_back_;
-  int descriptor_ = -1;
+  const std::uint64_t process_namespace_;  ///< In which this process has its number.
   Layout* layout_ = nullptr;
   std::uint32_t me_ = 0;  ///< Slot and generation.
   std::mutex mine_;       ///< Of two threads that enter one file one makes the entry.
+  int passed_over_ = 0;   ///< Under mine_: see clear_away().
   std::mutex answering_;  ///< Guards the thread.
   std::thread thread_;
   std::atomic<bool> stopping_{false};

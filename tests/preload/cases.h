@@ -54,6 +54,7 @@ extern const struct test_case memory_lock_cases[];
 extern const struct test_case thread_cases[];
 extern const struct test_case random_cases[];
 extern const struct test_case signal_cases[];
+extern const struct test_case sharing_cases[];
 /* Not those that do what the kernel does. */
 extern const struct test_case unwritten_cases[];
 

@@ -11,7 +11,7 @@ static sigjmp_buf escape;
 
 static const struct test_case* const all_cases[] = {address_cases, file_cases,   process_cases,     descriptor_cases,
                                                     passing_cases, lock_cases,   memory_lock_cases, thread_cases,
-                                                    random_cases,  signal_cases, unwritten_cases};
+                                                    random_cases,  signal_cases, sharing_cases,     unwritten_cases};
 
 const char* file_path(void) {
   return path;
@@ -108,6 +108,14 @@ static void* write_on(void* argument) {
   return argument;
 }
 
+/* A busy machine may not have started the thread yet. */
+static void wait_until_written(int descriptor) {
+  char there[3] = "";
+  while (pread(descriptor, there, sizeof there, 1000) != sizeof there || memcmp(there, "xyz", sizeof there) != 0) {
+    usleep(1000);
+  }
+}
+
 int writers_are_cancelled(int descriptor) {
   int cancelled = 1;
   for (int round = 0; round < 20; ++round) {
@@ -117,6 +125,9 @@ int writers_are_cancelled(int descriptor) {
       exit(3);
     }
     usleep(2000);
+    if (round == 0) {
+      wait_until_written(descriptor);
+    }
     pthread_cancel(thread);
     pthread_join(thread, &result);
     cancelled = cancelled && result == PTHREAD_CANCELED;

@@ -342,6 +342,8 @@ static void remap_that_fails(void) {
 /* Two processes that each lock and change words of their own, in the same blocks. */
 static void locked_parts(void) {
   enum { rounds = 200 };
+  map_file(make_file(), file_bytes, PROT_READ, MAP_SHARED, 0); /* Of the others none may be served. */
+  unlink(file_path());
   int descriptor = make_file();
   check("empty", ftruncate(descriptor, 0) == 0 && ftruncate(descriptor, file_bytes) == 0);
   fflush(stdout);

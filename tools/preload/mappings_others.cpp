@@ -29,7 +29,6 @@ MappingTable* Mappings::table() noexcept {
   if (table_ == nullptr && table_problem_.empty()) {
     try {
       table_ = std::make_unique<MappingTable>([this](FileIdentity file) { return give_back_to_others(file); });
-      own_descriptors_.add(table_->descriptor());
     } catch (const std::exception& error) {
       table_problem_ = error.what();
     }
@@ -40,7 +39,8 @@ MappingTable* Mappings::table() noexcept {
 // Without the lock: who serves the file may be waiting for what is served here, and that is given back under it.
 MappingTable::Entered Mappings::enter(const MapRequest& request) {
   struct stat status = {};
-  if ((request.flags & MAP_ANONYMOUS) != 0 || (request.length < settings_.minimum_bytes && !stores(request)) ||
+  if (!owned_by_caller() || (request.flags & MAP_ANONYMOUS) != 0 ||
+      (request.length < settings_.minimum_bytes && !stores(request)) ||
       kernel::status(request.descriptor, &status) != 0 || !S_ISREG(status.st_mode) ||
       lies_in_memory(request.descriptor)) {
     return {};

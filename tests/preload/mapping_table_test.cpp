@@ -1,0 +1,248 @@
+// The table by which processes tell each other what they map: two tables on one file are two processes to each other.
+#include "platform/mapping_table.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "platform/page_sizes.hpp"
+#include "store/file_descriptor.hpp"
+#include "store/temporary_directory.hpp"
+#include "tiermap/error.hpp"
+
+namespace tiermap {
+namespace {
+
+class MappingTableTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<MappingTable> join(MappingTable::GiveBack give_back = [](FileIdentity) { return true; }) const {
+    return std::make_unique<MappingTable>(std::move(give_back), path_);
+  }
+
+  /// A file that is mapped by the kernel as long as the fixture lives.
+  FileIdentity make_mapped_file() {
+    const FileDescriptor file(::open((folder_.path() + "/file").c_str(), O_RDWR | O_CREAT, 0600));
+    struct stat status = {};
+    EXPECT_EQ(::ftruncate(file.get(), kernel_page_bytes), 0);
+    EXPECT_EQ(::fstat(file.get(), &status), 0);
+    mapped_ = ::mmap(nullptr, kernel_page_bytes, PROT_READ, MAP_SHARED, file.get(), 0);
+    EXPECT_NE(mapped_, MAP_FAILED);
+    return FileIdentity::of(status);
+  }
+  ~MappingTableTest() override {
+    if (mapped_ != nullptr) {
+      ::munmap(mapped_, kernel_page_bytes);
+    }
+  }
+
+  /// Runs in a process of its own, which stays until it is killed.
+  static pid_t start(const std::function<void()>& body) {
+    int ends[2];
+    EXPECT_EQ(::pipe(ends), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      body();
+      static_cast<void>(::write(ends[1], "x", 1));
+      ::pause();
+      ::_exit(1);
+    }
+    char done = 0;
+    EXPECT_EQ(::read(ends[0], &done, 1), 1);
+    ::close(ends[0]);
+    ::close(ends[1]);
+    return child;
+  }
+  static void kill_and_wait(pid_t child) {
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+  }
+
+  TemporaryDirectory folder_;
+  const std::string path_ = folder_.path() + "/table";
+  void* mapped_ = nullptr;
+  static constexpr FileIdentity unmapped_file_{1, 2};
+};
+
+TEST_F(MappingTableTest, TheLastOneRemovesTheFile) {
+  auto first = join();
+  auto second = join();
+  EXPECT_TRUE(std::filesystem::exists(path_));
+  first.reset();
+  EXPECT_TRUE(std::filesystem::exists(path_));
+  second->leave();
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(MappingTableTest, ReadersServeBesideEachOther) {
+  const auto first = join();
+  const auto second = join();
+  for (MappingTable* table : {first.get(), second.get()}) {
+    const auto entered = table->enter(unmapped_file_, false);
+    EXPECT_FALSE(entered.by_others);
+    EXPECT_TRUE(table->serve(unmapped_file_));
+  }
+}
+
+TEST_F(MappingTableTest, WhoServesGivesBackBeforeAWriterMaps) {
+  std::atomic<int> given_back{0};
+  const auto first = join([&](FileIdentity file) {
+    EXPECT_EQ(file, unmapped_file_);
+    return ++given_back == 3;  // The first two times it cannot be done.
+  });
+  ASSERT_FALSE(first->enter(unmapped_file_, false).by_others);
+  ASSERT_TRUE(first->serve(unmapped_file_));
+  const auto second = join();
+  const auto entered = second->enter(unmapped_file_, true);
+  EXPECT_EQ(given_back, 3);
+  EXPECT_TRUE(entered.by_others) << "it is still served, as nobody has said otherwise";
+}
+
+TEST_F(MappingTableTest, WhoHasGivenBackIsInNobodysWay) {
+  std::unique_ptr<MappingTable> first;
+  first = join([&](FileIdentity file) {
+    first->stop_serving(file);
+    return true;
+  });
+  ASSERT_FALSE(first->enter(unmapped_file_, true).by_others);
+  ASSERT_TRUE(first->serve(unmapped_file_));
+  const auto second = join();
+  const auto entered = second->enter(unmapped_file_, false);
+  EXPECT_FALSE(entered.by_others) << "the first does not map it any more";
+  EXPECT_TRUE(second->serve(unmapped_file_));
+}
+
+TEST_F(MappingTableTest, WhatTheKernelMapsElsewhereIsNotServed) {
+  const FileIdentity file = make_mapped_file();
+  const auto first = join();
+  ASSERT_FALSE(first->enter(file, true).by_others);
+  const auto second = join();
+  EXPECT_TRUE(second->enter(file, false).by_others);
+  ::munmap(mapped_, kernel_page_bytes);
+  mapped_ = nullptr;
+  EXPECT_FALSE(second->enter(file, false).by_others) << "it is not mapped any more";
+}
+
+TEST_F(MappingTableTest, WhoIsAboutToMapCounts) {
+  const auto first = join();
+  const auto second = join();
+  {
+    const auto coming = first->enter(unmapped_file_, true);
+    EXPECT_TRUE(second->enter(unmapped_file_, true).by_others);
+    EXPECT_FALSE(second->serve(unmapped_file_));
+  }
+  EXPECT_FALSE(second->enter(unmapped_file_, true).by_others) << "the first has not mapped it";
+}
+
+TEST_F(MappingTableTest, TheDeadAreForgotten) {
+  const pid_t child = start([&] {
+    auto* table = join().release();
+    if (table->enter(unmapped_file_, true).by_others || !table->serve(unmapped_file_)) {
+      ::_exit(1);
+    }
+  });
+  const auto table = join();
+  kill_and_wait(child);
+  EXPECT_FALSE(table->enter(unmapped_file_, true).by_others);
+  EXPECT_TRUE(table->serve(unmapped_file_));
+}
+
+TEST_F(MappingTableTest, AChildHasNothingOfItsParents) {
+  auto table = join();
+  ASSERT_FALSE(table->enter(unmapped_file_, true).by_others);
+  ASSERT_TRUE(table->serve(unmapped_file_));
+  const pid_t child = start([&] { table.release()->forget_parents(); });
+  table.reset();
+  EXPECT_FALSE(std::filesystem::exists(path_)) << "the child has not joined";
+  kill_and_wait(child);
+}
+
+TEST_F(MappingTableTest, WhatAChildHasFromItsParentCounts) {
+  const FileIdentity file = make_mapped_file();
+  const pid_t child = start([&] { join().release()->inherit(file, true); });
+  const auto table = join();
+  EXPECT_TRUE(table->enter(file, false).by_others);
+  kill_and_wait(child);
+  EXPECT_FALSE(table->enter(file, false).by_others);
+}
+
+TEST_F(MappingTableTest, AFullTableIsClearedOfWhatIsOver) {
+  const auto first = join();
+  const auto second = join();
+  std::vector<MappingTable::Entered> coming;
+  for (std::uint64_t number = 1; number <= 4096; ++number) {
+    coming.push_back(first->enter({9, number}, true));
+    ASSERT_FALSE(coming.back().by_others);
+  }
+  EXPECT_TRUE(second->enter(unmapped_file_, true).by_others) << "there is no room to say so";
+  coming.clear();
+  bool full = true;
+  for (int attempt = 0; attempt < 1100 && full; ++attempt) {
+    full = second->enter(unmapped_file_, true).by_others;
+  }
+  EXPECT_FALSE(full) << "of what the first has not mapped there is still an entry";
+}
+
+// Of two that serve a file at a time one at most may write.
+TEST_F(MappingTableTest, TwoThatComeAtATimeDoNotBothServe) {
+  constexpr int rounds = 2000;
+  std::atomic<int> serving{0};
+  std::atomic<int> both{0};
+  std::atomic<int> served{0};
+  const auto serve_again_and_again = [&] {
+    std::unique_ptr<MappingTable> table;
+    std::atomic<bool> mine{false};
+    const auto give_back = [&] {
+      if (mine.exchange(false)) {
+        --serving;
+      }
+    };
+    table = join([&](FileIdentity file) {
+      give_back();
+      table->stop_serving(file);
+      return true;
+    });
+    for (int round = 0; round < rounds; ++round) {
+      const auto entered = table->enter(unmapped_file_, true);
+      if (entered.by_others || !table->serve(unmapped_file_)) {
+        continue;
+      }
+      ++served;
+      mine = true;
+      both += ++serving > 1 ? 1 : 0;
+      give_back();
+      table->stop_serving(unmapped_file_);
+    }
+    table->stop_answering();
+  };
+  std::thread other(serve_again_and_again);
+  serve_again_and_again();
+  other.join();
+  EXPECT_EQ(both, 0);
+  EXPECT_GT(served, 0);
+}
+
+TEST_F(MappingTableTest, WhatIsNoTableIsRefused) {
+  std::filesystem::create_directory(path_);
+  EXPECT_THROW(join(), PlatformError);
+  std::filesystem::remove(path_);
+  std::ofstream(path_) << "something else";
+  EXPECT_THROW(join(), PlatformError);
+  std::filesystem::remove(path_);
+  EXPECT_NO_THROW(join());
+}
+
+}  // namespace
+}  // namespace tiermap
