@@ -65,6 +65,27 @@ def test_the_default_cache_has_at_most_4_gib(program):
     assert ended.output == f"{3 * MIB}\n", ended
 
 
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers_share_the_memory_where_nobody_says_a_budget(script, method):
+    ended = script("""
+        import multiprocessing, os, sys
+        import tiermap
+
+        default, own, said = tiermap.default_cache(), tiermap.Cache(), tiermap.Cache("8MiB")
+
+        def budgets(caches):
+            return tiermap.default_cache().budget, own.budget, said.budget, [cache.budget for cache in caches]
+
+        if __name__ == "__main__":
+            most = own.budget // (2 * len(os.sched_getaffinity(0))) * 3 // 2  # Others use memory meanwhile.
+            with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:
+                for shared, theirs, told, sent in pool.map(budgets, [[default, own, said]] * 4, chunksize=1):
+                    print(max(shared, theirs, *sent[:2]) <= most, told == sent[2] == 8 << 20)
+            print(default.budget == min(4 << 30, own.budget), own.budget > most)
+    """, method)
+    assert ended.output == "True True\n" * 5, ended
+
+
 @pytest.mark.parametrize("name", ["a" * 200 + ".py", "\u5206" * 40 + ".py", "two\nlines\t.py", "Stra\udcdfe.py", "-"])
 def test_scripts_of_any_name_have_a_default_cache(monkeypatch, name):
     monkeypatch.setattr(sys, "argv", ["/somewhere/" + name])

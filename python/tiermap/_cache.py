@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List,
 from tiermap import _core
 from tiermap._page_size import GIB, MIB, Size, in_a_line, parse_budget, utf8_of
 from tiermap._statistics import Statistics
+from tiermap._workers import is_worker, share_of
 
 if TYPE_CHECKING:
     from tiermap._array import Array
@@ -46,7 +47,8 @@ class Cache:
     ----------
     budget : int or str, optional
         Bytes, ``"4GiB"``, or a share of the available memory, ``"50%"``. By default what TIERMAP_BUFFER_SIZE says,
-        else half of the available memory.
+        else half of the available memory; in workers of ``multiprocessing`` and the like that half is cut into twice as
+        many parts as there are processors (of 16 MiB at least), of which each has one.
     policy : str, optional
         Which page goes when memory is full: ``fifo``, ``lru``, ``hot-fifo``, ``segmented-fifo``, ``small-main`` or
         ``cyclic`` (the default).
@@ -86,7 +88,7 @@ class Cache:
         self._closed = False
         self._mappings: "weakref.WeakSet[Mapping]" = weakref.WeakSet()
         self._among_processes: Optional[_core.Cache] = None
-        self._engine: Optional[_core.Cache] = start(self._options)
+        self._engine: Optional[_core.Cache] = self._start()
         with _lock:
             _caches.add(self)
             _by_token[self._token] = self
@@ -199,14 +201,31 @@ class Cache:
         """What serves its arrays in this process."""
         with _lock:
             if self._engine is None:
-                self._engine = start(self._options)
+                self._engine = self._start()
             return self._engine
+
+    def _start(self) -> _core.Cache:
+        engine = start(self._options)
+        self._whole_budget = engine.budget
+        self._limit(engine)
+        return engine
+
+    def _limit(self, engine: _core.Cache) -> None:
+        if self._options["budget"] is not None or is_budget_said():
+            return
+        budget = share_of(self._whole_budget) if is_worker() else self._whole_budget
+        engine.budget = min(budget, DEFAULT_BUDGET) if self._token == "default" else budget
+
+    def begin_worker(self) -> None:
+        """In a forked child that has turned out to be a worker."""
+        if self._engine is not None:
+            self._limit(self._engine)
 
     def start_again(self) -> None:
         """In a forked child, whose parent has the threads: a new engine of the same options if the parent had one."""
         self._among_processes = None
         if self._engine is not None:
-            self._engine = start(self._options)
+            self._engine = self._start()
 
     def forget_mappings(self) -> None:
         """In a forked child that has none of its parent's: a new engine, if one is asked for."""
@@ -258,6 +277,11 @@ def start(options: Dict[str, Any]) -> _core.Cache:
     return _core.Cache(**{**options, "fault_mode": "notify"})
 
 
+def is_budget_said() -> bool:
+    """For caches of this process that say none."""
+    return "TIERMAP_BUFFER_SIZE" in os.environ or "TIERMAP_CONFIG" in os.environ
+
+
 def check_options(options: Dict[str, Any]) -> None:
     """What the extension module would refuse in many lines."""
     for name in options:
@@ -301,21 +325,20 @@ def program_name() -> str:
 def default_cache() -> Cache:
     """The cache of arrays that are mapped without a budget and without a cache; made when first asked for.
 
-    Its budget is TIERMAP_BUFFER_SIZE, or what the file of TIERMAP_CONFIG says; without either, half of the available
-    memory, and not more than 4 GiB.
+    Its budget is TIERMAP_BUFFER_SIZE, or what the file of TIERMAP_CONFIG says; without either, that of a cache that is
+    made without one, and not more than 4 GiB.
     """
     global _default
     with _lock:
         if _default is not None:
             return _default
     made = Cache(name=program_name())
-    if "TIERMAP_BUFFER_SIZE" not in os.environ and "TIERMAP_CONFIG" not in os.environ and made.budget > DEFAULT_BUDGET:
-        made.budget = DEFAULT_BUDGET
     with _lock:
         if _default is None:
             _default = made
             made._token = "default"
             _by_token["default"] = made
+            made._limit(made.engine)
         return _default
 
 

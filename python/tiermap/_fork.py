@@ -115,9 +115,16 @@ def write_at_exit_of_workers() -> None:
     if util is None or _workers_write:
         return
     _workers_write = True
-    util.register_after_fork(_cache, lambda _: util.Finalize(None, end_worker, exitpriority=0))
+    util.register_after_fork(_cache, lambda _: begin_worker())
     if util.process.parent_process() is not None:  # It has begun already.
         util.Finalize(None, end_worker, exitpriority=0)
+
+
+def begin_worker() -> None:
+    """A forked child of multiprocessing's, as soon as it knows what it is."""
+    for cache in _cache.live_caches():
+        cache.begin_worker()
+    sys.modules["multiprocessing.util"].Finalize(None, end_worker, exitpriority=0)
 
 
 def end_worker() -> None:
