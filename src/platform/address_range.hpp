@@ -27,6 +27,9 @@ class AddressRange {
   /// reserved them before to give up. Throws PlatformError (EEXIST).
   static AddressRange reserve_at(void* address, std::size_t bytes, int protection, Replacement replacement);
 
+  /// Owns what is mapped there already.
+  static AddressRange adopt(std::byte* data, std::size_t bytes) noexcept { return {data, bytes}; }
+
   AddressRange(AddressRange&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)),
         size_(std::exchange(other.size_, 0)),

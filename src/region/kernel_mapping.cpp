@@ -39,9 +39,14 @@ int advice_for(Advice pattern) {
   }
 }
 
+/// Threads may be using what is there: it is mapped elsewhere first, and moved there then.
+bool takes_place(const RegionOptions& options) noexcept {
+  return options.address != nullptr && options.replacement == Replacement::mapping;
+}
+
 AddressRange reserve(const RegionOptions& options, std::uint64_t page_bytes) {
   const std::uint64_t bytes = round_up(std::max(options.length, options.reserve_bytes), page_bytes);
-  if (options.address != nullptr) {
+  if (options.address != nullptr && !takes_place(options)) {
     return AddressRange::reserve_at(options.address, bytes, PROT_NONE, options.replacement);
   }
   return AddressRange::reserve(bytes, std::min(page_bytes, huge_page_bytes), PROT_NONE);
@@ -70,6 +75,9 @@ KernelMapping::KernelMapping(std::shared_ptr<Store> store, const RegionOptions& 
     }
     file_bytes_ = round_up(file_bytes, kernel_page_bytes);
     map_up_to(0, options.length);
+    if (takes_place(options)) {
+      move_to(static_cast<std::byte*>(options.address), options.length);
+    }
   } catch (...) {
     if (store_->size_bytes() != size) {
       store_->resize(size);
@@ -157,6 +165,32 @@ void KernelMapping::map_piece(std::uint64_t from, std::uint64_t to, bool file) {
   ::madvise(mapped, to - from, MADV_DONTFORK);
   // One fault must not map 2 MiB of the page cache: a small budget would be passed before anyone can look.
   ::madvise(mapped, to - from, MADV_NOHUGEPAGE);
+}
+
+/// Each piece in one step, so that no thread finds nothing there: behind the file first, where zeros take the place of
+/// zeros.
+void KernelMapping::move_to(std::byte* address, std::uint64_t length) {
+  const std::uint64_t end = round_up(length, kernel_page_bytes);
+  const std::uint64_t file_end = std::min(file_bytes_.load(), end);
+  const std::uint64_t reserved = range_.size();
+  std::byte* const from = data();
+  const auto put = [&](std::uint64_t first, std::uint64_t last) {
+    return first >= last || ::mremap(from + first, last - first, last - first, MREMAP_MAYMOVE | MREMAP_FIXED,
+                                     address + first) != MAP_FAILED;
+  };
+  if (reserved > end) {
+    AddressRange::reserve_at(address + end, reserved - end, PROT_NONE, Replacement::mapping).release();
+  }
+  range_.truncate(end);
+  const bool has_zeros = put(file_end, end);
+  range_.release();  // What has been moved leaves addresses that are anybody's.
+  if (!has_zeros || !put(0, file_end)) {
+    const int error_number = errno;
+    ::munmap(from, has_zeros ? file_end : end);
+    throw PlatformError(error_number,
+                        "cannot move " + store_->name() + " to " + hexadecimal(address) + ": raise vm.max_map_count");
+  }
+  range_ = AddressRange::adopt(address, reserved);
 }
 
 ByteRange KernelMapping::file_part(ByteRange range) const noexcept {

@@ -77,6 +77,7 @@ class KernelMapping {
   void find_file(std::uint64_t file_bytes);
   void map_up_to(std::uint64_t from, std::uint64_t length);
   void map_piece(std::uint64_t from, std::uint64_t to, bool file);
+  void move_to(std::byte* address, std::uint64_t length);
   bool file_reaches(std::uint64_t end) const noexcept;
   std::uint64_t grow_store(std::uint64_t length);
   std::uint64_t release_unpinned(std::uint64_t offset, std::uint64_t bytes) noexcept;

@@ -374,6 +374,80 @@ TEST_P(HandedOverTest, StaysMappedWhereItCannotBeWritten) {
   region.unmap();
 }
 
+/// By the kernel's engine, at its place.
+class TakenOverTest : public HandOverTest {
+ protected:
+  bool take_over(Region& region, const RegionOptions& options, Region& taken) {
+    RegionOptions there = options;
+    there.address = region.data();
+    there.length = region.size();
+    there.replacement = Replacement::mapping;
+    return region.hand_over([&] {
+      taken = kernels_.map(path_, there);
+      return true;
+    });
+  }
+  static CacheOptions kernel_options() {
+    CacheOptions options;
+    options.budget_bytes = 8 * mib;
+    options.fault_mode = FaultMode::kernel;
+    options.publish_statistics = false;
+    return options;
+  }
+
+  Cache kernels_{kernel_options()};
+};
+INSTANTIATE_TEST_SUITE_P(Engines, TakenOverTest,
+                         ::testing::Values(EngineChoice{FaultMode::notify, Placement::automatic, "notify"}),
+                         engine_name);
+
+TEST_P(TakenOverTest, IsNotNoticedByThreadsThatStore) {
+  Cache cache(cache_options(1 * mib));
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_EQ(::ftruncate(descriptor_, 0), 0);
+    ASSERT_EQ(::ftruncate(descriptor_, length), 0);
+    Region region = cache.map(path_, read_write(page));
+    std::byte* const start = region.data();
+    std::atomic<bool> stop{false};
+    std::uint64_t stores = 0;
+    std::thread thread([&] {
+      for (; !stop.load(); ++stores) {
+        auto* const cell = reinterpret_cast<volatile std::uint64_t*>(start + stores * 7 % 32 * page);
+        *cell = *cell + 1;
+      }
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    Region taken;
+    EXPECT_TRUE(take_over(region, read_write(page), taken));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    stop = true;
+    thread.join();
+    EXPECT_EQ(taken.data(), start);
+    std::uint64_t kept = 0;
+    for (std::uint64_t at = 0; at < length; at += page) {
+      std::uint64_t there = 0;
+      ASSERT_EQ(::pread(descriptor_, &there, sizeof there, static_cast<off_t>(at)), static_cast<ssize_t>(sizeof there));
+      kept += there;
+    }
+    EXPECT_EQ(kept, stores);
+  }
+}
+
+TEST_P(TakenOverTest, HasZerosBehindTheFile) {
+  ASSERT_EQ(::ftruncate(descriptor_, page + 5), 0);
+  ASSERT_EQ(::pwrite(descriptor_, "x", 1, page + 4), 1);
+  Cache cache(cache_options(1 * mib));
+  Region region = cache.map(path_, read_only(page, 4 * page));
+  std::byte* const start = region.data();
+  EXPECT_EQ(start[page + 4], std::byte{'x'});
+  Region taken;
+  ASSERT_TRUE(take_over(region, read_only(page), taken));
+  EXPECT_EQ(taken.data(), start);
+  EXPECT_EQ(start[page + 4], std::byte{'x'});
+  EXPECT_EQ(start[page + 5], std::byte{0});
+  EXPECT_EQ(start[4 * page - 1], std::byte{0});
+}
+
 TEST_P(HandOverTest, IsRefusedWhereThreadsServeThemselves) {
   if (GetParam().fault_mode == FaultMode::self_serving) {
     Cache cache(cache_options(8 * mib));
