@@ -279,7 +279,7 @@ void MappingTable::start_answering() {
   const std::lock_guard held(answering_);
   if (!thread_.joinable()) {
     stopping_ = false;
-    thread_ = start_engine_thread("tiermap-gives", [this] { answer(); });
+    thread_ = start_engine_thread(giving_thread, [this] { answer(); });
   }
 }
 

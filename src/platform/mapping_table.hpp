@@ -31,6 +31,8 @@ class MappingTable {
   /// What serves the file here is to be mapped by the kernel from now on. Called in a thread of the table's. False if
   /// it cannot be done now: it is called again in a moment.
   using GiveBack = std::function<bool(FileIdentity)>;
+  /// What a thread is called that gives back.
+  static constexpr const char* giving_thread = "tiermap-gives";
 
   /// Joins the table of this user's processes, or makes it. Throws PlatformError: no /dev/shm, or no room in it.
   explicit MappingTable(GiveBack give_back, std::string path = path_of_user());

@@ -1,11 +1,13 @@
 // What other processes map. Their mappings of a file by the kernel, and what one of them serves, are copies of its bytes
 // as much as two mappings of this process are.
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 
 #include <chrono>
 #include <exception>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 #include "platform/signals_blocked.hpp"
@@ -19,6 +21,13 @@ namespace {
 
 bool stores(const MapRequest& request) noexcept {
   return (request.protection & PROT_WRITE) != 0 && (request.flags & (MAP_SHARED | MAP_PRIVATE)) != MAP_PRIVATE;
+}
+
+/// Of Tiermap's Python package, which has a table of its own in this process: who asks it for the file waits for what
+/// this thread is mapping now.
+bool gives_back_itself() noexcept {
+  char name[16] = {};
+  return ::prctl(PR_GET_NAME, name) == 0 && std::string_view(name) == MappingTable::giving_thread;
 }
 
 }  // namespace
@@ -42,7 +51,7 @@ MappingTable::Entered Mappings::enter(const MapRequest& request) {
   if (!owned_by_caller() || (request.flags & MAP_ANONYMOUS) != 0 ||
       (request.length < settings_.minimum_bytes && !stores(request)) ||
       kernel::status(request.descriptor, &status) != 0 || !S_ISREG(status.st_mode) ||
-      lies_in_memory(request.descriptor)) {
+      lies_in_memory(request.descriptor) || gives_back_itself()) {
     return {};
   }
   MappingTable* const known = table();
