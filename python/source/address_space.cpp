@@ -21,15 +21,10 @@ bool hold(std::uint64_t address, std::uint64_t bytes) {
   return got == wanted;
 }
 
-void give_up(std::uint64_t address, std::uint64_t bytes) {
-  ::munmap(reinterpret_cast<void*>(address), bytes);
-}
-
 }  // namespace
 
 void bind_address_space(nb::module_& module) {
   module.def("hold_addresses", &hold, nb::arg("address"), nb::arg("bytes"));
-  module.def("give_up_addresses", &give_up, nb::arg("address"), nb::arg("bytes"));
 }
 
 }  // namespace tiermap::python

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "kernel_cache.hpp"
 #include "tiermap/cache.hpp"
 #include "tiermap/store.hpp"
 
@@ -19,6 +20,7 @@ struct StoreHandle {
 /// A cache that Python holds.
 struct CacheHandle {
   std::unique_ptr<Cache> cache;
+  std::shared_ptr<KernelCache> kernel;  ///< For what several processes write.
 };
 
 /// Counters and times as {"counters": {...}, "stages": {...}, "budget_bytes": ...}. Needs the GIL.

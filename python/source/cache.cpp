@@ -1,6 +1,8 @@
 // Cache: the memory that arrays share.
 #include <nanobind/nanobind.h>
 
+#include <utility>
+
 #include "bindings.hpp"
 #include "released_gil.hpp"
 #include "tiermap/error.hpp"
@@ -56,7 +58,9 @@ void make_cache(CacheHandle* self, std::optional<std::uint64_t> budget, const st
   options.name = name;
   options.trace_file = trace;
   const ReleasedGil released;
-  new (self) CacheHandle{std::make_unique<Cache>(options)};
+  auto cache = std::make_unique<Cache>(options);
+  auto kernel = std::make_shared<KernelCache>(budget.value_or(cache->budget_bytes()), name);
+  new (self) CacheHandle{std::move(cache), std::move(kernel)};
 }
 
 }  // namespace
@@ -75,6 +79,7 @@ void bind_cache(nb::module_& module) {
           [](CacheHandle& self, std::uint64_t bytes) {
             const ReleasedGil released;
             self.cache->set_budget_bytes(bytes);
+            self.kernel->set_budget_bytes(bytes);
           })
       .def_prop_ro("minimum_budget", [](const CacheHandle& self) { return self.cache->minimum_budget_bytes(); })
       .def_prop_ro(

@@ -14,7 +14,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Optional, TypeVar
 
 from tiermap import _core
-from tiermap._page_size import GIB, MIB, Size, in_a_line, parse_budget, utf8_of
+from tiermap._page_size import GIB, Size, in_a_line, parse_budget, utf8_of
 from tiermap._statistics import Statistics
 from tiermap._workers import is_worker, share_of
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 #: What the process's own cache takes at most, unless TIERMAP_BUFFER_SIZE or TIERMAP_CONFIG say otherwise.
 DEFAULT_BUDGET = 4 * GIB
-#: Fault mode kernel takes no less.
-LEAST_AMONG_PROCESSES = MIB
 #: Bytes of a cache's name.
 LONGEST_NAME = 63
 #: Options of a cache that are texts, and those that are numbers.
@@ -87,7 +85,6 @@ class Cache:
         self._token = uuid.uuid4().hex
         self._closed = False
         self._mappings: "weakref.WeakSet[Mapping]" = weakref.WeakSet()
-        self._among_processes: Optional[_core.Cache] = None
         self._engine: Optional[_core.Cache] = self._start()
         with _lock:
             _caches.add(self)
@@ -110,8 +107,6 @@ class Cache:
         if number is None:
             raise TypeError("budget None: give bytes, or a text such as '4GiB'")
         self.engine.budget = number
-        if self._among_processes is not None:
-            self._among_processes.budget = max(number, LEAST_AMONG_PROCESSES)
         self._options["budget"] = number
 
     @property
@@ -223,25 +218,13 @@ class Cache:
 
     def start_again(self) -> None:
         """In a forked child, whose parent has the threads: a new engine of the same options if the parent had one."""
-        self._among_processes = None
         if self._engine is not None:
             self._engine = self._start()
 
     def forget_mappings(self) -> None:
         """In a forked child that has none of its parent's: a new engine, if one is asked for."""
-        self._among_processes = self._engine = None
+        self._engine = None
         self._mappings = weakref.WeakSet()
-
-    def engine_among_processes(self) -> _core.Cache:
-        """An engine for what several processes write: through the page cache of the kernel, byte by byte.
-
-        The others write back whole blocks of 4 KiB, and would put back what a neighbour had changed.
-        """
-        if self._among_processes is None:
-            said = self._options["budget"]
-            budget = max(self.budget if said is None else said, LEAST_AMONG_PROCESSES)
-            self._among_processes = _core.Cache(budget=budget, name=self._options["name"], fault_mode="kernel")
-        return self._among_processes
 
 
 def members(known: Iterable[Member]) -> List[Member]:

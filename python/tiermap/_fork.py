@@ -132,6 +132,8 @@ def end_worker() -> None:
     write_with_what_ends()
     if threads_waited_for():
         threading.Thread(target=write_after_threads, name="tiermap-writes", daemon=False).start()
+    else:
+        _core.leave_mapping_table()
 
 
 def write_after_threads() -> None:
@@ -143,6 +145,7 @@ def write_after_threads() -> None:
             except RuntimeError:  # It is being started.
                 time.sleep(0.001)
     write_with_what_ends()
+    _core.leave_mapping_table()
 
 
 def threads_waited_for() -> List[threading.Thread]:

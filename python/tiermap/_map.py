@@ -320,7 +320,7 @@ def replace_contents(opened: Opened, cache: Cache, wish: Wish, layout: Layout) -
             if layout.bytes > 0 and _mapping.find(wish.source, opened.key, 0, layout.end, True, None) is None:
                 recipe = recipe_for(wish, layout, opened, cache)
                 _core.Region(cache.engine, store, writable=True, length=layout.end, page_size=recipe.page_size,
-                             read_ahead=recipe.read_ahead)
+                             read_ahead=recipe.read_ahead, file=recipe.file)
         except BaseException:
             store.resize(size)
             raise

@@ -75,20 +75,24 @@ class Recipe:
     def writes_to_store(self) -> bool:
         return self.writable and not self.private_copy
 
+    @property
+    def file(self) -> Optional[Tuple[int, int]]:
+        """Device and inode of a plain file, which other processes may map too; None of what is none."""
+        return (self.key[1], self.key[2]) if self.key[0] == "file" else None
+
 
 class Mapping(_core.Region):
     """The memory under arrays. Arrays hold it as their ``base``; it ends with the last of them."""
 
     def __init__(self, cache: Cache, store: _core.Store, recipe: Recipe, among_processes: bool = False) -> None:
-        engine = cache.engine_among_processes() if among_processes else cache.engine
         self.state = state_of(recipe.source)  # Of when nothing of it was in memory yet.
         self.state_tells = tells_of_changes(self.state)
-        super().__init__(engine, store, writable=recipe.writable, private_copy=recipe.private_copy,
+        super().__init__(cache.engine, store, writable=recipe.writable, private_copy=recipe.private_copy,
                          offset=recipe.offset, length=recipe.length, page_size=recipe.page_size,
-                         read_ahead=recipe.read_ahead, advice=recipe.advice)
+                         read_ahead=recipe.read_ahead, advice=recipe.advice, file=recipe.file,
+                         among_processes=among_processes)
         self.cache = cache
         self.recipe = recipe
-        self.among_processes = among_processes
         self.process = os.getpid()
         self.store: Optional[_core.ChannelStore] = store if isinstance(store, _core.ChannelStore) else None
         with _lock:
@@ -115,11 +119,6 @@ class Mapping(_core.Region):
     def is_here(self) -> bool:
         """False in a forked child that it could not follow: it is its parent's."""
         return self.process == os.getpid()
-
-    @property
-    def through_kernel(self) -> bool:
-        """Whether its memory is the kernel's page cache: then it has no copy that could differ from another's."""
-        return self.among_processes or self.cache.fault_mode == "kernel"
 
     @property
     def end(self) -> int:
@@ -184,19 +183,15 @@ class Mapping(_core.Region):
         mapping raise."""
         if self.writes_to_store and path_of(self.recipe.source) is None:
             raise ValueError("only plain files are written by several processes")
-        engine = self.cache.engine_among_processes() if self.writes_to_store else self.cache.engine
-        recipe = self.recipe
+        engine, recipe = self.cache.engine, self.recipe
         store = (recipe.open() if self.store is None
                  else _python_store.attach(self.store, recipe.threads, recipe.patience))
-        _core.give_up_addresses(self.address, held_bytes(self))
         try:
-            self.map_again(engine, store)
-        except Exception as error:
-            if not self.hold_place():
-                raise OSError(f"{error}; {PLACE_TAKEN}") from error
+            self.map_again(engine, store, self.writes_to_store)
+        except Exception:
+            self.hold_place()  # If it is not held any more.
             raise
         self.store = store if isinstance(store, _core.ChannelStore) else None
-        self.among_processes = self.writes_to_store
         self.process = os.getpid()
 
     def __reduce__(self) -> Any:
