@@ -355,9 +355,10 @@ def test_forks_beside_threads_that_map(out, program):
     assert ended.output == f"{8 * ROWS}\n" and ended.code == 0, ended
 
 
-def with_shared_memory(mount, *command):
-    """Runs a command to its end that has /dev/shm to itself, mounted like that."""
-    alone = ["unshare", "--mount", "sh", "-c", f"mount -t tmpfs {mount} none /dev/shm && exec \"$@\"", "sh"]
+def with_memory_at(folder, options, *command):
+    """Runs a command to its end that has a file system in memory there, mounted with those options, to itself."""
+    mount = f'mount -t tmpfs {options} none "$0" && exec "$@"'
+    alone = ["unshare", "--mount", "sh", "-c", mount, str(folder)]
     if subprocess.run([*alone, "true"], capture_output=True, timeout=60, check=False).returncode != 0:
         pytest.skip("file systems cannot be mounted here")
     return subprocess.run([*alone, *command], capture_output=True, text=True, timeout=SECONDS, check=False)
@@ -375,7 +376,7 @@ def test_the_table_goes_with_the_last_process(out):
         print(worker.exitcode, [name for name in os.listdir("/dev/shm") if "mappings" in name] != [], flush=True)
         """
     listing = "\"$@\"; ls /dev/shm | grep mappings"
-    ended = with_shared_memory("", "sh", "-c", listing, "sh", sys.executable, "-c", script, out)
+    ended = with_memory_at("/dev/shm", "", "sh", "-c", listing, "sh", sys.executable, "-c", script, out)
     assert ended.stdout == "0 True\n", ended
 
 
@@ -386,9 +387,28 @@ def test_without_shared_memory_arrays_are_served_as_ever(out):
         array[:] = 5
         print(array._mapping.through_kernel)
         """
-    ended = with_shared_memory("-o ro", sys.executable, "-c", script, out)
+    ended = with_memory_at("/dev/shm", "-o ro", sys.executable, "-c", script, out)
     assert ended.stdout == "False\n" and ended.stderr == "", ended
     assert (np.fromfile(out, np.int64) == 5).all()
+
+
+def test_that_an_array_cannot_follow_is_said(tmp_path):
+    """Its file cannot be written: it keeps what is dirty, and the other process does not wait for that."""
+    script = """if True:
+        import os, subprocess, sys, tiermap
+        path = sys.argv[1]
+        with open(path, "wb") as file:
+            file.truncate(8 << 20)
+        array = tiermap.memmap(path, "i8", "r+", budget="16MiB")
+        array[:] = 1
+        other = "import sys, tiermap; print(tiermap.memmap(sys.argv[1], 'i8', 'r')[0])"
+        print(subprocess.run([sys.executable, "-c", other, path]).returncode, array._mapping.through_kernel, array.sum(),
+              flush=True)
+        os._exit(0)
+        """
+    ended = with_memory_at(tmp_path, "-o size=1m", sys.executable, "-c", script, tmp_path / "x.bin")
+    assert ended.stdout.splitlines()[-1] == f"0 False {1 << 20}", ended
+    assert "another process maps" in ended.stderr and "No space left on device" in ended.stderr
 
 
 def test_fault_mode_kernel_beside_the_others(out):
