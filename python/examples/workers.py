@@ -28,7 +28,6 @@ def main():
         array = tiermap.map(os.path.join(folder, "roots.npy"), np.float64, (rows, 64), mode="w", budget="4MiB")
         with multiprocessing.get_context("spawn").Pool(2) as pool:
             pool.starmap(fill, [(array, first, step) for first in range(0, rows, step)])
-        array.drop()  # What this process read before they wrote.
         with multiprocessing.get_context("spawn").Pool(2) as pool:
             means = pool.map(mean, [array[first:first + step] for first in range(0, rows, step)])
         expected = np.sqrt(np.arange(rows)).reshape(-1, step).mean(axis=1)
