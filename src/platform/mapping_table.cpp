@@ -15,16 +15,16 @@
 namespace tiermap {
 namespace {
 
-// The state of an entry, below its owner's 32 bits. Above these flags it counts the calls that are about to map the
-// file, and above them how often it has been claimed, so that nobody takes it for what it was before.
+// The state of an entry, below its owner's 32 bits. Above these bits it counts the calls that are about to map the file,
+// and above that those that ever were: who finds that it is over takes away what he has looked at, and nothing newer.
 constexpr std::uint32_t made = 1;  ///< Its file stands there.
 constexpr std::uint32_t writing = 2;
 constexpr std::uint32_t serving = 4;
 constexpr std::uint32_t asked = 8;       ///< To give back what is served.
 constexpr std::uint32_t answering = 16;  ///< It is being given back.
-constexpr std::uint32_t one_coming = 1U << 5U;
-constexpr std::uint32_t one_claim = 1U << 22U;
-constexpr std::uint32_t all_coming = one_claim - one_coming;
+constexpr std::uint32_t one_coming = 32;
+constexpr std::uint32_t one_call = 1U << 17U;
+constexpr std::uint32_t all_coming = one_call - one_coming;
 
 /// Mapped by the kernel, and nobody is about to map it anew: it may have been unmapped since.
 constexpr bool is_by_kernel(std::uint32_t state) noexcept {
@@ -97,9 +97,6 @@ std::optional<std::size_t> MappingTable::find_mine(FileIdentity file) const noex
 // No state at all: the entry is free. Others may ask, and take away what is over, at any time.
 template <typename Change>
 bool MappingTable::change_mine(std::size_t index, const Change& change) noexcept {
-  if (layout_ == nullptr) {  // A handler has forked, and this is the child.
-    return false;
-  }
   std::atomic<std::uint64_t>& entry = layout_->entries[index].word;
   std::uint64_t word = entry.load();
   while (owner_of(word) == me_) {
@@ -116,21 +113,23 @@ std::optional<std::size_t> MappingTable::begin(FileIdentity file, bool writes, s
   const SignalsBlocked quiet;
   const std::lock_guard held(mine_);
   const std::uint32_t bits = made | (writes ? writing : 0);
+  const std::uint32_t calls = ++calls_ * one_call;
   if (const auto known = find_mine(file)) {
-    if (change_mine(*known, [&](std::uint32_t state) { return (state | bits) + coming; })) {
+    if (change_mine(*known, [&](std::uint32_t state) { return (((state % one_call) | bits) + coming) | calls; })) {
       return known;
     }
   }
-  std::optional<std::size_t> claimed = claim(file, bits + coming);
+  const std::uint32_t state = (bits + coming) | calls;
+  std::optional<std::size_t> claimed = claim(file, state);
   if (!claimed.has_value()) {
     clear_away();
-    claimed = claim(file, bits + coming);
+    claimed = claim(file, state);
   }
   return claimed;
 }
 
 std::optional<std::size_t> MappingTable::claim(FileIdentity file, std::uint32_t state) noexcept {
-  for (std::size_t index = 0; layout_ != nullptr && index < Layout::most_entries; ++index) {
+  for (std::size_t index = 0; index < Layout::most_entries; ++index) {
     Layout::Entry& entry = layout_->entries[index];
     std::uint64_t free = 0;
     if (entry.word.load() != 0 || !entry.word.compare_exchange_strong(free, word_of(me_, 0))) {
@@ -141,7 +140,7 @@ std::optional<std::size_t> MappingTable::claim(FileIdentity file, std::uint32_t 
     std::uint64_t known = layout_->used.load();
     while (known <= index && !layout_->used.compare_exchange_weak(known, index + 1)) {
     }
-    entry.word.store(word_of(me_, state | (entry.claims.fetch_add(1) * one_claim)));
+    entry.word.store(word_of(me_, state));
     return index;
   }
   return std::nullopt;
@@ -158,8 +157,7 @@ void MappingTable::clear_away() {
   }
   std::map<std::uint32_t, Owner> owners;
   int freed = 0;
-  for (std::size_t index = 0; index < used(); ++index) {
-    Layout::Entry& entry = layout_->entries[index];
+  for (Layout::Entry& entry : layout_->entries) {
     std::uint64_t word = entry.word.load();
     const FileIdentity file = entry.file();
     if (word != 0 && !owners.contains(owner_of(word))) {
@@ -212,7 +210,7 @@ void MappingTable::inherit(FileIdentity file, bool writes) {
 
 void MappingTable::forget(FileIdentity file) noexcept {
   if (const auto index = find_mine(file)) {
-    change_mine(*index, [](std::uint32_t state) { return is_by_kernel(state) ? 0 : state; });
+    change_mine(*index, [](std::uint32_t state) { return (state & (all_coming | serving)) == 0 ? 0 : state; });
   }
 }
 
@@ -279,7 +277,7 @@ void MappingTable::start_answering() {
   const std::lock_guard held(answering_);
   if (!thread_.joinable()) {
     stopping_ = false;
-    thread_ = start_engine_thread(giving_thread, [this] { answer(); });
+    thread_ = start_engine_thread("tiermap-gives", [this] { answer(); });
   }
 }
 
@@ -318,7 +316,9 @@ bool MappingTable::answer_at(std::size_t index) {
   }
   change_mine(index, [](std::uint32_t state) { return (state & asked) != 0 ? state | answering : state; });
   const bool done = give_back_(entry.file());
-  change_mine(index, [done](std::uint32_t state) { return state & ~(done ? asked | answering : answering); });
+  if (done) {
+    change_mine(index, [](std::uint32_t state) { return state & ~(asked | answering); });
+  }
   return done;
 }
 

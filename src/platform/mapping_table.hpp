@@ -114,10 +114,11 @@ class MappingTable {
   const GiveBack give_back_;
   const std::uint64_t process_namespace_;  ///< In which this process has its number.
   Layout* layout_ = nullptr;
-  std::uint32_t me_ = 0;  ///< Slot and generation.
-  std::mutex mine_;       ///< Of two threads that enter one file one makes the entry.
-  int passed_over_ = 0;   ///< Under mine_: see clear_away().
-  std::mutex answering_;  ///< Guards the thread.
+  std::uint32_t me_ = 0;     ///< Slot and generation.
+  std::mutex mine_;          ///< Of two threads that enter one file one makes the entry.
+  int passed_over_ = 0;      ///< Under mine_: see clear_away().
+  std::uint32_t calls_ = 0;  ///< Under mine_: that were ever about to map a file.
+  std::mutex answering_;     ///< Guards the thread.
   std::thread thread_;
   std::atomic<bool> stopping_{false};
 };

@@ -30,7 +30,6 @@ struct MappingTable::Layout {
     std::atomic<std::uint64_t> word;  ///< 0 if it is free.
     std::atomic<std::uint64_t> device;
     std::atomic<std::uint64_t> inode;
-    std::atomic<std::uint32_t> claims;  ///< So far.
     FileIdentity file() const noexcept { return {device.load(), inode.load()}; }
   };
 

@@ -6,14 +6,17 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -230,6 +233,67 @@ TEST_F(MappingTableTest, TwoThatComeAtATimeDoNotBothServe) {
   std::thread other(serve_again_and_again);
   serve_again_and_again();
   other.join();
+  EXPECT_EQ(both, 0);
+  EXPECT_GT(served, 0);
+}
+
+// Here the kernel maps the file for a child, again and again; whoever looks for what it maps meanwhile may find that it
+// maps nothing, and must not take away what it says of the mapping that it has made since.
+TEST_F(MappingTableTest, WhatIsMappedAnewWhileOthersLookCounts) {
+  const FileIdentity file = make_mapped_file();
+  const FileDescriptor opened(::open((folder_.path() + "/file").c_str(), O_RDWR));
+  void* const memory = ::mmap(nullptr, kernel_page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto& child_maps = *new (memory) std::atomic<std::uint64_t>(0);  // While it is odd.
+  const pid_t child = start([&] {
+    ::munmap(mapped_, kernel_page_bytes);
+    std::thread([&] {
+      MappingTable& table = *join().release();
+      for (unsigned round = 0;; ++round) {
+        void* mapping = nullptr;
+        {
+          const auto entered = table.enter(file, true);
+          mapping = ::mmap(nullptr, kernel_page_bytes, PROT_READ, MAP_SHARED, opened.get(), 0);
+        }
+        ++child_maps;
+        ::usleep(round * 7 % 200);
+        ++child_maps;
+        ::munmap(mapping, kernel_page_bytes);
+        ::usleep(round * 13 % 200);
+      }
+    }).detach();
+  });
+  std::mutex change;
+  std::atomic<bool> serving{false};
+  std::unique_ptr<MappingTable> table;
+  table = join([&](FileIdentity) {
+    const std::lock_guard held(change);
+    serving = false;
+    table->stop_serving(file);
+    return true;
+  });
+  int both = 0;
+  int served = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (std::chrono::steady_clock::now() < end) {
+    {
+      const auto entered = table->enter(file, true);
+      const std::lock_guard held(change);
+      serving = !entered.by_others && table->serve(file);
+    }
+    served += serving ? 1 : 0;
+    for (int look = 0; look < 3; ++look) {
+      const std::uint64_t mapped = child_maps;
+      const bool at_a_time = mapped % 2 != 0 && serving;
+      both += at_a_time && child_maps == mapped ? 1 : 0;
+      ::usleep(50);
+    }
+    const std::lock_guard held(change);
+    serving = false;
+    table->stop_serving(file);
+  }
+  kill_and_wait(child);
+  ::munmap(memory, kernel_page_bytes);
   EXPECT_EQ(both, 0);
   EXPECT_GT(served, 0);
 }
