@@ -57,26 +57,45 @@ struct MappingTable::Owner {
   }
 };
 
+// Until visit() says that this is enough. False if nobody can tell: of a process whose first thread has ended /proc shows
+// nothing at all.
+template <typename Visit>
+bool MappingTable::visit_mappings_of(std::uint32_t owner, const Visit& visit) const {
+  const Layout::Slot& slot = layout_->slots[Layout::slot_of(owner)];
+  if (slot.process_namespace.load() != process_namespace_) {
+    return false;
+  }
+  bool any = false;
+  const auto visit_one = [&](const KernelMapping& mapping) {
+    any = true;
+    return visit(mapping);
+  };
+  return visit_kernel_mappings(std::to_string(slot.process.load()), visit_one) && any;
+}
+
 MappingTable::Owner MappingTable::find_owner(std::uint32_t owner) const {
   Owner found{is_alive(owner), std::nullopt};
-  const Layout::Slot& slot = layout_->slots[Layout::slot_of(owner)];
-  if (!found.alive || slot.process_namespace.load() != process_namespace_) {
-    return found;
-  }
   std::set<std::uint64_t> inodes;
   const auto insert = [&](const KernelMapping& mapping) {
     inodes.insert(mapping.inode);
     return false;
   };
-  if (visit_kernel_mappings(std::to_string(slot.process.load()), insert)) {
+  if (found.alive && visit_mappings_of(owner, insert)) {
     found.inodes = std::move(inodes);
   }
   return found;
 }
 
 bool MappingTable::is_over(std::uint64_t word, FileIdentity file) const {
-  const bool needs_mappings = is_by_kernel(state_of(word));
-  return needs_mappings ? !find_owner(owner_of(word)).has(state_of(word), file) : !is_alive(owner_of(word));
+  if (!is_alive(owner_of(word))) {
+    return true;
+  }
+  bool mapped = false;
+  const auto compare = [&](const KernelMapping& mapping) {
+    mapped = mapping.inode == file.inode;
+    return mapped;
+  };
+  return is_by_kernel(state_of(word)) && visit_mappings_of(owner_of(word), compare) && !mapped;
 }
 
 std::size_t MappingTable::used() const noexcept {
@@ -172,29 +191,29 @@ void MappingTable::clear_away() {
 MappingTable::Entered MappingTable::enter(FileIdentity file, bool writes) {
   const CancellationHeld held;  // What maps is no place where a thread is cancelled.
   const std::optional<std::size_t> index = begin(file, writes, one_coming);
-  if (!index.has_value()) {
-    return {Entry(), true};
-  }
-  Entered entered{Entry(*this, *index), false};
-  if (look(file, writes, true) >= Other::asked) {
+  Entered entered{index.has_value() ? Entry(*this, *index) : Entry(), true};
+  if (look(file, writes, Look::asking) >= Other::asked) {
     wait_for_others(file, writes);
   }
-  entered.by_others = look(file, writes, false) != Other::none;
+  entered.by_others = !index.has_value() || look(file, writes, Look::for_any) != Other::none;
   return entered;
 }
 
 bool MappingTable::serve(FileIdentity file) {
   start_answering();
   const auto index = find_mine(file);
-  bool writes = false;
+  std::uint32_t before = 0;
   const bool entered = index.has_value() && change_mine(*index, [&](std::uint32_t state) {
-                         writes = (state & writing) != 0;
+                         before = state;
                          return state | serving;
                        });
-  if (entered && look(file, writes, false) == Other::none) {
+  if (entered && look(file, (before & writing) != 0, Look::for_any) == Other::none) {
     return true;
   }
-  stop_serving(file);
+  // By another mapping, which others have asked for, or will.
+  if ((before & serving) == 0) {
+    stop_serving(file);
+  }
   return false;
 }
 
@@ -214,28 +233,30 @@ void MappingTable::forget(FileIdentity file) noexcept {
   }
 }
 
-// What the others do with the file, where that and this are not to be had together: the most of it.
-MappingTable::Other MappingTable::look(FileIdentity file, bool writes, bool ask) {
+// What the others do with the file, where that and this are not to be had together: the most of it. What the kernel maps
+// for them is looked at only to know whether there is any, since that takes long. A signal's handler may come here too.
+MappingTable::Other MappingTable::look(FileIdentity file, bool writes, Look what) {
+  const SignalsBlocked quiet;
   Other most = Other::none;
   const std::size_t end = used();
-  for (std::size_t index = 0; index < end; ++index) {
-    most = std::max(most, look_at(index, file, writes, ask));
+  for (std::size_t index = 0; index < end && (what != Look::for_any || most == Other::none); ++index) {
+    most = std::max(most, look_at(index, file, writes, what));
   }
   return most;
 }
 
-MappingTable::Other MappingTable::look_at(std::size_t index, FileIdentity file, bool writes, bool ask) {
+MappingTable::Other MappingTable::look_at(std::size_t index, FileIdentity file, bool writes, Look what) {
   Layout::Entry& entry = layout_->entries[index];
   for (std::uint64_t word = entry.word.load();;) {
     const std::uint32_t owner = owner_of(word);
     const std::uint32_t state = state_of(word);
     // Who is making an entry looks for others after that.
     if (owner == 0 || owner == me_ || (state & made) == 0 || entry.file() != file ||
-        (!writes && (state & writing) == 0)) {
+        (!writes && (state & writing) == 0) || (what != Look::for_any && (state & serving) == 0)) {
       return Other::none;
     }
     const bool over = is_over(word, file);
-    const bool newly_asked = !over && ask && (state & (serving | asked)) == serving;
+    const bool newly_asked = !over && what == Look::asking && (state & (serving | asked)) == serving;
     const std::uint64_t wanted = over ? 0 : newly_asked ? word | asked : word;
     if (!entry.word.compare_exchange_strong(word, wanted)) {
       continue;  // Its owner has changed it meanwhile, or it has another.
@@ -264,7 +285,7 @@ void MappingTable::wait_for_others(FileIdentity file, bool writes) {
   const Clock::time_point begun = Clock::now();
   std::chrono::microseconds pause{100};
   for (;;) {
-    const Other other = look(file, writes, false);
+    const Other other = look(file, writes, Look::for_serving);
     if (other < Other::asked || Clock::now() - begun > (other == Other::answers ? until_it_ends : until_it_begins)) {
       return;
     }

@@ -65,7 +65,8 @@ class MappingTable {
   /// Before a file is mapped; `writes`: so that it can be written to, and others see that. Whoever serves it elsewhere
   /// gives it back, if one of the two writes: that is waited for, as long as he is at it, and for 10 s until he begins.
   Entered enter(FileIdentity file, bool writes);
-  /// Of a file that has been entered, as it is to be served: false if another process has come meanwhile. Does not wait.
+  /// Of a file that has been entered, as it is to be served: false if another process has come meanwhile, and what else
+  /// is served of it is to be given back. Does not wait.
   bool serve(FileIdentity file);
   /// Nothing of it is served any more.
   void stop_serving(FileIdentity file) noexcept;
@@ -84,6 +85,7 @@ class MappingTable {
  private:
   struct Layout;
   enum class Other { none, maps, asked, answers };
+  enum class Look { for_any, for_serving, asking };
 
   struct Owner;
   class Descriptor;
@@ -93,6 +95,8 @@ class MappingTable {
   void unmap() noexcept;
   bool take_slot(const Descriptor& file) noexcept;
   bool is_alive(std::uint32_t owner) const noexcept;
+  template <typename Visit>
+  bool visit_mappings_of(std::uint32_t owner, const Visit& visit) const;
   Owner find_owner(std::uint32_t owner) const;
   bool is_over(std::uint64_t word, FileIdentity file) const;
   std::size_t used() const noexcept;
@@ -102,8 +106,8 @@ class MappingTable {
   void clear_away();
   template <typename Change>
   bool change_mine(std::size_t index, const Change& change) noexcept;
-  Other look(FileIdentity file, bool writes, bool ask);
-  Other look_at(std::size_t index, FileIdentity file, bool writes, bool ask);
+  Other look(FileIdentity file, bool writes, Look what);
+  Other look_at(std::size_t index, FileIdentity file, bool writes, Look what);
   void ring(std::uint32_t owner) noexcept;
   void wait_for_others(FileIdentity file, bool writes);
   void start_answering();

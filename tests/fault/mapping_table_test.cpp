@@ -298,6 +298,81 @@ TEST_F(MappingTableTest, WhatIsMappedAnewWhileOthersLookCounts) {
   EXPECT_GT(served, 0);
 }
 
+// Of such a process /proc shows no mappings, though its other threads have them.
+TEST_F(MappingTableTest, AProcessWhoseFirstThreadHasEndedCounts) {
+  const FileIdentity file = make_mapped_file();
+  const pid_t child = start([&] {
+    ::signal(SIGUSR1, [](int) { ::syscall(SYS_exit, 0); });
+    join().release()->inherit(file, true);
+    std::thread([] {
+      for (;;) {
+        ::pause();
+      }
+    }).detach();
+  });
+  const auto table = join();
+  EXPECT_TRUE(table->enter(file, false).by_others);
+  ::kill(child, SIGUSR1);
+  const auto has_mappings = [&] {
+    std::ifstream maps("/proc/" + std::to_string(child) + "/maps");
+    return maps.peek() != std::ifstream::traits_type::eof();
+  };
+  while (has_mappings()) {
+    ::usleep(1000);
+  }
+  EXPECT_TRUE(table->enter(file, false).by_others);
+  kill_and_wait(child);
+  EXPECT_FALSE(table->enter(file, false).by_others);
+}
+
+TEST_F(MappingTableTest, WhoServesIsAskedAlsoWhereTheTableIsFull) {
+  std::atomic<int> given_back{0};
+  std::unique_ptr<MappingTable> first;
+  first = join([&](FileIdentity file) {
+    ++given_back;
+    first->stop_serving(file);
+    return true;
+  });
+  ASSERT_FALSE(first->enter(unmapped_file_, true).by_others);
+  ASSERT_TRUE(first->serve(unmapped_file_));
+  std::vector<MappingTable::Entered> coming;
+  for (std::uint64_t number = 1; number < 4096; ++number) {
+    coming.push_back(first->enter({9, number}, true));
+    ASSERT_FALSE(coming.back().by_others);
+  }
+  EXPECT_TRUE(join()->enter(unmapped_file_, true).by_others);
+  EXPECT_EQ(given_back, 1);
+}
+
+TEST_F(MappingTableTest, WhoMayNotServeAMappingMoreIsStillAskedForTheFirst) {
+  std::atomic<bool> free{false};
+  std::atomic<bool> given_back{false};
+  std::unique_ptr<MappingTable> first;
+  first = join([&](FileIdentity file) {
+    if (free) {
+      given_back = true;
+      first->stop_serving(file);
+    }
+    return free.load();
+  });
+  ASSERT_FALSE(first->enter(unmapped_file_, false).by_others);
+  ASSERT_TRUE(first->serve(unmapped_file_));
+  const auto another = first->enter(unmapped_file_, false);
+  EXPECT_FALSE(another.by_others);
+  std::atomic<bool> begun{false};
+  std::thread writer([&] {
+    const auto second = join();
+    begun = true;
+    const auto entered = second->enter(unmapped_file_, true);
+    EXPECT_TRUE(given_back) << "it did not wait";
+  });
+  while (!begun || first->serve(unmapped_file_)) {
+    ::usleep(100);
+  }
+  free = true;
+  writer.join();
+}
+
 TEST_F(MappingTableTest, WhatIsNoTableIsRefused) {
   std::filesystem::create_directory(path_);
   EXPECT_THROW(join(), PlatformError);

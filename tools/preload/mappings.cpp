@@ -395,6 +395,7 @@ std::optional<void*> Mappings::try_serve(const MapRequest& request, const struct
     return std::nullopt;
   }
   if (table_ != nullptr && !table_->serve(FileIdentity::of(status))) {
+    convert_file(FileIdentity::of(status), reasons::mapped_by_others, false);
     outcome_.left_to_kernel(path, reasons::mapped_by_others);
     return std::nullopt;
   }
