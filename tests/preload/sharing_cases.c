@@ -177,6 +177,42 @@ static void windows_of_another(void) {
   check("seen", meeting->wrong == 0 && sum != 0);
 }
 
+/* Small windows are the kernel's: whoever serves the file that they show gives it back. */
+static void small_windows_read(void) {
+  int descriptor = make_another_file();
+  struct meeting* meeting = make_meeting(2);
+  pid_t child = fork();
+  uint64_t length = child == 0 ? page_bytes : file_bytes;
+  int protection = child == 0 ? PROT_READ : PROT_READ | PROT_WRITE;
+  for (unsigned char round = 1; round <= 4; ++round) {
+    unsigned char* memory = NULL;
+    int first = (round % 2 == 0) == (child == 0);
+    if (first) {
+      memory = map_file(descriptor, length, protection, MAP_SHARED, 0);
+      note(meeting, child != 0 || memory[7] + 1 != 0);
+    }
+    meet(meeting);
+    if (!first) {
+      memory = map_file(descriptor, length, protection, MAP_SHARED, 0);
+    }
+    meet(meeting);
+    for (unsigned char value = 0; value < 20; ++value) {
+      if (child != 0) {
+        memory[7] = (unsigned char)(round * 20 + value);
+      }
+      meet(meeting);
+      note(meeting, memory[7] == round * 20 + value);
+      meet(meeting);
+    }
+    munmap(memory, length);
+  }
+  if (child == 0) {
+    _exit(0);
+  }
+  check("child", end_of(child) == 0);
+  check("seen", meeting->wrong == 0);
+}
+
 struct counting {
   volatile uint64_t* counter;
   atomic_int* stop;
@@ -295,6 +331,7 @@ const struct test_case sharing_cases[] = {
     {"writer_before_reader", writer_before_reader},
     {"made_writable_among_readers", made_writable_among_readers},
     {"windows_of_another", windows_of_another},
+    {"small_windows_read", small_windows_read},
     {"given_back_under_threads", given_back_under_threads},
     {"killed_among_writers", killed_among_writers},
     {"mapped_in_turns", mapped_in_turns},

@@ -48,10 +48,8 @@ MappingTable* Mappings::table() noexcept {
 // Without the lock: who serves the file may be waiting for what is served here, and that is given back under it.
 MappingTable::Entered Mappings::enter(const MapRequest& request) {
   struct stat status = {};
-  if (!owned_by_caller() || (request.flags & MAP_ANONYMOUS) != 0 ||
-      (request.length < settings_.minimum_bytes && !stores(request)) ||
-      kernel::status(request.descriptor, &status) != 0 || !S_ISREG(status.st_mode) ||
-      lies_in_memory(request.descriptor) || gives_back_itself()) {
+  if (!owned_by_caller() || (request.flags & MAP_ANONYMOUS) != 0 || kernel::status(request.descriptor, &status) != 0 ||
+      !S_ISREG(status.st_mode) || lies_in_memory(request.descriptor) || gives_back_itself()) {
     return {};
   }
   MappingTable* const known = table();
