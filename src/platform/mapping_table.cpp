@@ -15,8 +15,9 @@
 namespace tiermap {
 namespace {
 
-// The state of an entry, below its owner's 32 bits. Above these bits it counts the calls that are about to map the file,
-// and above that those that ever were: who finds that it is over takes away what he has looked at, and nothing newer.
+// The state of an entry, below its owner's 32 bits. Above these bits it counts the calls that are about to map the
+// file, and above that those that ever were: who finds that it is over takes away what he has looked at, and nothing
+// newer.
 constexpr std::uint32_t made = 1;  ///< Its file stands there.
 constexpr std::uint32_t writing = 2;
 constexpr std::uint32_t serving = 4;
@@ -57,8 +58,8 @@ struct MappingTable::Owner {
   }
 };
 
-// Until visit() says that this is enough. False if nobody can tell: of a process whose first thread has ended /proc shows
-// nothing at all.
+// Until visit() says that this is enough. False if nobody can tell: of a process whose first thread has ended /proc
+// shows nothing at all.
 template <typename Visit>
 bool MappingTable::visit_mappings_of(std::uint32_t owner, const Visit& visit) const {
   const Layout::Slot& slot = layout_->slots[Layout::slot_of(owner)];
@@ -233,8 +234,9 @@ void MappingTable::forget(FileIdentity file) noexcept {
   }
 }
 
-// What the others do with the file, where that and this are not to be had together: the most of it. What the kernel maps
-// for them is looked at only to know whether there is any, since that takes long. A signal's handler may come here too.
+// What the others do with the file, where that and this are not to be had together: the most of it. What the kernel
+// maps for them is looked at only to know whether there is any, since that takes long. A signal's handler may come here
+// too.
 MappingTable::Other MappingTable::look(FileIdentity file, bool writes, Look what) {
   const SignalsBlocked quiet;
   Other most = Other::none;
