@@ -213,6 +213,27 @@ static void small_windows_read(void) {
   check("seen", meeting->wrong == 0);
 }
 
+/* What the kernel maps, as it could not be read at first, or need not be served. */
+static void made_writable_later(void) {
+  int descriptor = make_another_file();
+  struct meeting* meeting = make_meeting(2);
+  pid_t child = fork();
+  unsigned char* memory = map_file(descriptor, file_bytes, child == 0 ? PROT_READ : PROT_NONE, MAP_SHARED, 0);
+  uint64_t sum = child == 0 ? checksum(memory, file_bytes) : 1;
+  meet(meeting);
+  if (child != 0) {
+    check("protect", mprotect(memory + 16 * page_bytes, 2 * page_bytes, PROT_READ | PROT_WRITE) == 0);
+    memory[16 * page_bytes + 7] = 'p';
+  }
+  meet(meeting);
+  note(meeting, memory[16 * page_bytes + 7] == 'p' && sum != 0);
+  if (child == 0) {
+    _exit(0);
+  }
+  check("child", end_of(child) == 0);
+  check("seen", meeting->wrong == 0);
+}
+
 struct counting {
   volatile uint64_t* counter;
   atomic_int* stop;
@@ -332,6 +353,7 @@ const struct test_case sharing_cases[] = {
     {"made_writable_among_readers", made_writable_among_readers},
     {"windows_of_another", windows_of_another},
     {"small_windows_read", small_windows_read},
+    {"made_writable_later", made_writable_later},
     {"given_back_under_threads", given_back_under_threads},
     {"killed_among_writers", killed_among_writers},
     {"mapped_in_turns", mapped_in_turns},

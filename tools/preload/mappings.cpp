@@ -237,7 +237,11 @@ void Mappings::note_kernel_mapping(FileIdentity file, bool may_write, bool store
   if (histories_.size() >= most_histories_) {
     forget_unmapped_files();
   }
-  histories_[file].note_kernel_mapping(may_write, stores);
+  FileHistory& history = histories_[file];
+  history.note_kernel_mapping(may_write, stores);
+  if (history.to_protect) {
+    kernels_to_protect_ = true;
+  }
   if (served_.hold(file, !may_write)) {
     convert_file(file, mapped_twice, !may_write);
   }

@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -112,6 +113,9 @@ class Mappings {
   void* map(const MapRequest& request);
   int unmap(std::byte* address, std::size_t length);
   int protect(std::byte* address, std::size_t length, int protection);
+  /// Before the kernel makes what it maps writable; to be called only if there is something of which that can be.
+  bool has_kernels_to_protect() const noexcept { return kernels_to_protect_; }
+  void before_protect_of_kernels(const std::byte* address, std::size_t length) noexcept;
   int advise(std::byte* address, std::size_t length, int advice);
   int synchronise(std::byte* address, std::size_t length, int flags);
   void* remap(std::byte* address, std::size_t old_length, std::size_t new_length, int flags, void* target);
@@ -183,10 +187,12 @@ class Mappings {
       kernel_maps = true;
       kernel_writes = kernel_writes || may_write;
       kernel_stores = kernel_stores || stores;
+      to_protect = to_protect || (may_write && !stores);
     }
     bool kernel_maps = false;    ///< The kernel has a mapping of it, or had when we looked last.
     bool kernel_writes = false;  ///< One of those is shared, and can be written or made so.
-    bool kernel_stores = false;  ///< One was made so that it can be written.
+    bool kernel_stores = false;  ///< One was made so that it can be written, or made so since.
+    bool to_protect = false;     ///< One that is only read can be made so, and others do not know that yet.
     bool parts_locked = false;   ///< By this process, for writing.
     bool logged = false;         ///< A database, or its index, that others may change.
     int streams = 0;             ///< Of stdio, open now.
@@ -197,6 +203,7 @@ class Mappings {
   MappingTable* table() noexcept;
   MappingTable::Entered enter(const MapRequest& request);
   void enter_to_write(const std::byte* address, std::size_t length);
+  void add_kernels_to_protect(const std::byte* address, std::size_t length, std::set<FileIdentity>& files) const;
   const char* why_not_beside_others(const MapRequest& request, const MappingTable::Entered& entered) const;
   bool give_back_to_others(FileIdentity file);
   void tell_others_of_end(FileIdentity file) noexcept;
@@ -245,8 +252,9 @@ class Mappings {
   WriterFirstMutex lock_;  ///< Or a program whose threads write files all the time would never map another.
   std::vector<std::unique_ptr<Mapping>> mappings_;  ///< By start.
   std::map<FileIdentity, FileHistory> histories_;
-  bool earlier_noted_ = false;         ///< What was mapped before this library was ready.
-  std::size_t most_histories_ = 1024;  ///< From so many on, those are forgotten that are of no use any more.
+  std::atomic<bool> kernels_to_protect_{false};  ///< Some of them may be made writable that others take for read.
+  bool earlier_noted_ = false;                   ///< What was mapped before this library was ready.
+  std::size_t most_histories_ = 1024;            ///< From so many on, those are forgotten that are of no use any more.
   std::vector<std::pair<FileIdentity, std::shared_ptr<MappedFileStore>>> retired_;
   std::atomic<std::size_t> retired_count_{0};
   std::atomic<bool> locks_{false};

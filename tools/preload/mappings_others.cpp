@@ -1,15 +1,17 @@
-// What other processes map. Their mappings of a file by the kernel, and what one of them serves, are copies of its bytes
-// as much as two mappings of this process are.
+// What other processes map. Their mappings of a file by the kernel, and what one of them serves, are copies of its
+// bytes as much as two mappings of this process are.
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <mutex>
 #include <string_view>
 #include <utility>
 
+#include "platform/process_maps.hpp"
 #include "platform/signals_blocked.hpp"
 #include "preload/kernel_calls.hpp"
 #include "preload/locking.hpp"
@@ -56,21 +58,59 @@ MappingTable::Entered Mappings::enter(const MapRequest& request) {
   return known == nullptr ? MappingTable::Entered() : known->enter(FileIdentity::of(status), stores(request));
 }
 
-// Before something of what is served becomes writable, and the kernel's.
+// Before something of what is served becomes writable, and the kernel's, or something that the kernel maps.
 void Mappings::enter_to_write(const std::byte* address, std::size_t length) {
-  std::vector<FileIdentity> files;
+  if (!owned_by_caller()) {
+    return;
+  }
+  std::set<FileIdentity> files;
   {
     const Looking looking(lock_);
     for_each(address, length, [&](const Mapping& mapping) {
       if (!mapping.is_private() && !mapping.shared_and_writable()) {
-        files.push_back(mapping.file);
+        files.insert(mapping.file);
       }
     });
+    if (kernels_to_protect_) {
+      add_kernels_to_protect(address, length, files);
+    }
+  }
+  if (files.empty()) {
+    return;
   }
   for (const FileIdentity file : files) {
     if (MappingTable* const known = table()) {
       static_cast<void>(known->enter(file, true));
     }
+  }
+  const Changing changing(lock_);
+  for (const FileIdentity file : files) {
+    FileHistory& history = histories_[file];
+    history.kernel_stores = true;
+    history.to_protect = false;
+  }
+  kernels_to_protect_ = std::ranges::any_of(histories_, [](const auto& known) { return known.second.to_protect; });
+}
+
+void Mappings::add_kernels_to_protect(const std::byte* address, std::size_t length,
+                                      std::set<FileIdentity>& files) const {
+  const auto first = reinterpret_cast<std::uintptr_t>(address);
+  visit_kernel_mappings("self", [&](const KernelMapping& mapping) {
+    if (mapping.allowed[3] == 's' && mapping.start < first + length && first < mapping.end) {
+      for (const auto& [file, history] : histories_) {
+        if (file.inode == mapping.inode && history.to_protect) {
+          files.insert(file);
+        }
+      }
+    }
+    return mapping.start >= first + length;
+  });
+}
+
+void Mappings::before_protect_of_kernels(const std::byte* address, std::size_t length) noexcept {
+  try {
+    enter_to_write(address, length);
+  } catch (const std::exception&) {  // The kernel can do without memory of ours.
   }
 }
 

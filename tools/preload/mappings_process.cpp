@@ -60,7 +60,9 @@ void Mappings::after_fork_in_child() noexcept {
       const MapRequest& request = mapping->request;
       kernel::map(mapping->start, mapping->bytes, request.protection, mapping->kernel_flags(),
                   mapping->store->program_descriptor(), request.offset);
-      histories_[mapping->file].note_kernel_mapping(mapping->store->writable(), false);
+      FileHistory& history = histories_[mapping->file];
+      history.note_kernel_mapping(mapping->store->writable(), false);
+      kernels_to_protect_ = kernels_to_protect_ || history.to_protect;
     }
     own_descriptors_.remove_all(mapping->descriptors());
     for (const int descriptor : mapping->descriptors()) {

@@ -74,9 +74,14 @@ TIERMAP_EXPORTED void* mremap(void* address, size_t old_length, size_t new_lengt
 }
 
 TIERMAP_EXPORTED int mprotect(void* address, size_t length, int protection) noexcept {
-  Mappings* mappings = served(address, length);
-  return mappings == nullptr ? kernel::protect(address, length, protection)
-                             : mappings->protect(bytes_at(address), length, protection);
+  if (Mappings* mappings = served(address, length)) {
+    return mappings->protect(bytes_at(address), length, protection);
+  }
+  if (Mappings* mappings = mappings_for_caller();
+      (protection & PROT_WRITE) != 0 && mappings != nullptr && mappings->has_kernels_to_protect()) {
+    mappings->before_protect_of_kernels(bytes_at(address), length);
+  }
+  return kernel::protect(address, length, protection);
 }
 
 TIERMAP_EXPORTED int madvise(void* address, size_t length, int advice) noexcept {
