@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <set>
 #include <thread>
 
@@ -129,27 +128,27 @@ bool MappingTable::change_mine(std::size_t index, const Change& change) noexcept
 }
 
 // Nothing if the table is full. A signal's handler may map files too.
-std::optional<std::size_t> MappingTable::begin(FileIdentity file, bool writes, std::uint32_t coming) {
+std::optional<std::size_t> MappingTable::begin(FileIdentity file, bool writes) {
   const SignalsBlocked quiet;
   const std::lock_guard held(mine_);
   const std::uint32_t bits = made | (writes ? writing : 0);
   const std::uint32_t calls = ++calls_ * one_call;
   if (const auto known = find_mine(file)) {
-    if (change_mine(*known, [&](std::uint32_t state) { return (((state % one_call) | bits) + coming) | calls; })) {
+    if (change_mine(*known, [&](std::uint32_t state) { return (((state % one_call) | bits) + one_coming) | calls; })) {
       return known;
     }
   }
-  const std::uint32_t state = (bits + coming) | calls;
-  std::optional<std::size_t> claimed = claim(file, state);
+  const std::uint32_t state = (bits + one_coming) | calls;
+  std::optional<std::size_t> claimed = claim(file, state, 0);
   if (!claimed.has_value()) {
     clear_away();
-    claimed = claim(file, state);
+    claimed = claim(file, state, 0);
   }
   return claimed;
 }
 
-std::optional<std::size_t> MappingTable::claim(FileIdentity file, std::uint32_t state) noexcept {
-  for (std::size_t index = 0; index < Layout::most_entries; ++index) {
+std::optional<std::size_t> MappingTable::claim(FileIdentity file, std::uint32_t state, std::size_t first) noexcept {
+  for (std::size_t index = first; index < Layout::most_entries; ++index) {
     Layout::Entry& entry = layout_->entries[index];
     std::uint64_t free = 0;
     if (entry.word.load() != 0 || !entry.word.compare_exchange_strong(free, word_of(me_, 0))) {
@@ -191,7 +190,7 @@ void MappingTable::clear_away() {
 
 MappingTable::Entered MappingTable::enter(FileIdentity file, bool writes) {
   const CancellationHeld held;  // What maps is no place where a thread is cancelled.
-  const std::optional<std::size_t> index = begin(file, writes, one_coming);
+  const std::optional<std::size_t> index = begin(file, writes);
   Entered entered{index.has_value() ? Entry(*this, *index) : Entry(), true};
   if (look(file, writes, Look::asking) >= Other::asked) {
     wait_for_others(file, writes);
@@ -224,8 +223,16 @@ void MappingTable::stop_serving(FileIdentity file) noexcept {
   }
 }
 
-void MappingTable::inherit(FileIdentity file, bool writes) {
-  static_cast<void>(begin(file, writes, 0));
+// It has none of them yet.
+void MappingTable::inherit(const std::map<FileIdentity, bool>& files) noexcept {
+  std::size_t first = 0;
+  for (const auto& [file, writes] : files) {
+    const auto claimed = claim(file, made | (writes ? writing : 0), first);
+    if (!claimed.has_value()) {
+      return;
+    }
+    first = *claimed + 1;
+  }
 }
 
 void MappingTable::forget(FileIdentity file) noexcept {

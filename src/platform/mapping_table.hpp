@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -70,8 +71,9 @@ class MappingTable {
   bool serve(FileIdentity file);
   /// Nothing of it is served any more.
   void stop_serving(FileIdentity file) noexcept;
-  /// What the kernel maps in a forked child, which has it from its parent. Nobody is waited for.
-  void inherit(FileIdentity file, bool writes);
+  /// What the kernel maps in a forked child, which has it from its parent, and whether so that it can be written to: as
+  /// much as there is room for. Before any other is entered. Nobody is waited for.
+  void inherit(const std::map<FileIdentity, bool>& files) noexcept;
   /// It is not mapped any more.
   void forget(FileIdentity file) noexcept;
 
@@ -101,8 +103,8 @@ class MappingTable {
   bool is_over(std::uint64_t word, FileIdentity file) const;
   std::size_t used() const noexcept;
   std::optional<std::size_t> find_mine(FileIdentity file) const noexcept;
-  std::optional<std::size_t> begin(FileIdentity file, bool writes, std::uint32_t coming);
-  std::optional<std::size_t> claim(FileIdentity file, std::uint32_t state) noexcept;
+  std::optional<std::size_t> begin(FileIdentity file, bool writes);
+  std::optional<std::size_t> claim(FileIdentity file, std::uint32_t state, std::size_t first) noexcept;
   void clear_away();
   template <typename Change>
   bool change_mine(std::size_t index, const Change& change) noexcept;

@@ -174,7 +174,7 @@ TEST_F(MappingTableTest, AChildHasNothingOfItsParents) {
 
 TEST_F(MappingTableTest, WhatAChildHasFromItsParentCounts) {
   const FileIdentity file = make_mapped_file();
-  const pid_t child = start([&] { join().release()->inherit(file, true); });
+  const pid_t child = start([&] { join().release()->inherit({{file, true}}); });
   const auto table = join();
   EXPECT_TRUE(table->enter(file, false).by_others);
   kill_and_wait(child);
@@ -303,7 +303,7 @@ TEST_F(MappingTableTest, AProcessWhoseFirstThreadHasEndedCounts) {
   const FileIdentity file = make_mapped_file();
   const pid_t child = start([&] {
     ::signal(SIGUSR1, [](int) { ::syscall(SYS_exit, 0); });
-    join().release()->inherit(file, true);
+    join().release()->inherit({{file, true}});
     std::thread([] {
       for (;;) {
         ::pause();

@@ -15,6 +15,7 @@
 #include "platform/signals_blocked.hpp"
 #include "preload/kernel_calls.hpp"
 #include "preload/locking.hpp"
+#include "preload/mapped_by_kernel.hpp"
 #include "preload/mappings.hpp"
 #include "preload/reasons.hpp"
 
@@ -150,10 +151,19 @@ void Mappings::join_others_in_child() noexcept {
     return;
   }
   table_.release()->forget_parents();
-  for (const auto& [file, history] : histories_) {
-    if (history.kernel_maps && table() != nullptr) {
-      table_->inherit(file, history.kernel_stores);
+  try {
+    const auto mapped = numbers_mapped_by_kernel();
+    std::map<FileIdentity, bool> files;
+    for (const auto& [file, history] : histories_) {
+      if (history.kernel_maps && (!mapped.has_value() || mapped->contains(file.inode))) {
+        files.emplace(file, history.kernel_stores);
+      }
     }
+    if (!files.empty() && table() != nullptr) {
+      table_->inherit(files);
+    }
+  } catch (const std::exception& error) {
+    Outcome::complain(error.what());
   }
 }
 
