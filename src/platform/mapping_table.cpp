@@ -116,6 +116,9 @@ std::optional<std::size_t> MappingTable::find_mine(FileIdentity file) const noex
 // No state at all: the entry is free. Others may ask, and take away what is over, at any time.
 template <typename Change>
 bool MappingTable::change_mine(std::size_t index, const Change& change) noexcept {
+  if (layout_ == nullptr) {  // A handler has forked, and this is the child.
+    return false;
+  }
   std::atomic<std::uint64_t>& entry = layout_->entries[index].word;
   std::uint64_t word = entry.load();
   while (owner_of(word) == me_) {
@@ -148,7 +151,7 @@ std::optional<std::size_t> MappingTable::begin(FileIdentity file, bool writes) {
 }
 
 std::optional<std::size_t> MappingTable::claim(FileIdentity file, std::uint32_t state, std::size_t first) noexcept {
-  for (std::size_t index = first; index < Layout::most_entries; ++index) {
+  for (std::size_t index = first; layout_ != nullptr && index < Layout::most_entries; ++index) {
     Layout::Entry& entry = layout_->entries[index];
     std::uint64_t free = 0;
     if (entry.word.load() != 0 || !entry.word.compare_exchange_strong(free, word_of(me_, 0))) {
@@ -176,7 +179,8 @@ void MappingTable::clear_away() {
   }
   std::map<std::uint32_t, Owner> owners;
   int freed = 0;
-  for (Layout::Entry& entry : layout_->entries) {
+  for (std::size_t index = 0; index < used(); ++index) {
+    Layout::Entry& entry = layout_->entries[index];
     std::uint64_t word = entry.word.load();
     const FileIdentity file = entry.file();
     if (word != 0 && !owners.contains(owner_of(word))) {
@@ -307,7 +311,7 @@ void MappingTable::start_answering() {
   const std::lock_guard held(answering_);
   if (!thread_.joinable()) {
     stopping_ = false;
-    thread_ = start_engine_thread("tiermap-gives", [this] { answer(); });
+    thread_ = start_engine_thread(giving_thread, [this] { answer(); });
   }
 }
 
@@ -346,9 +350,7 @@ bool MappingTable::answer_at(std::size_t index) {
   }
   change_mine(index, [](std::uint32_t state) { return (state & asked) != 0 ? state | answering : state; });
   const bool done = give_back_(entry.file());
-  if (done) {
-    change_mine(index, [](std::uint32_t state) { return state & ~(asked | answering); });
-  }
+  change_mine(index, [done](std::uint32_t state) { return state & ~(done ? asked | answering : answering); });
   return done;
 }
 
