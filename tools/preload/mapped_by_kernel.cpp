@@ -1,6 +1,7 @@
 #include "preload/mapped_by_kernel.hpp"
 
 #include <sys/stat.h>
+#include <sys/statfs.h>
 
 #include <cstring>
 #include <utility>
@@ -44,6 +45,20 @@ bool can_be_touched(const void* address, std::size_t bytes) {
     return can;
   });
   return can || !told;
+}
+
+bool lies_in_memory(int descriptor) noexcept {
+  struct statfs system = {};
+  if (::fstatfs(descriptor, &system) != 0) {
+    return true;
+  }
+  for (const unsigned long kind : {0x01021994UL /* tmpfs */, 0x858458f6UL /* ramfs */, 0x958458f6UL /* hugetlbfs */,
+                                   0x9fa0UL /* proc */, 0x62656572UL /* sysfs */}) {
+    if (static_cast<unsigned long>(system.f_type) == kind) {
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace tiermap::preload

@@ -23,4 +23,7 @@ std::optional<std::set<std::uint64_t>> numbers_mapped_by_kernel();
 /// Whether anything in the range can be read or written, served or not. True if it cannot be told.
 bool can_be_touched(const void* address, std::size_t bytes);
 
+/// On file systems that are memory already, or no files really.
+bool lies_in_memory(int descriptor) noexcept;
+
 }  // namespace tiermap::preload

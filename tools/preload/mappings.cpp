@@ -1,9 +1,7 @@
 // Which mappings are served, and how they come to be.
 #include "preload/mappings.hpp"
 
-#include <linux/magic.h>
 #include <sys/resource.h>
-#include <sys/statfs.h>
 
 #include <algorithm>
 #include <bit>
@@ -48,24 +46,6 @@ constexpr int type_mask = MAP_SHARED | MAP_PRIVATE;
 constexpr int understood_flags = MAP_SHARED | MAP_PRIVATE | MAP_SHARED_VALIDATE | MAP_FIXED | MAP_FIXED_NOREPLACE |
                                  MAP_POPULATE | MAP_NONBLOCK | MAP_NORESERVE | MAP_DENYWRITE | MAP_EXECUTABLE |
                                  MAP_STACK | MAP_FILE;
-
-}  // namespace
-
-bool lies_in_memory(int descriptor) noexcept {
-  struct statfs system = {};
-  if (::fstatfs(descriptor, &system) != 0) {
-    return true;
-  }
-  for (const unsigned long kind : {0x01021994UL /* tmpfs */, 0x858458f6UL /* ramfs */, 0x958458f6UL /* hugetlbfs */,
-                                   0x9fa0UL /* proc */, 0x62656572UL /* sysfs */}) {
-    if (static_cast<unsigned long>(system.f_type) == kind) {
-      return true;
-    }
-  }
-  return false;
-}
-
-namespace {
 
 std::string path_of(int descriptor) {
   char target[4096];

@@ -45,9 +45,6 @@ struct MapRequest {
   off_t offset = 0;
 };
 
-/// File systems that are memory already, or not really files.
-bool lies_in_memory(int descriptor) noexcept;
-
 /// In nanoseconds. Of the two time stamps the one that nobody can set.
 inline std::int64_t changed_at(const struct stat& status) noexcept {
   return status.st_ctim.tv_sec * 1'000'000'000 + status.st_ctim.tv_nsec;
