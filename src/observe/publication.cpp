@@ -15,6 +15,7 @@
 
 #include "observe/publication_layout.hpp"
 #include "observe/published_name.hpp"
+#include "platform/file_size_limit.hpp"
 #include "platform/own_descriptor.hpp"
 #include "platform/process_start.hpp"
 
@@ -104,7 +105,8 @@ bool Publication::make_file() {
   // The file has its full size from the start, but memory only as far as it is used: all that is written to has been
   // reserved before, since a full file system would turn the first write to a page into a SIGBUS.
   if (::flock(file_descriptor_, LOCK_SH | LOCK_NB) == 0 && ::fchmod(file_descriptor_, S_IRUSR | S_IWUSR) == 0 &&
-      ::ftruncate(file_descriptor_, sizeof(PublishedCache)) == 0 && reserve(offsetof(PublishedCache, regions))) {
+      file_may_have(sizeof(PublishedCache)) && ::ftruncate(file_descriptor_, sizeof(PublishedCache)) == 0 &&
+      reserve(offsetof(PublishedCache, regions))) {
     memory = ::mmap(nullptr, sizeof(PublishedCache), PROT_READ | PROT_WRITE, MAP_SHARED, file_descriptor_, 0);
   }
   if (memory == MAP_FAILED) {

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <thread>
 
+#include "platform/file_size_limit.hpp"
 #include "platform/mapping_table.hpp"
 #include "platform/mapping_table_layout.hpp"
 #include "platform/own_descriptor.hpp"
@@ -28,6 +29,19 @@ struct flock slots(std::size_t first, std::size_t count) noexcept {
   range.l_start = static_cast<off_t>(first);
   range.l_len = static_cast<off_t>(count);
   return range;
+}
+
+/// A full file system would turn the first write to a page into a SIGBUS. Sets errno if there is no room.
+bool reserve(int descriptor, off_t has_bytes, off_t bytes) noexcept {
+  if (has_bytes < bytes && !file_may_have(static_cast<std::uint64_t>(bytes))) {
+    errno = EFBIG;
+    return false;
+  }
+  int result = 0;
+  do {
+    result = ::fallocate(descriptor, 0, 0, bytes);
+  } while (result != 0 && errno == EINTR);
+  return result == 0;
 }
 
 }  // namespace
@@ -123,13 +137,9 @@ void MappingTable::map(const Descriptor& file) {
   if (!S_ISREG(status.st_mode) || status.st_uid != ::geteuid()) {
     throw PlatformError(EPERM, path_ + " is not this user's: remove it");
   }
-  // Reserved, since a full file system would turn the first write to a page into a SIGBUS.
-  int result = 0;
-  do {
-    result = ::fallocate(file.number(), 0, 0, sizeof(Layout));
-  } while (result != 0 && errno == EINTR);
+  const bool reserved = reserve(file.number(), status.st_size, sizeof(Layout));
   void* const memory =
-      result != 0 ? MAP_FAILED : ::mmap(nullptr, sizeof(Layout), PROT_READ | PROT_WRITE, MAP_SHARED, file.number(), 0);
+      reserved ? ::mmap(nullptr, sizeof(Layout), PROT_READ | PROT_WRITE, MAP_SHARED, file.number(), 0) : MAP_FAILED;
   if (memory == MAP_FAILED) {
     throw PlatformError(
         errno, path_ + " cannot have its " + std::to_string(sizeof(Layout) >> 10U) + " KiB: make room in /dev/shm");

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -371,6 +372,19 @@ TEST_F(MappingTableTest, WhoMayNotServeAMappingMoreIsStillAskedForTheFirst) {
   }
   free = true;
   writer.join();
+}
+
+TEST_F(MappingTableTest, ALimitOfFileSizesIsNotMet) {
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit little = {.rlim_cur = 4096, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &little), 0);
+  EXPECT_THROW(join(), PlatformError);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto first = join();
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &little), 0);
+  EXPECT_NO_THROW(join()) << "it has its size";
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
 }
 
 TEST_F(MappingTableTest, WhatIsNoTableIsRefused) {

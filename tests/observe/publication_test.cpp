@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -83,6 +84,21 @@ TEST(Publication, OffMeansInvisibleAndOtherwiseTheSame) {
   ASSERT_NE(region, nullptr);
   EXPECT_EQ(region->counters.snapshot()[Counter::fills], 0U);
   EXPECT_FALSE(find("private").has_value());
+}
+
+// Which would end the program by SIGXFSZ.
+TEST(Publication, ALimitOfFileSizesIsNotMet) {
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit little = {.rlim_cur = 1 << 20, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &little), 0);
+  {
+    Publication publication("limited", "lru", "notify", true);
+    EXPECT_TRUE(publication.path().empty());
+    publication.cache_counters().add(Counter::fills);
+    EXPECT_NE(publication.add_region("memory", 1, 4096), nullptr);
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
 }
 
 TEST(Publication, SeveralCachesInOneProcess) {
