@@ -93,7 +93,7 @@ class MappingTable {
   class Descriptor;
 
   bool join();
-  void map(const Descriptor& file);
+  bool map(const Descriptor& file);
   void unmap() noexcept;
   bool take_slot(const Descriptor& file) noexcept;
   bool is_alive(std::uint32_t owner) const noexcept;
@@ -120,6 +120,7 @@ class MappingTable {
   const GiveBack give_back_;
   const std::uint64_t process_namespace_;  ///< In which this process has its number.
   Layout* layout_ = nullptr;
+  FileIdentity file_;        ///< Of the table itself: by its name there may be another, if somebody has removed it.
   std::uint32_t me_ = 0;     ///< Slot and generation.
   std::mutex mine_;          ///< Of two threads that enter one file one makes the entry.
   int passed_over_ = 0;      ///< Under mine_: see clear_away().

@@ -61,11 +61,13 @@ class MappingTable::Descriptor {
   Descriptor& operator=(const Descriptor&) = delete;
   int number() const noexcept { return number_; }
 
+  bool is(FileIdentity file) const noexcept {
+    struct stat opened = {};
+    return ::fstat(number_, &opened) == 0 && FileIdentity::of(opened) == file;
+  }
   bool is_named(const std::string& path) const noexcept {
     struct stat named = {};
-    struct stat opened = {};
-    return ::stat(path.c_str(), &named) == 0 && ::fstat(number_, &opened) == 0 &&
-           FileIdentity::of(named) == FileIdentity::of(opened);
+    return ::stat(path.c_str(), &named) == 0 && is(FileIdentity::of(named));
   }
   /// False if somebody else, by another opening, has one of the slots.
   bool lock(std::size_t first, std::size_t count) const noexcept {
@@ -113,8 +115,7 @@ MappingTable::~MappingTable() {
 bool MappingTable::join() {
   {
     const Descriptor file(path_, O_CREAT);
-    map(file);
-    if (!take_slot(file) || !file.is_named(path_)) {
+    if (!map(file) || !take_slot(file) || !file.is_named(path_)) {
       return false;
     }
   }
@@ -126,8 +127,8 @@ bool MappingTable::join() {
   return true;
 }
 
-// Throws PlatformError, and nothing is mapped then.
-void MappingTable::map(const Descriptor& file) {
+// False if it was another version's, and is gone now. Throws PlatformError, and nothing is mapped then.
+bool MappingTable::map(const Descriptor& file) {
   struct stat status = {};
   if (file.number() < 0 || ::fstat(file.number(), &status) != 0) {
     throw PlatformError(errno, path_ +
@@ -151,8 +152,15 @@ void MappingTable::map(const Descriptor& file) {
   // A child of fork() would hold the lock as well.
   if (!known || ::madvise(memory, sizeof(Layout), MADV_DONTFORK) != 0) {
     unmap();
+    // What was killed, or became another program, has left it.
+    if ((found & Layout::magic_mask) == (Layout::magic_and_version & Layout::magic_mask) &&
+        file.lock(0, sizeof(Layout)) && file.is_named(path_) && ::unlink(path_.c_str()) == 0) {
+      return false;
+    }
     throw PlatformError(EPROTO, path_ + " is of another version of Tiermap: end the programs that use that");
   }
+  file_ = FileIdentity::of(status);
+  return true;
 }
 
 void MappingTable::unmap() noexcept {
@@ -181,15 +189,18 @@ bool MappingTable::take_slot(const Descriptor& file) noexcept {
 
 bool MappingTable::is_alive(std::uint32_t owner) const noexcept {
   const std::size_t slot = Layout::slot_of(owner);
-  return layout_->slots[slot].generation.load() == (owner & Layout::generation_mask) &&
-         Descriptor(path_, 0).is_locked(slot);
+  if (layout_->slots[slot].generation.load() != (owner & Layout::generation_mask)) {
+    return false;
+  }
+  const Descriptor file(path_, 0);
+  return !file.is(file_) || file.is_locked(slot);
 }
 
 void MappingTable::leave() noexcept {
   const Descriptor file(path_, 0);
   const std::size_t mine = Layout::slot_of(me_);
   // Nobody can join meanwhile.
-  if (file.number() >= 0 && file.lock(0, mine) && file.lock(mine + 1, Layout::most_processes - mine - 1)) {
+  if (file.is(file_) && file.lock(0, mine) && file.lock(mine + 1, Layout::most_processes - mine - 1)) {
     ::unlink(path_.c_str());
   }
 }

@@ -13,6 +13,7 @@ namespace tiermap {
 
 struct MappingTable::Layout {
   static constexpr std::uint64_t magic_and_version = 0x3130'5041'4D52'5449;  ///< "ITRMAP01" in memory.
+  static constexpr std::uint64_t magic_mask = 0xFFFF'FFFF'FFFF;
   static constexpr std::size_t most_processes = 1024;
   static constexpr std::size_t most_entries = 4096;
   static constexpr std::uint32_t generation_bits = 22;

@@ -374,6 +374,28 @@ TEST_F(MappingTableTest, WhoMayNotServeAMappingMoreIsStillAskedForTheFirst) {
   writer.join();
 }
 
+// As one that was killed leaves it, before another version of Tiermap comes.
+TEST_F(MappingTableTest, AnotherVersionsTableIsReplacedWhereNobodyHasIt) {
+  const auto make_another_versions = [&] { std::fstream(path_, std::ios::in | std::ios::out).seekp(6).write("99", 2); };
+  {
+    const auto table = join();
+    make_another_versions();
+    EXPECT_THROW(join(), PlatformError) << "somebody has it";
+  }
+  std::filesystem::remove(path_);
+  kill_and_wait(start([&] { static_cast<void>(join().release()); }));
+  make_another_versions();
+  EXPECT_NO_THROW(join());
+}
+
+TEST_F(MappingTableTest, ATableThatSomebodyHasRemovedIsNobodysToRemove) {
+  const auto first = join();
+  std::filesystem::remove(path_);
+  const auto second = join();
+  first->leave();
+  EXPECT_TRUE(std::filesystem::exists(path_)) << "it is the second one's";
+}
+
 TEST_F(MappingTableTest, ALimitOfFileSizesIsNotMet) {
   rlimit before = {};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
