@@ -250,6 +250,7 @@ void MappingTable::forget(FileIdentity file) noexcept {
 // too.
 MappingTable::Other MappingTable::look(FileIdentity file, bool writes, Look what) {
   const SignalsBlocked quiet;
+  const std::lock_guard held(looking_);
   Other most = Other::none;
   const std::size_t end = used();
   for (std::size_t index = 0; index < end && (what != Look::for_any || most == Other::none); ++index) {
@@ -277,10 +278,15 @@ MappingTable::Other MappingTable::look_at(std::size_t index, FileIdentity file, 
     if (newly_asked) {
       ring(owner);
     }
-    return over                                  ? Other::none
-           : (state_of(wanted) & answering) != 0 ? Other::answers
-           : (state_of(wanted) & asked) != 0     ? Other::asked
-                                                 : Other::maps;
+    if (what == Look::in_vain && (state_of(wanted) & (asked | answering)) == asked) {
+      unanswered_[index] = wanted;
+    }
+    const auto waited_for = unanswered_.find(index);
+    const bool in_vain = waited_for != unanswered_.end() && waited_for->second == wanted;
+    return over                                          ? Other::none
+           : (state_of(wanted) & answering) != 0         ? Other::answers
+           : (state_of(wanted) & asked) != 0 && !in_vain ? Other::asked
+                                                         : Other::maps;
   }
 }
 
@@ -290,7 +296,7 @@ void MappingTable::ring(std::uint32_t owner) noexcept {
   shared_futex_wake_all(&bell);
 }
 
-// It may be stopped, and then nobody may hang; or have much to write.
+// It may be stopped, and then nobody may hang, nor wait again for each mapping more; or have much to write.
 void MappingTable::wait_for_others(FileIdentity file, bool writes) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::seconds until_it_begins{10};
@@ -299,7 +305,11 @@ void MappingTable::wait_for_others(FileIdentity file, bool writes) {
   std::chrono::microseconds pause{100};
   for (;;) {
     const Other other = look(file, writes, Look::for_serving);
-    if (other < Other::asked || Clock::now() - begun > (other == Other::answers ? until_it_ends : until_it_begins)) {
+    if (other < Other::asked) {
+      return;
+    }
+    if (Clock::now() - begun > (other == Other::answers ? until_it_ends : until_it_begins)) {
+      look(file, writes, Look::in_vain);
       return;
     }
     std::this_thread::sleep_for(pause);

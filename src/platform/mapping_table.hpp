@@ -87,7 +87,7 @@ class MappingTable {
  private:
   struct Layout;
   enum class Other { none, maps, asked, answers };
-  enum class Look { for_any, for_serving, asking };
+  enum class Look { for_any, for_serving, asking, in_vain };
 
   struct Owner;
   class Descriptor;
@@ -125,7 +125,9 @@ class MappingTable {
   std::mutex mine_;          ///< Of two threads that enter one file one makes the entry.
   int passed_over_ = 0;      ///< Under mine_: see clear_away().
   std::uint32_t calls_ = 0;  ///< Under mine_: that were ever about to map a file.
-  std::mutex answering_;     ///< Guards the thread.
+  std::mutex looking_;
+  std::map<std::size_t, std::uint64_t> unanswered_;  ///< Under looking_: what was waited for in vain, as it was then.
+  std::mutex answering_;                             ///< Guards the thread.
   std::thread thread_;
   std::atomic<bool> stopping_{false};
 };

@@ -409,6 +409,24 @@ TEST_F(MappingTableTest, ALimitOfFileSizesIsNotMet) {
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
 }
 
+TEST_F(MappingTableTest, WhoHasBeenStoppedIsWaitedForOnce) {
+  const pid_t child = start([&] {
+    auto* table = join([](FileIdentity) { return true; }).release();
+    if (table->enter(unmapped_file_, true).by_others || !table->serve(unmapped_file_)) {
+      ::_exit(1);
+    }
+  });
+  ::kill(child, SIGSTOP);
+  ::waitpid(child, nullptr, WUNTRACED);
+  const auto table = join();
+  EXPECT_TRUE(table->enter(unmapped_file_, true).by_others);
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_TRUE(table->enter(unmapped_file_, true).by_others);
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(5));
+  kill_and_wait(child);
+  EXPECT_FALSE(table->enter(unmapped_file_, true).by_others);
+}
+
 TEST_F(MappingTableTest, WhatIsNoTableIsRefused) {
   std::filesystem::create_directory(path_);
   EXPECT_THROW(join(), PlatformError);
