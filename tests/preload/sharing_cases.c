@@ -234,6 +234,30 @@ static void made_writable_later(void) {
   check("seen", meeting->wrong == 0);
 }
 
+/* Mapped to be read by all, and changed by calls, as LMDB has it. */
+static void written_by_calls_among_readers(void) {
+  int descriptor = make_another_file();
+  struct meeting* meeting = make_meeting(2);
+  pid_t child = fork();
+  unsigned char* memory = map_file(descriptor, file_bytes, PROT_READ, MAP_SHARED, 0);
+  uint64_t sum = checksum(memory, file_bytes);
+  meet(meeting);
+  for (unsigned char round = 1; round < 40; ++round) {
+    uint64_t at = round * 20000;
+    if ((child == 0) == (round % 2 == 0)) {
+      note(meeting, pwrite(descriptor, &round, 1, (off_t)at) == 1);
+    }
+    meet(meeting);
+    note(meeting, memory[at] == round && sum != 0);
+    meet(meeting);
+  }
+  if (child == 0) {
+    _exit(0);
+  }
+  check("child", end_of(child) == 0);
+  check("seen", meeting->wrong == 0);
+}
+
 struct counting {
   volatile uint64_t* counter;
   atomic_int* stop;
@@ -354,6 +378,7 @@ const struct test_case sharing_cases[] = {
     {"windows_of_another", windows_of_another},
     {"small_windows_read", small_windows_read},
     {"made_writable_later", made_writable_later},
+    {"written_by_calls_among_readers", written_by_calls_among_readers},
     {"given_back_under_threads", given_back_under_threads},
     {"killed_among_writers", killed_among_writers},
     {"mapped_in_turns", mapped_in_turns},

@@ -63,7 +63,8 @@ struct Mapping {
   std::shared_ptr<OverlayStore> overlay;  ///< Of a private mapping that can be written.
   Region region;
   std::size_t slot = ServedRanges::none;
-  bool in_children = true;  ///< madvise(MADV_DONTFORK) not given.
+  bool in_children = true;   ///< madvise(MADV_DONTFORK) not given.
+  bool others_told = false;  ///< That what this process changes in the file by calls it changes.
   /// When the file was last changed, as far as the region knows: in nanoseconds. 0 if that cannot be known.
   std::atomic<std::int64_t> changed{0};
 
@@ -205,6 +206,7 @@ class Mappings {
   bool give_back_to_others(FileIdentity file);
   void tell_others_of_end(FileIdentity file) noexcept;
   void join_others_in_child() noexcept;
+  void tell_others_of_change(FileIdentity file) noexcept;
   void note_kernel_mapping(FileIdentity file, bool may_write, bool stores);
   void forget_unmapped_files();
   void note_earlier_mappings();

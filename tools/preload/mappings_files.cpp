@@ -126,6 +126,7 @@ void Mappings::change_next(const std::vector<std::pair<Mapping*, ByteRange>>& pi
 
 int Mappings::around_change(FileIdentity file, std::uint64_t offset, std::uint64_t bytes, IfUnwritten if_unwritten,
                             const std::function<void()>& change) {
+  tell_others_of_change(file);
   const Looking looking(lock_);
   std::vector<std::pair<Mapping*, ByteRange>> pieces;
   for (const auto& mapping : mappings_) {

@@ -122,6 +122,33 @@ const char* Mappings::why_not_beside_others(const MapRequest& request, const Map
   return table_ == nullptr && stores(request) ? reasons::others_unknown : nullptr;
 }
 
+// What a call writes is seen in the kernel's mappings alone, as what others store is.
+void Mappings::tell_others_of_change(FileIdentity file) noexcept {
+  const auto is_untold = [&](const auto& mapping) {
+    return mapping->file == file && !mapping->others_told && !mapping->shared_and_writable();
+  };
+  try {
+    {
+      const Looking looking(lock_);
+      if (!owned_by_caller() || std::ranges::none_of(mappings_, is_untold)) {
+        return;
+      }
+    }
+    MappingTable* const known = table();
+    if (known == nullptr) {
+      return;
+    }
+    const MappingTable::Entered entered = known->enter(file, true);
+    const Changing changing(lock_);
+    if (entered.by_others) {
+      convert_file(file, reasons::mapped_by_others, false);
+      histories_[file].kernel_stores = true;
+    }
+    for_each(nullptr, SIZE_MAX, [&](Mapping& mapping) { mapping.others_told |= mapping.file == file; });
+  } catch (const std::exception&) {  // The kernel can do without memory of ours.
+  }
+}
+
 // In a thread of the table's, which ends while the lock is held.
 bool Mappings::give_back_to_others(FileIdentity file) {
   const SignalsBlocked quiet;
