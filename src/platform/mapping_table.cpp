@@ -130,6 +130,15 @@ bool MappingTable::change_mine(std::size_t index, const Change& change) noexcept
   return false;
 }
 
+MappingTable::~MappingTable() {
+  stop_answering();
+  leave();
+  for (std::size_t index = 0; index < used(); ++index) {
+    change_mine(index, [](std::uint32_t) { return 0U; });
+  }
+  unmap();
+}
+
 // Nothing if the table is full. A signal's handler may map files too.
 std::optional<std::size_t> MappingTable::begin(FileIdentity file, bool writes) {
   const SignalsBlocked quiet;

@@ -102,15 +102,6 @@ MappingTable::MappingTable(GiveBack give_back, std::string path)
                                   std::to_string(Layout::most_processes) + " that map files by Tiermap");
 }
 
-MappingTable::~MappingTable() {
-  stop_answering();
-  leave();
-  for (std::size_t index = 0; index < used(); ++index) {
-    change_mine(index, [](std::uint32_t) { return 0U; });
-  }
-  unmap();
-}
-
 // False if there is no slot, or the file has been removed in between. Throws PlatformError.
 bool MappingTable::join() {
   {
