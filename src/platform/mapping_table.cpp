@@ -230,6 +230,20 @@ bool MappingTable::serve(FileIdentity file) {
   return false;
 }
 
+void MappingTable::note_writing(FileIdentity file) {
+  bool newly = false;
+  const auto index = find_mine(file);
+  if (index.has_value() &&
+      change_mine(*index,
+                  [&](std::uint32_t state) {
+                    newly = (state & writing) == 0;
+                    return state | writing;
+                  }) &&
+      newly) {
+    static_cast<void>(look(file, true, Look::asking));
+  }
+}
+
 void MappingTable::stop_serving(FileIdentity file) noexcept {
   if (const auto index = find_mine(file)) {
     change_mine(*index, [](std::uint32_t state) { return state & ~(serving | asked | answering); });

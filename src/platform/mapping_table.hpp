@@ -69,6 +69,8 @@ class MappingTable {
   /// Of a file that has been entered, as it is to be served: false if another process has come meanwhile, and what else
   /// is served of it is to be given back. Does not wait.
   bool serve(FileIdentity file);
+  /// What the kernel maps of a file that has been entered may be written to. Nobody is waited for.
+  void note_writing(FileIdentity file);
   /// Nothing of it is served any more.
   void stop_serving(FileIdentity file) noexcept;
   /// What the kernel maps in a forked child, which has it from its parent, and whether so that it can be written to: as

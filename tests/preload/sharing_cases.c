@@ -258,6 +258,27 @@ static void written_by_calls_among_readers(void) {
   check("seen", meeting->wrong == 0);
 }
 
+/* What the kernel maps, as it is small: nobody sees what the program changes by calls then. */
+static void written_by_calls_beside_a_window(void) {
+  int descriptor = make_another_file();
+  struct meeting* meeting = make_meeting(2);
+  pid_t child = fork();
+  unsigned char* memory = child == 0 ? map_file(descriptor, file_bytes, PROT_READ, MAP_SHARED, 0) : NULL;
+  uint64_t sum = child == 0 ? checksum(memory, file_bytes) : 1;
+  meet(meeting);
+  if (child != 0) {
+    memory = map_file(descriptor, page_bytes, PROT_READ, MAP_SHARED, 0);
+    note(meeting, pwrite(descriptor, "ww", 2, 7) == 2);
+  }
+  meet(meeting);
+  note(meeting, memory[7] == 'w' && sum != 0);
+  if (child == 0) {
+    _exit(0);
+  }
+  check("child", end_of(child) == 0);
+  check("seen", meeting->wrong == 0);
+}
+
 struct counting {
   volatile uint64_t* counter;
   atomic_int* stop;
@@ -379,6 +400,7 @@ const struct test_case sharing_cases[] = {
     {"small_windows_read", small_windows_read},
     {"made_writable_later", made_writable_later},
     {"written_by_calls_among_readers", written_by_calls_among_readers},
+    {"written_by_calls_beside_a_window", written_by_calls_beside_a_window},
     {"given_back_under_threads", given_back_under_threads},
     {"killed_among_writers", killed_among_writers},
     {"mapped_in_turns", mapped_in_turns},

@@ -118,6 +118,15 @@ int& Inside::depth() noexcept {
   return depth;
 }
 
+bool MapRequest::stores() const noexcept {
+  return (protection & PROT_WRITE) != 0 && (flags & type_mask) != MAP_PRIVATE;
+}
+
+bool MapRequest::may_store_later() const noexcept {
+  return (flags & MAP_ANONYMOUS) == 0 && (flags & type_mask) != MAP_PRIVATE && !stores() &&
+         access_mode(descriptor) == O_RDWR;
+}
+
 bool Mapping::is_private() const noexcept {
   return (request.flags & type_mask) == MAP_PRIVATE;
 }
@@ -143,7 +152,16 @@ bool Mappings::owned_by_caller() const noexcept {
 }
 
 void* Mappings::map(const MapRequest& request) {
-  const MappingTable::Entered entered = enter(request);
+  const MappingTable::Entered entered = enter(request, request.stores());
+  void* const memory = map_entered(request, entered);
+  // The kernel's, and made writable or changed by calls later, of which nobody is told.
+  if (memory != MAP_FAILED && request.may_store_later() && !served_.overlap(memory, request.length)) {
+    static_cast<void>(enter(request, true));
+  }
+  return memory;
+}
+
+void* Mappings::map_entered(const MapRequest& request, const MappingTable::Entered& entered) {
   const Changing changing(lock_);
   struct stat status = {};
   const bool is_file = (request.flags & MAP_ANONYMOUS) == 0 && kernel::status(request.descriptor, &status) == 0 &&
@@ -213,14 +231,13 @@ void Mappings::pass_over_small(const MapRequest& request, FileIdentity file) noe
 // A mapping by the kernel and a region of the same file are two copies of its bytes: while one of them can be written,
 // both must be the kernel's. A mapping that is only read is made writable behind our back where its descriptor allows
 // that; a private one shows what others write as long as it has not been written to itself.
-void Mappings::note_kernel_mapping(FileIdentity file, bool may_write, bool stores) {
+void Mappings::note_kernel_mapping(FileIdentity file, bool may_write) {
   if (histories_.size() >= most_histories_) {
     forget_unmapped_files();
   }
-  FileHistory& history = histories_[file];
-  history.note_kernel_mapping(may_write, stores);
-  if (history.to_protect) {
-    kernels_to_protect_ = true;
+  histories_[file].note_kernel_mapping(may_write);
+  if (may_write && table_ != nullptr) {
+    table_->note_writing(file);
   }
   if (served_.hold(file, !may_write)) {
     convert_file(file, mapped_twice, !may_write);
@@ -264,8 +281,7 @@ void* Mappings::map_by_kernel(const MapRequest& request, const struct stat* stat
                                    request.descriptor, request.offset);
   if (memory != MAP_FAILED && status != nullptr) {
     const bool is_shared = (request.flags & type_mask) != MAP_PRIVATE;
-    const bool stores = is_shared && (request.protection & PROT_WRITE) != 0;
-    note_kernel_mapping(FileIdentity::of(*status), is_shared && access_mode(request.descriptor) == O_RDWR, stores);
+    note_kernel_mapping(FileIdentity::of(*status), is_shared && access_mode(request.descriptor) == O_RDWR);
   }
   return memory;
 }
@@ -327,7 +343,7 @@ const char* Mappings::why_not_shared(const MapRequest& request, FileIdentity fil
       if (mapped_by_kernel(file)) {
         return mapped_twice;
       }
-      history.kernel_maps = history.kernel_writes = history.kernel_stores = false;
+      history.kernel_maps = history.kernel_writes = false;
     }
     if (history.parts_locked && writes) {
       return parts_locked;

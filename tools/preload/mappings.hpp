@@ -43,6 +43,11 @@ struct MapRequest {
   int flags = 0;
   int descriptor = -1;
   off_t offset = 0;
+
+  /// What the program stores there others see.
+  bool stores() const noexcept;
+  /// Only read, and may be made writable.
+  bool may_store_later() const noexcept;
 };
 
 /// In nanoseconds. Of the two time stamps the one that nobody can set.
@@ -181,16 +186,13 @@ class Mappings {
  private:
   using Each = std::function<void(Mapping&)>;
   struct FileHistory {
-    void note_kernel_mapping(bool may_write, bool stores) noexcept {
+    void note_kernel_mapping(bool may_write) noexcept {
       kernel_maps = true;
       kernel_writes = kernel_writes || may_write;
-      kernel_stores = kernel_stores || stores;
-      to_protect = to_protect || (may_write && !stores);
     }
     bool kernel_maps = false;    ///< The kernel has a mapping of it, or had when we looked last.
     bool kernel_writes = false;  ///< One of those is shared, and can be written or made so.
-    bool kernel_stores = false;  ///< One was made so that it can be written, or made so since.
-    bool to_protect = false;     ///< One that is only read can be made so, and others do not know that yet.
+    bool to_protect = false;     ///< One that is only read can be made so, and who serves the file is not told yet.
     bool parts_locked = false;   ///< By this process, for writing.
     bool logged = false;         ///< A database, or its index, that others may change.
     int streams = 0;             ///< Of stdio, open now.
@@ -199,7 +201,8 @@ class Mappings {
 
   FittingFiles& fitting();
   MappingTable* table() noexcept;
-  MappingTable::Entered enter(const MapRequest& request);
+  void* map_entered(const MapRequest& request, const MappingTable::Entered& entered);
+  MappingTable::Entered enter(const MapRequest& request, bool writes);
   void enter_to_write(const std::byte* address, std::size_t length);
   void add_kernels_to_protect(const std::byte* address, std::size_t length, std::set<FileIdentity>& files) const;
   const char* why_not_beside_others(const MapRequest& request, const MappingTable::Entered& entered) const;
@@ -207,7 +210,7 @@ class Mappings {
   void tell_others_of_end(FileIdentity file) noexcept;
   void join_others_in_child() noexcept;
   void tell_others_of_change(FileIdentity file) noexcept;
-  void note_kernel_mapping(FileIdentity file, bool may_write, bool stores);
+  void note_kernel_mapping(FileIdentity file, bool may_write);
   void forget_unmapped_files();
   void note_earlier_mappings();
   /// The program maps a file that may be the index of a database's write-ahead log.

@@ -204,9 +204,8 @@ bool Mappings::convert(Mapping& mapping, const char* reason) noexcept {
     outcome_.given_back(mapping.path, reason);
     const FileIdentity file = mapping.file;
     const bool may_write = mapping.store->writable();
-    const bool stores = mapping.shared_and_writable();
     forget(mapping);
-    note_kernel_mapping(file, may_write, stores);
+    note_kernel_mapping(file, may_write);
     tell_others_of_end(file);
     return true;
   } catch (const std::exception& error) {

@@ -59,7 +59,7 @@ void Mappings::note_earlier_mappings() {
   }
   for (const FileIdentity file : files_shared_by_kernel()) {
     if (FileHistory& history = histories_[file]; !history.kernel_maps) {
-      history.note_kernel_mapping(true, true);
+      history.note_kernel_mapping(true);
     }
   }
 }

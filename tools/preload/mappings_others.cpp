@@ -22,10 +22,6 @@
 namespace tiermap::preload {
 namespace {
 
-bool stores(const MapRequest& request) noexcept {
-  return (request.protection & PROT_WRITE) != 0 && (request.flags & (MAP_SHARED | MAP_PRIVATE)) != MAP_PRIVATE;
-}
-
 /// Of Tiermap's Python package, which has a table of its own in this process: who asks it for the file waits for what
 /// this thread is mapping now.
 bool gives_back_itself() noexcept {
@@ -49,14 +45,14 @@ MappingTable* Mappings::table() noexcept {
 }
 
 // Without the lock: who serves the file may be waiting for what is served here, and that is given back under it.
-MappingTable::Entered Mappings::enter(const MapRequest& request) {
+MappingTable::Entered Mappings::enter(const MapRequest& request, bool writes) {
   struct stat status = {};
   if (!owned_by_caller() || (request.flags & MAP_ANONYMOUS) != 0 || kernel::status(request.descriptor, &status) != 0 ||
       !S_ISREG(status.st_mode) || lies_in_memory(request.descriptor) || gives_back_itself()) {
     return {};
   }
   MappingTable* const known = table();
-  return known == nullptr ? MappingTable::Entered() : known->enter(FileIdentity::of(status), stores(request));
+  return known == nullptr ? MappingTable::Entered() : known->enter(FileIdentity::of(status), writes);
 }
 
 // Before something of what is served becomes writable, and the kernel's, or something that the kernel maps.
@@ -86,9 +82,7 @@ void Mappings::enter_to_write(const std::byte* address, std::size_t length) {
   }
   const Changing changing(lock_);
   for (const FileIdentity file : files) {
-    FileHistory& history = histories_[file];
-    history.kernel_stores = true;
-    history.to_protect = false;
+    histories_[file].to_protect = false;
   }
   kernels_to_protect_ = std::ranges::any_of(histories_, [](const auto& known) { return known.second.to_protect; });
 }
@@ -119,7 +113,7 @@ const char* Mappings::why_not_beside_others(const MapRequest& request, const Map
   if (entered.by_others) {
     return reasons::mapped_by_others;
   }
-  return table_ == nullptr && stores(request) ? reasons::others_unknown : nullptr;
+  return table_ == nullptr && request.stores() ? reasons::others_unknown : nullptr;
 }
 
 // What a call writes is seen in the kernel's mappings alone, as what others store is.
@@ -142,7 +136,6 @@ void Mappings::tell_others_of_change(FileIdentity file) noexcept {
     const Changing changing(lock_);
     if (entered.by_others) {
       convert_file(file, reasons::mapped_by_others, false);
-      histories_[file].kernel_stores = true;
     }
     for_each(nullptr, SIZE_MAX, [&](Mapping& mapping) { mapping.others_told |= mapping.file == file; });
   } catch (const std::exception&) {  // The kernel can do without memory of ours.
@@ -183,7 +176,7 @@ void Mappings::join_others_in_child() noexcept {
     std::map<FileIdentity, bool> files;
     for (const auto& [file, history] : histories_) {
       if (history.kernel_maps && (!mapped.has_value() || mapped->contains(file.inode))) {
-        files.emplace(file, history.kernel_stores);
+        files.emplace(file, history.kernel_writes);
       }
     }
     if (!files.empty() && table() != nullptr) {

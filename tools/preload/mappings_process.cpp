@@ -61,7 +61,8 @@ void Mappings::after_fork_in_child() noexcept {
       kernel::map(mapping->start, mapping->bytes, request.protection, mapping->kernel_flags(),
                   mapping->store->program_descriptor(), request.offset);
       FileHistory& history = histories_[mapping->file];
-      history.note_kernel_mapping(mapping->store->writable(), false);
+      history.note_kernel_mapping(mapping->store->writable());
+      history.to_protect = history.to_protect || mapping->store->writable();
       kernels_to_protect_ = kernels_to_protect_ || history.to_protect;
     }
     own_descriptors_.remove_all(mapping->descriptors());
