@@ -62,7 +62,7 @@ struct MappingTable::Owner {
 template <typename Visit>
 bool MappingTable::visit_mappings_of(std::uint32_t owner, const Visit& visit) const {
   const Layout::Slot& slot = layout_->slots[Layout::slot_of(owner)];
-  if (slot.process_namespace.load() != process_namespace_) {
+  if (process_namespace_ == 0 || slot.process_namespace.load() != process_namespace_) {
     return false;
   }
   bool any = false;

@@ -17,7 +17,12 @@
 namespace tiermap {
 namespace {
 
+/// 0 where /proc is there for another namespace, as in some sandboxes: its numbers are other processes'.
 std::uint64_t own_process_namespace() noexcept {
+  char number[16] = {};
+  if (::readlink("/proc/self", number, sizeof number - 1) <= 0 || std::to_string(::getpid()) != number) {
+    return 0;
+  }
   struct stat status = {};
   return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
