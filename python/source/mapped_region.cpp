@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -320,6 +321,11 @@ void MappedRegion::map(CacheHandle& cache, RegionOptions options, bool among_pro
   MappingTable* const table = wish_.file.has_value() ? mapping_table() : nullptr;
   std::optional<Change> change;
   const MappingTable::Entered entered = table == nullptr ? MappingTable::Entered() : table->enter(*wish_.file, writes_);
+  if (entered.kept_by_writer) {
+    throw StoreError(EBUSY, store_->name() +
+                                ": another process that has it mapped for writing does not answer, and may have what "
+                                "is not in the file yet: let it go on if it is stopped, or end it");
+  }
   change.emplace(wish_.file);
   const FaultMode mode = cache.cache->fault_mode();
   const bool by_kernel =

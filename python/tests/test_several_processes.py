@@ -1,5 +1,6 @@
 """Arrays of one plain file in several processes are one memory, whoever comes first and however it was started."""
 
+import errno
 import multiprocessing
 import os
 import pickle
@@ -270,6 +271,22 @@ def test_a_killed_worker_is_waited_for_by_nobody(out):
     array[6] = 6
     del array
     assert np.fromfile(out, np.int64).reshape(ROWS, 8)[6, 0] == 6
+
+
+def test_beside_a_stopped_writer_nothing_is_mapped_that_would_be_lost(out):
+    worker = Worker(SPAWN, out, "r+")
+    worker.ask("store", 5, 55)
+    os.kill(worker.process.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(OSError, match="does not answer") as raised:
+            mapped(out)
+    finally:
+        os.kill(worker.process.pid, signal.SIGCONT)
+    assert raised.value.errno == errno.EBUSY
+    array = mapped(out)
+    array[6] = 66
+    assert array[5].tolist() == [55] * 8 and worker.ask("load", 6) == [66] * 8
+    worker.end()
 
 
 def test_what_a_killed_worker_has_stored_beside_others_is_there(out):

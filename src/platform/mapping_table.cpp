@@ -205,9 +205,11 @@ MappingTable::Entered MappingTable::enter(FileIdentity file, bool writes) {
   const CancellationHeld held;  // What maps is no place where a thread is cancelled.
   const std::optional<std::size_t> index = begin(file, writes);
   Entered entered{index.has_value() ? Entry(*this, *index) : Entry(), true};
-  if (look(file, writes, Look::asking) >= Other::asked) {
+  const Other others = look(file, writes, Look::asking);
+  if (others >= Other::asked) {
     wait_for_others(file, writes);
   }
+  entered.kept_by_writer = others >= Other::keeps && look(file, false, Look::for_serving) >= Other::keeps;
   entered.by_others = !index.has_value() || look(file, writes, Look::for_any) != Other::none;
   return entered;
 }
@@ -301,15 +303,17 @@ MappingTable::Other MappingTable::look_at(std::size_t index, FileIdentity file, 
     if (newly_asked) {
       ring(owner);
     }
-    if (what == Look::in_vain && (state_of(wanted) & (asked | answering)) == asked) {
+    if (over || (state_of(wanted) & asked) == 0) {
+      return over ? Other::none : Other::maps;
+    }
+    if (is_answering(owner)) {
+      return Other::answers;
+    }
+    if (what == Look::in_vain) {
       unanswered_[index] = wanted;
     }
     const auto waited_for = unanswered_.find(index);
-    const bool in_vain = waited_for != unanswered_.end() && waited_for->second == wanted;
-    return over                                          ? Other::none
-           : (state_of(wanted) & answering) != 0         ? Other::answers
-           : (state_of(wanted) & asked) != 0 && !in_vain ? Other::asked
-                                                         : Other::maps;
+    return waited_for != unanswered_.end() && waited_for->second == wanted ? Other::keeps : Other::asked;
   }
 }
 
@@ -317,6 +321,18 @@ void MappingTable::ring(std::uint32_t owner) noexcept {
   std::atomic<std::uint32_t>& bell = layout_->slots[Layout::slot_of(owner)].bell;
   bell.fetch_add(1);
   shared_futex_wake_all(&bell);
+}
+
+// At any file: one thread does it.
+bool MappingTable::is_answering(std::uint32_t owner) const noexcept {
+  const std::size_t end = used();
+  for (std::size_t index = 0; index < end; ++index) {
+    const std::uint64_t word = layout_->entries[index].word.load();
+    if (owner_of(word) == owner && (state_of(word) & answering) != 0) {
+      return true;
+    }
+  }
+  return false;
 }
 
 // It may be stopped, and then nobody may hang, nor wait again for each mapping more; or have much to write.
@@ -372,9 +388,13 @@ void MappingTable::answer() {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
+  for (std::size_t index = 0; index < used(); ++index) {
+    change_mine(index, [](std::uint32_t state) { return state & ~answering; });
+  }
 }
 
-// False if it cannot be answered now.
+// False if it cannot be answered now. That it is being answered stays said: who asks waits, since what is in the way
+// ends, as a sync() does that has much to write.
 bool MappingTable::answer_at(std::size_t index) {
   const Layout::Entry& entry = layout_->entries[index];
   const std::uint64_t word = entry.word.load();
@@ -383,7 +403,9 @@ bool MappingTable::answer_at(std::size_t index) {
   }
   change_mine(index, [](std::uint32_t state) { return (state & asked) != 0 ? state | answering : state; });
   const bool done = give_back_(entry.file());
-  change_mine(index, [done](std::uint32_t state) { return state & ~(done ? asked | answering : answering); });
+  if (done) {
+    change_mine(index, [](std::uint32_t state) { return state & ~(asked | answering); });
+  }
   return done;
 }
 

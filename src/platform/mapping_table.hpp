@@ -61,10 +61,14 @@ class MappingTable {
     Entry entry;
     /// Another process has the file mapped, or the table is full: it must not be served here.
     bool by_others = false;
+    /// One that writes to it serves it, and has not given it back in time: what either stores from now on the other
+    /// does not see, and may undo.
+    bool kept_by_writer = false;
   };
 
   /// Before a file is mapped; `writes`: so that it can be written to, and others see that. Whoever serves it elsewhere
-  /// gives it back, if one of the two writes: that is waited for, as long as he is at it, and for 10 s until he begins.
+  /// gives it back, if one of the two writes: that is waited for, as long as he is at it (or at what keeps him from it,
+  /// but for 10 min at most), and for 10 s until he begins.
   Entered enter(FileIdentity file, bool writes);
   /// Of a file that has been entered, as it is to be served: false if another process has come meanwhile, and what else
   /// is served of it is to be given back. Does not wait.
@@ -88,7 +92,7 @@ class MappingTable {
 
  private:
   struct Layout;
-  enum class Other { none, maps, asked, answers };
+  enum class Other { none, maps, keeps, asked, answers };
   enum class Look { for_any, for_serving, asking, in_vain };
 
   struct Owner;
@@ -117,6 +121,7 @@ class MappingTable {
   void start_answering();
   void answer();
   bool answer_at(std::size_t index);
+  bool is_answering(std::uint32_t owner) const noexcept;
 
   const std::string path_;
   const GiveBack give_back_;

@@ -114,6 +114,57 @@ TEST_F(MappingTableTest, WhoServesGivesBackBeforeAWriterMaps) {
   EXPECT_TRUE(entered.by_others) << "it is still served, as nobody has said otherwise";
 }
 
+// As one does that is in the middle of a long sync(): for longer than one is waited for that does not answer.
+TEST_F(MappingTableTest, WhoCannotGiveBackYetIsWaitedFor) {
+  constexpr FileIdentity another_file{1, 3};
+  std::unique_ptr<MappingTable> first;
+  std::atomic<bool> given_back{false};
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(11);
+  first = join([&](FileIdentity file) {
+    if (file == another_file) {
+      std::this_thread::sleep_until(end);
+      return true;
+    }
+    if (std::chrono::steady_clock::now() < end + std::chrono::milliseconds(100)) {
+      return false;
+    }
+    given_back = true;
+    first->stop_serving(file);
+    return true;
+  });
+  std::vector<MappingTable::Entered> served;
+  for (const FileIdentity file : {unmapped_file_, another_file}) {
+    served.push_back(first->enter(file, true));
+    ASSERT_TRUE(first->serve(file));
+  }
+  const auto second = join();
+  std::thread other([&] { static_cast<void>(second->enter(another_file, true)); });
+  const auto entered = second->enter(unmapped_file_, true);
+  EXPECT_TRUE(given_back);
+  EXPECT_FALSE(entered.kept_by_writer);
+  other.join();
+}
+
+TEST_F(MappingTableTest, WhoDoesNotAnswerIsNotWaitedForLongAndThatIsSaid) {
+  constexpr FileIdentity read_file{1, 3};
+  const pid_t child = start([&] {
+    MappingTable& table = *join().release();
+    for (const FileIdentity file : {unmapped_file_, read_file}) {
+      static_cast<void>(table.enter(file, file == unmapped_file_));
+      static_cast<void>(table.serve(file));
+    }
+  });
+  ::kill(child, SIGSTOP);
+  ::waitpid(child, nullptr, WUNTRACED);
+  const auto table = join();
+  bool reads_beside_writer = false;
+  std::thread reader([&] { reads_beside_writer = table->enter(unmapped_file_, false).kept_by_writer; });
+  EXPECT_FALSE(table->enter(read_file, true).kept_by_writer) << "nothing can be lost";
+  reader.join();
+  EXPECT_TRUE(reads_beside_writer);
+  kill_and_wait(child);
+}
+
 TEST_F(MappingTableTest, WhoHasGivenBackIsInNobodysWay) {
   std::unique_ptr<MappingTable> first;
   first = join([&](FileIdentity file) {
