@@ -6,6 +6,7 @@
 #include "preload/kernel_calls.hpp"
 #include "preload/locking.hpp"
 #include "preload/mappings.hpp"
+#include "preload/program_threads.hpp"
 
 namespace tiermap::preload {
 namespace {
@@ -46,8 +47,11 @@ void Mappings::serve_again_after_locks() noexcept {
 }
 
 void Mappings::end_engine(const char* reason) noexcept {
-  const Changing changing(lock_);
-  static_cast<void>(end_cache(reason));
+  {
+    const Changing changing(lock_);
+    static_cast<void>(end_cache(reason));
+  }
+  wait_for_ended_threads();
 }
 
 // Gives back what is served, and ends the engine's threads: false if something dirty cannot be written, of which there
