@@ -57,7 +57,7 @@ MappingTable::Entered Mappings::enter(const MapRequest& request, bool writes) {
 
 // Before something of what is served becomes writable, and the kernel's, or something that the kernel maps.
 void Mappings::enter_to_write(const std::byte* address, std::size_t length) {
-  if (!owned_by_caller()) {
+  if (!owned_by_caller() || gives_back_itself()) {
     return;
   }
   std::set<FileIdentity> files;
