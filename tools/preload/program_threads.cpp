@@ -20,8 +20,8 @@ namespace {
 
 enum class Thread { programs, engines };
 
-/// Whether there is one of that kind, but for `spared`, that has not ended, or as one that has ended goes on to be there
-/// for the kernel for a moment.
+/// Whether there is one of that kind, but for `spared`. The program's count until they end, the engine's until they are
+/// gone.
 bool any_thread(Thread kind, pid_t spared) {
   std::error_code error;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
