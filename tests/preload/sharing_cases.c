@@ -46,6 +46,14 @@ static void note(struct meeting* meeting, int right) {
   atomic_fetch_add(&meeting->wrong, !right);
 }
 
+static void end_both(struct meeting* meeting, pid_t child) {
+  if (child == 0) {
+    _exit(0);
+  }
+  check("child", end_of(child) == 0);
+  check("seen", meeting->wrong == 0);
+}
+
 enum { processes = 4, row_bytes = 64 };
 
 /* Every fourth row, of all. */
@@ -116,11 +124,8 @@ static void let_child_read(int child_first) {
     note(meeting, memory[round * 70000] == round + 1);
     meet(meeting);
   }
-  if (child == 0) {
-    _exit(sum == 0);
-  }
-  check("child", end_of(child) == 0);
-  check("seen", meeting->wrong == 0);
+  note(meeting, sum != 0);
+  end_both(meeting, child);
 }
 
 static void reader_before_writer(void) {
@@ -144,11 +149,7 @@ static void made_writable_among_readers(void) {
   }
   meet(meeting);
   note(meeting, memory[70000] == 'p' && sum != 0);
-  if (child == 0) {
-    _exit(0);
-  }
-  check("child", end_of(child) == 0);
-  check("seen", meeting->wrong == 0);
+  end_both(meeting, child);
 }
 
 /* Windows of one page, which are too small to be served. */
@@ -170,11 +171,8 @@ static void windows_of_another(void) {
     meet(meeting);
     note(meeting, child == 0 || memory[number * 16 * page_bytes + 7] == 'w');
   }
-  if (child == 0) {
-    _exit(0);
-  }
-  check("child", end_of(child) == 0);
-  check("seen", meeting->wrong == 0 && sum != 0);
+  note(meeting, child == 0 || sum != 0);
+  end_both(meeting, child);
 }
 
 /* Small windows are the kernel's: whoever serves the file that they show gives it back. */
@@ -206,11 +204,7 @@ static void small_windows_read(void) {
     }
     munmap(memory, length);
   }
-  if (child == 0) {
-    _exit(0);
-  }
-  check("child", end_of(child) == 0);
-  check("seen", meeting->wrong == 0);
+  end_both(meeting, child);
 }
 
 /* What the kernel maps, as it could not be read at first, or need not be served. */
@@ -227,11 +221,7 @@ static void made_writable_later(void) {
   }
   meet(meeting);
   note(meeting, memory[16 * page_bytes + 7] == 'p' && sum != 0);
-  if (child == 0) {
-    _exit(0);
-  }
-  check("child", end_of(child) == 0);
-  check("seen", meeting->wrong == 0);
+  end_both(meeting, child);
 }
 
 /* Mapped to be read by all, and changed by calls, as LMDB has it. */
@@ -251,11 +241,7 @@ static void written_by_calls_among_readers(void) {
     note(meeting, memory[at] == round && sum != 0);
     meet(meeting);
   }
-  if (child == 0) {
-    _exit(0);
-  }
-  check("child", end_of(child) == 0);
-  check("seen", meeting->wrong == 0);
+  end_both(meeting, child);
 }
 
 /* What the kernel maps, as it is small: nobody sees what the program changes by calls then. */
@@ -272,11 +258,7 @@ static void written_by_calls_beside_a_window(void) {
   }
   meet(meeting);
   note(meeting, memory[7] == 'w' && sum != 0);
-  if (child == 0) {
-    _exit(0);
-  }
-  check("child", end_of(child) == 0);
-  check("seen", meeting->wrong == 0);
+  end_both(meeting, child);
 }
 
 struct counting {
