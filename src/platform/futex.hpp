@@ -36,9 +36,11 @@ inline void futex_wake_one(const void* word) noexcept {
   ::syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
-/// The same of a word that several processes share: sleeps while it holds `expected`. May wake for no reason.
-inline void shared_futex_wait(const void* word, std::uint32_t expected) noexcept {
-  ::syscall(SYS_futex, word, FUTEX_WAIT, expected, nullptr, nullptr, 0);
+/// The same of a word that several processes share: sleeps while it holds `expected`, at most so many seconds
+/// (negative: for ever). May wake for no reason.
+inline void shared_futex_wait(const void* word, std::uint32_t expected, int timeout_seconds = -1) noexcept {
+  timespec timeout{timeout_seconds, 0};
+  ::syscall(SYS_futex, word, FUTEX_WAIT, expected, timeout_seconds < 0 ? nullptr : &timeout, nullptr, 0);
 }
 
 inline void shared_futex_wake_all(const void* word) noexcept {

@@ -318,7 +318,11 @@ MappingTable::Other MappingTable::look_at(std::size_t index, FileIdentity file, 
 }
 
 void MappingTable::ring(std::uint32_t owner) noexcept {
-  std::atomic<std::uint32_t>& bell = layout_->slots[Layout::slot_of(owner)].bell;
+  ring_slot(Layout::slot_of(owner));
+}
+
+void MappingTable::ring_slot(std::size_t slot) noexcept {
+  std::atomic<std::uint32_t>& bell = layout_->slots[slot].bell;
   bell.fetch_add(1);
   shared_futex_wake_all(&bell);
 }
@@ -364,7 +368,50 @@ void MappingTable::start_answering() {
   }
 }
 
+std::size_t MappingTable::share_memory() {
+  start_answering();
+  Layout::Slot& mine = layout_->slots[Layout::slot_of(me_)];
+  mine.sharing.store(mine.generation.load());
+  const std::size_t sharers = count_sharers();
+  sharers_ = sharers;
+  for (std::size_t slot = 0; slot < Layout::most_processes; ++slot) {
+    if (slot != Layout::slot_of(me_) && shares_memory(slot)) {
+      ring_slot(slot);
+    }
+  }
+  ring(me_);  // Who has come in between.
+  return sharers;
+}
+
+bool MappingTable::shares_memory(std::size_t slot) const noexcept {
+  const std::uint32_t sharing = layout_->slots[slot].sharing.load();
+  return sharing != 0 && is_alive(static_cast<std::uint32_t>(slot << Layout::generation_bits) | sharing);
+}
+
+std::size_t MappingTable::count_sharers() const noexcept {
+  std::size_t count = 0;
+  for (std::size_t slot = 0; slot < Layout::most_processes; ++slot) {
+    count += shares_memory(slot) ? 1U : 0U;
+  }
+  return count;
+}
+
+// False if this process cannot take its share now.
+bool MappingTable::tell_sharers() {
+  const std::size_t known = sharers_;
+  const std::size_t sharers = known == 0 ? 0 : count_sharers();
+  if (sharers == known || !share_out_(sharers)) {
+    return sharers == known;
+  }
+  sharers_ = sharers;
+  return true;
+}
+
 void MappingTable::stop_answering() noexcept {
+  if (layout_ != nullptr) {
+    layout_->slots[Layout::slot_of(me_)].sharing = 0;
+  }
+  sharers_ = 0;
   const std::lock_guard held(answering_);
   if (thread_.joinable()) {
     stopping_ = true;
@@ -378,12 +425,12 @@ void MappingTable::answer() {
   const std::atomic<std::uint32_t>& bell = layout_->slots[Layout::slot_of(me_)].bell;
   while (!stopping_) {
     const std::uint32_t rung = bell.load();
-    bool all = true;
+    bool all = tell_sharers();
     for (std::size_t index = 0; index < used(); ++index) {
       all = answer_at(index) && all;
     }
     if (all && !stopping_) {
-      shared_futex_wait(&bell, rung);
+      shared_futex_wait(&bell, rung, sharers_ > 1 ? 1 : -1);  // Whoever is gone rings no bell.
     } else {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }

@@ -32,11 +32,13 @@ class MappingTable {
   /// What serves the file here is to be mapped by the kernel from now on. Called in a thread of the table's. False if
   /// it cannot be done now: it is called again in a moment.
   using GiveBack = std::function<bool(FileIdentity)>;
+  /// So many processes take a share of the memory now, this one among them. Called and answered as GiveBack.
+  using ShareOut = std::function<bool(std::size_t)>;
   /// What a thread is called that gives back.
   static constexpr const char* giving_thread = "tiermap-gives";
 
   /// Joins the table of this user's processes, or makes it. Throws PlatformError: no /dev/shm, or no room in it.
-  explicit MappingTable(GiveBack give_back, std::string path = path_of_user());
+  explicit MappingTable(GiveBack give_back, ShareOut share_out = {}, std::string path = path_of_user());
   ~MappingTable();
   MappingTable(const MappingTable&) = delete;
   MappingTable& operator=(const MappingTable&) = delete;
@@ -83,6 +85,11 @@ class MappingTable {
   /// It is not mapped any more.
   void forget(FileIdentity file) noexcept;
 
+  /// From here on this process takes a share of the memory, until stop_answering(): each that does is told how many
+  /// there are, soon after one more does, and within two seconds of when one is gone. Returns the number. Throws
+  /// PlatformError if there can be no thread.
+  std::size_t share_memory();
+
   /// Ends the thread that answers others, until something is served again; give_back() must not wait for the caller.
   void stop_answering() noexcept;
   /// Nothing more will be mapped: if nobody else has joined the file goes.
@@ -117,14 +124,19 @@ class MappingTable {
   Other look(FileIdentity file, bool writes, Look what);
   Other look_at(std::size_t index, FileIdentity file, bool writes, Look what);
   void ring(std::uint32_t owner) noexcept;
+  void ring_slot(std::size_t slot) noexcept;
   void wait_for_others(FileIdentity file, bool writes);
   void start_answering();
   void answer();
+  bool tell_sharers();
+  bool shares_memory(std::size_t slot) const noexcept;
+  std::size_t count_sharers() const noexcept;
   bool answer_at(std::size_t index);
   bool is_answering(std::uint32_t owner) const noexcept;
 
   const std::string path_;
   const GiveBack give_back_;
+  const ShareOut share_out_;
   const std::uint64_t process_namespace_;  ///< In which this process has its number.
   Layout* layout_ = nullptr;
   FileIdentity file_;        ///< Of the table itself: by its name there may be another, if somebody has removed it.
@@ -137,6 +149,7 @@ class MappingTable {
   std::mutex answering_;                             ///< Guards the thread.
   std::thread thread_;
   std::atomic<bool> stopping_{false};
+  std::atomic<std::size_t> sharers_{0};  ///< As this process knows; 0 if it is none.
 };
 
 }  // namespace tiermap

@@ -93,8 +93,11 @@ std::string MappingTable::path_of_user() {
   return "/dev/shm/tiermap-mappings." + std::to_string(::geteuid());
 }
 
-MappingTable::MappingTable(GiveBack give_back, std::string path)
-    : path_(std::move(path)), give_back_(std::move(give_back)), process_namespace_(own_process_namespace()) {
+MappingTable::MappingTable(GiveBack give_back, ShareOut share_out, std::string path)
+    : path_(std::move(path)),
+      give_back_(std::move(give_back)),
+      share_out_(std::move(share_out)),
+      process_namespace_(own_process_namespace()) {
   constexpr int attempts = 200;  // The last process may be removing it, which does not take long.
   for (int attempt = 0; attempt < attempts; ++attempt) {
     if (join()) {
@@ -176,6 +179,7 @@ bool MappingTable::take_slot(const Descriptor& file) noexcept {
     const std::uint32_t generation = next == 0 ? 1 : next;
     slot.process.store(static_cast<std::uint64_t>(::getpid()));
     slot.process_namespace.store(process_namespace_);
+    slot.sharing.store(0);
     slot.generation.store(generation);
     me_ = static_cast<std::uint32_t>(number << Layout::generation_bits) | generation;
     return true;

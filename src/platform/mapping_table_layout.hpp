@@ -23,6 +23,7 @@ struct MappingTable::Layout {
   struct Slot {
     std::atomic<std::uint32_t> generation;  ///< Of those who have had the slot.
     std::atomic<std::uint32_t> bell;        ///< Goes up when somebody asks for something.
+    std::atomic<std::uint32_t> sharing;     ///< Its generation, if that takes a share of the memory.
     std::atomic<std::uint64_t> process;
     std::atomic<std::uint64_t> process_namespace;
   };

@@ -26,19 +26,29 @@ class WriterFirstMutex {
   void lock() noexcept { pthread_rwlock_wrlock(&lock_); }
   /// False if it is not to be had alone within that time.
   bool try_lock_for(std::chrono::milliseconds time) noexcept {
-    constexpr std::int64_t second = 1'000'000'000;
-    timespec until = {};
-    ::clock_gettime(CLOCK_REALTIME, &until);
-    const std::int64_t nanoseconds = until.tv_nsec + std::chrono::nanoseconds(time).count();
-    until.tv_sec += nanoseconds / second;
-    until.tv_nsec = nanoseconds % second;
+    const timespec until = in(time);
     return pthread_rwlock_timedwrlock(&lock_, &until) == 0;
+  }
+  /// False if it is not to be had shared within that time.
+  bool try_lock_shared_for(std::chrono::milliseconds time) noexcept {
+    const timespec until = in(time);
+    return pthread_rwlock_timedrdlock(&lock_, &until) == 0;
   }
   void unlock() noexcept { pthread_rwlock_unlock(&lock_); }
   void lock_shared() noexcept { pthread_rwlock_rdlock(&lock_); }
   void unlock_shared() noexcept { pthread_rwlock_unlock(&lock_); }
 
  private:
+  static timespec in(std::chrono::milliseconds time) noexcept {
+    constexpr std::int64_t second = 1'000'000'000;
+    timespec until = {};
+    ::clock_gettime(CLOCK_REALTIME, &until);
+    const std::int64_t nanoseconds = until.tv_nsec + std::chrono::nanoseconds(time).count();
+    until.tv_sec += nanoseconds / second;
+    until.tv_nsec = nanoseconds % second;
+    return until;
+  }
+
   pthread_rwlock_t lock_;
 };
 

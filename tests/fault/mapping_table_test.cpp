@@ -1,84 +1,24 @@
 // The table by which processes tell each other what they map: two tables on one file are two processes to each other.
-#include "platform/mapping_table.hpp"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <thread>
 #include <vector>
 
-#include "platform/page_sizes.hpp"
-#include "store/file_descriptor.hpp"
-#include "store/temporary_directory.hpp"
+#include "fault/mapping_table_fixture.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
 namespace {
-
-class MappingTableTest : public ::testing::Test {
- protected:
-  std::unique_ptr<MappingTable> join(MappingTable::GiveBack give_back = [](FileIdentity) { return true; }) const {
-    return std::make_unique<MappingTable>(std::move(give_back), path_);
-  }
-
-  /// A file that is mapped by the kernel as long as the fixture lives.
-  FileIdentity make_mapped_file() {
-    const FileDescriptor file(::open((folder_.path() + "/file").c_str(), O_RDWR | O_CREAT, 0600));
-    struct stat status = {};
-    EXPECT_EQ(::ftruncate(file.get(), kernel_page_bytes), 0);
-    EXPECT_EQ(::fstat(file.get(), &status), 0);
-    mapped_ = ::mmap(nullptr, kernel_page_bytes, PROT_READ, MAP_SHARED, file.get(), 0);
-    EXPECT_NE(mapped_, MAP_FAILED);
-    return FileIdentity::of(status);
-  }
-  ~MappingTableTest() override {
-    if (mapped_ != nullptr) {
-      ::munmap(mapped_, kernel_page_bytes);
-    }
-  }
-
-  /// Runs in a process of its own, which stays until it is killed.
-  static pid_t start(const std::function<void()>& body) {
-    int ends[2];
-    EXPECT_EQ(::pipe(ends), 0);
-    const pid_t child = ::fork();
-    if (child == 0) {
-      body();
-      static_cast<void>(::write(ends[1], "x", 1));
-      ::pause();
-      ::_exit(1);
-    }
-    char done = 0;
-    EXPECT_EQ(::read(ends[0], &done, 1), 1);
-    ::close(ends[0]);
-    ::close(ends[1]);
-    return child;
-  }
-  static void kill_and_wait(pid_t child) {
-    ::kill(child, SIGKILL);
-    ::waitpid(child, nullptr, 0);
-  }
-
-  TemporaryDirectory folder_;
-  const std::string path_ = folder_.path() + "/table";
-  void* mapped_ = nullptr;
-  static constexpr FileIdentity unmapped_file_{1, 2};
-};
 
 TEST_F(MappingTableTest, TheLastOneRemovesTheFile) {
   auto first = join();
@@ -112,57 +52,6 @@ TEST_F(MappingTableTest, WhoServesGivesBackBeforeAWriterMaps) {
   const auto entered = second->enter(unmapped_file_, true);
   EXPECT_EQ(given_back, 3);
   EXPECT_TRUE(entered.by_others) << "it is still served, as nobody has said otherwise";
-}
-
-// As one does that is in the middle of a long sync(): for longer than one is waited for that does not answer.
-TEST_F(MappingTableTest, WhoCannotGiveBackYetIsWaitedFor) {
-  constexpr FileIdentity another_file{1, 3};
-  std::unique_ptr<MappingTable> first;
-  std::atomic<bool> given_back{false};
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(11);
-  first = join([&](FileIdentity file) {
-    if (file == another_file) {
-      std::this_thread::sleep_until(end);
-      return true;
-    }
-    if (std::chrono::steady_clock::now() < end + std::chrono::milliseconds(100)) {
-      return false;
-    }
-    given_back = true;
-    first->stop_serving(file);
-    return true;
-  });
-  std::vector<MappingTable::Entered> served;
-  for (const FileIdentity file : {unmapped_file_, another_file}) {
-    served.push_back(first->enter(file, true));
-    ASSERT_TRUE(first->serve(file));
-  }
-  const auto second = join();
-  std::thread other([&] { static_cast<void>(second->enter(another_file, true)); });
-  const auto entered = second->enter(unmapped_file_, true);
-  EXPECT_TRUE(given_back);
-  EXPECT_FALSE(entered.kept_by_writer);
-  other.join();
-}
-
-TEST_F(MappingTableTest, WhoDoesNotAnswerIsNotWaitedForLongAndThatIsSaid) {
-  constexpr FileIdentity read_file{1, 3};
-  const pid_t child = start([&] {
-    MappingTable& table = *join().release();
-    for (const FileIdentity file : {unmapped_file_, read_file}) {
-      static_cast<void>(table.enter(file, file == unmapped_file_));
-      static_cast<void>(table.serve(file));
-    }
-  });
-  ::kill(child, SIGSTOP);
-  ::waitpid(child, nullptr, WUNTRACED);
-  const auto table = join();
-  bool reads_beside_writer = false;
-  std::thread reader([&] { reads_beside_writer = table->enter(unmapped_file_, false).kept_by_writer; });
-  EXPECT_FALSE(table->enter(read_file, true).kept_by_writer) << "nothing can be lost";
-  reader.join();
-  EXPECT_TRUE(reads_beside_writer);
-  kill_and_wait(child);
 }
 
 TEST_F(MappingTableTest, WhoHasGivenBackIsInNobodysWay) {
@@ -199,38 +88,6 @@ TEST_F(MappingTableTest, WhoIsAboutToMapCounts) {
     EXPECT_FALSE(second->serve(unmapped_file_));
   }
   EXPECT_FALSE(second->enter(unmapped_file_, true).by_others) << "the first has not mapped it";
-}
-
-TEST_F(MappingTableTest, TheDeadAreForgotten) {
-  const pid_t child = start([&] {
-    auto* table = join().release();
-    if (table->enter(unmapped_file_, true).by_others || !table->serve(unmapped_file_)) {
-      ::_exit(1);
-    }
-  });
-  const auto table = join();
-  kill_and_wait(child);
-  EXPECT_FALSE(table->enter(unmapped_file_, true).by_others);
-  EXPECT_TRUE(table->serve(unmapped_file_));
-}
-
-TEST_F(MappingTableTest, AChildHasNothingOfItsParents) {
-  auto table = join();
-  ASSERT_FALSE(table->enter(unmapped_file_, true).by_others);
-  ASSERT_TRUE(table->serve(unmapped_file_));
-  const pid_t child = start([&] { table.release()->forget_parents(); });
-  table.reset();
-  EXPECT_FALSE(std::filesystem::exists(path_)) << "the child has not joined";
-  kill_and_wait(child);
-}
-
-TEST_F(MappingTableTest, WhatAChildHasFromItsParentCounts) {
-  const FileIdentity file = make_mapped_file();
-  const pid_t child = start([&] { join().release()->inherit({{file, true}}); });
-  const auto table = join();
-  EXPECT_TRUE(table->enter(file, false).by_others);
-  kill_and_wait(child);
-  EXPECT_FALSE(table->enter(file, false).by_others);
 }
 
 TEST_F(MappingTableTest, AFullTableIsClearedOfWhatIsOver) {
@@ -350,33 +207,6 @@ TEST_F(MappingTableTest, WhatIsMappedAnewWhileOthersLookCounts) {
   EXPECT_GT(served, 0);
 }
 
-// Of such a process /proc shows no mappings, though its other threads have them.
-TEST_F(MappingTableTest, AProcessWhoseFirstThreadHasEndedCounts) {
-  const FileIdentity file = make_mapped_file();
-  const pid_t child = start([&] {
-    ::signal(SIGUSR1, [](int) { ::syscall(SYS_exit, 0); });
-    join().release()->inherit({{file, true}});
-    std::thread([] {
-      for (;;) {
-        ::pause();
-      }
-    }).detach();
-  });
-  const auto table = join();
-  EXPECT_TRUE(table->enter(file, false).by_others);
-  ::kill(child, SIGUSR1);
-  const auto has_mappings = [&] {
-    std::ifstream maps("/proc/" + std::to_string(child) + "/maps");
-    return maps.peek() != std::ifstream::traits_type::eof();
-  };
-  while (has_mappings()) {
-    ::usleep(1000);
-  }
-  EXPECT_TRUE(table->enter(file, false).by_others);
-  kill_and_wait(child);
-  EXPECT_FALSE(table->enter(file, false).by_others);
-}
-
 TEST_F(MappingTableTest, WhoServesIsAskedAlsoWhereTheTableIsFull) {
   std::atomic<int> given_back{0};
   std::unique_ptr<MappingTable> first;
@@ -458,24 +288,6 @@ TEST_F(MappingTableTest, ALimitOfFileSizesIsNotMet) {
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &little), 0);
   EXPECT_NO_THROW(join()) << "it has its size";
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
-}
-
-TEST_F(MappingTableTest, WhoHasBeenStoppedIsWaitedForOnce) {
-  const pid_t child = start([&] {
-    auto* table = join([](FileIdentity) { return true; }).release();
-    if (table->enter(unmapped_file_, true).by_others || !table->serve(unmapped_file_)) {
-      ::_exit(1);
-    }
-  });
-  ::kill(child, SIGSTOP);
-  ::waitpid(child, nullptr, WUNTRACED);
-  const auto table = join();
-  EXPECT_TRUE(table->enter(unmapped_file_, true).by_others);
-  const auto begun = std::chrono::steady_clock::now();
-  EXPECT_TRUE(table->enter(unmapped_file_, true).by_others);
-  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(5));
-  kill_and_wait(child);
-  EXPECT_FALSE(table->enter(unmapped_file_, true).by_others);
 }
 
 TEST_F(MappingTableTest, WhatIsNoTableIsRefused) {

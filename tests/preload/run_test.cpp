@@ -408,35 +408,6 @@ TEST_F(ServedRunTest, ReportsAndGoesOnInChildren) {
 }
 
 // Which setting would have suited, by the name that the command line gives it.
-// A process that was killed has nothing any more, and what is only read all of them serve.
-TEST_F(ServedRunTest, ServesWhatNoOtherProcessMapsAnyMore) {
-  const std::string report = report_of_python(R"(
-import mmap, os, signal
-with open("file", "w+b") as file:
-    file.truncate(40 << 20)
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        mapped = mmap.mmap(file.fileno(), 0)
-        mapped[5] = 5
-        mapped.flush()
-        os.write(write, b"x")
-        signal.pause()
-    os.read(read, 1)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    mapped = mmap.mmap(file.fileno(), 0)
-    assert mapped[5] == 5
-    reader = os.fork()
-    if reader == 0:
-        other = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
-        os._exit(other[5])
-    assert os.waitpid(reader, 0)[1] == 5 << 8
-)");
-  EXPECT_NE(report.find("1 mapping served"), std::string::npos) << report;
-  EXPECT_NE(report.find("given back to the kernel"), std::string::npos) << report;
-}
-
 TEST_F(ServedRunTest, AdvisesByOptions) {
   std::ofstream(runs_.path("program.py")) << R"(
 import mmap, random

@@ -135,12 +135,6 @@ bool Mapping::shared_and_writable() const noexcept {
   return !is_private() && (request.protection & PROT_WRITE) != 0;
 }
 
-std::array<int, 5> Mapping::descriptors() const noexcept {
-  const auto files = store->descriptors();
-  const auto scratch = overlay == nullptr ? std::array{-1, -1} : overlay->descriptors();
-  return {files[0], files[1], files[2], scratch[0], scratch[1]};
-}
-
 Mappings::Mappings(Settings settings) : settings_(std::move(settings)), outcome_(settings_), owner_(::getpid()) {
   if (settings_.report == "-") {
     own_descriptors_.add(outcome_.keep_standard_error());
@@ -376,6 +370,7 @@ bool Mappings::start_cache() {
     options.budget_bytes = fitting().close(numbers_mapped_by_kernel());
     cache_ = new Cache(options);
     cache_refused_ = false;
+    share_memory();
   } catch (const std::exception& error) {
     cache_problem_ = error.what();
   }

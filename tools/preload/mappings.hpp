@@ -207,6 +207,9 @@ class Mappings {
   void add_kernels_to_protect(const std::byte* address, std::size_t length, std::set<FileIdentity>& files) const;
   const char* why_not_beside_others(const MapRequest& request, const MappingTable::Entered& entered) const;
   bool give_back_to_others(FileIdentity file);
+  void share_memory();
+  bool share_out(std::size_t processes);
+  void take_share(std::size_t processes);
   void tell_others_of_end(FileIdentity file) noexcept;
   void join_others_in_child() noexcept;
   void tell_others_of_change(FileIdentity file) noexcept;
@@ -268,6 +271,7 @@ class Mappings {
   std::atomic<const char*> refuse_all_{nullptr};
   std::unique_ptr<MappingTable> table_;            ///< Once a file is mapped that others may map too.
   std::string table_problem_;                      ///< Why there is none.
+  std::uint64_t whole_budget_bytes_ = 0;           ///< Of the cache, if this were the only process.
   Cache* cache_ = nullptr;                         ///< Made for the first mapping, and destroyed only by end_cache().
   std::optional<Statistics> ended_statistics_;     ///< Of the one that was destroyed last.
   std::unique_ptr<EndingSignals> ending_signals_;  ///< Once something is to be done at the end.

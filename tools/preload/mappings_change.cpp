@@ -35,6 +35,12 @@ bool reaches_past_file(const Mapping& mapping, ByteRange range) noexcept {
 
 }  // namespace
 
+std::array<int, 5> Mapping::descriptors() const noexcept {
+  const auto files = store->descriptors();
+  const auto scratch = overlay == nullptr ? std::array{-1, -1} : overlay->descriptors();
+  return {files[0], files[1], files[2], scratch[0], scratch[1]};
+}
+
 int Mapping::kernel_flags() const noexcept {
   return (request.flags & (MAP_SHARED | MAP_PRIVATE | MAP_NORESERVE)) | MAP_FIXED;
 }

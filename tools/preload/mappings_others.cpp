@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <shared_mutex>
 #include <string_view>
 #include <utility>
 
@@ -18,6 +20,7 @@
 #include "preload/mapped_by_kernel.hpp"
 #include "preload/mappings.hpp"
 #include "preload/reasons.hpp"
+#include "tiermap/error.hpp"
 
 namespace tiermap::preload {
 namespace {
@@ -36,7 +39,8 @@ MappingTable* Mappings::table() noexcept {
   const Changing changing(lock_);
   if (table_ == nullptr && table_problem_.empty()) {
     try {
-      table_ = std::make_unique<MappingTable>([this](FileIdentity file) { return give_back_to_others(file); });
+      table_ = std::make_unique<MappingTable>([this](FileIdentity file) { return give_back_to_others(file); },
+                                              [this](std::size_t processes) { return share_out(processes); });
     } catch (const std::exception& error) {
       table_problem_ = error.what();
     }
@@ -152,6 +156,38 @@ bool Mappings::give_back_to_others(FileIdentity file) {
   const std::lock_guard held(lock_, std::adopt_lock);
   convert_file(file, reasons::mapped_by_others, false);
   return true;
+}
+
+// Half of the memory that is available is what the cache takes, where nobody says how much: of all processes together.
+void Mappings::share_memory() {
+  const bool is_said = std::getenv("TIERMAP_BUFFER_SIZE") != nullptr || std::getenv("TIERMAP_ADAPT") != nullptr;
+  whole_budget_bytes_ = cache_->budget_bytes();
+  if (table_ != nullptr && !is_said) {
+    take_share(table_->share_memory());
+  }
+}
+
+// As give_back_to_others().
+bool Mappings::share_out(std::size_t processes) {
+  const SignalsBlocked quiet;
+  const Inside inside;
+  if (!lock_.try_lock_shared_for(std::chrono::milliseconds(10))) {
+    return false;
+  }
+  const std::shared_lock held(lock_, std::adopt_lock);
+  if (cache_ != nullptr) {
+    take_share(processes);
+  }
+  return true;
+}
+
+void Mappings::take_share(std::size_t processes) {
+  constexpr std::uint64_t least_bytes = 16 << 20;
+  try {
+    const std::uint64_t share = std::max(whole_budget_bytes_ / std::max<std::size_t>(processes, 1), least_bytes);
+    cache_->set_budget_bytes(std::min(share, whole_budget_bytes_));
+  } catch (const Error&) {  // Pages that are in use stand in the way, or cannot be written.
+  }
 }
 
 // Of what is not served any more others need not ask.
