@@ -372,13 +372,14 @@ std::size_t MappingTable::share_memory() {
   start_answering();
   Layout::Slot& mine = layout_->slots[Layout::slot_of(me_)];
   mine.sharing.store(mine.generation.load());
-  const std::size_t sharers = count_sharers();
-  sharers_ = sharers;
+  std::size_t sharers = 0;
   for (std::size_t slot = 0; slot < Layout::most_processes; ++slot) {
-    if (slot != Layout::slot_of(me_) && shares_memory(slot)) {
+    if (shares_memory(slot)) {
+      ++sharers;
       ring_slot(slot);
     }
   }
+  sharers_ = sharers;
   ring(me_);  // Who has come in between.
   return sharers;
 }

@@ -132,7 +132,7 @@ bool Mapping::is_private() const noexcept {
 }
 
 bool Mapping::shared_and_writable() const noexcept {
-  return !is_private() && (request.protection & PROT_WRITE) != 0;
+  return request.stores();
 }
 
 Mappings::Mappings(Settings settings) : settings_(std::move(settings)), outcome_(settings_), owner_(::getpid()) {
@@ -326,7 +326,7 @@ const char* Mappings::why_not(const MapRequest& request) const {
 
 // With the other mappings of the same file, and with what cannot be seen of it.
 const char* Mappings::why_not_shared(const MapRequest& request, FileIdentity file) {
-  const bool writes = (request.protection & PROT_WRITE) != 0 && (request.flags & type_mask) != MAP_PRIVATE;
+  const bool writes = request.stores();
   const auto known = histories_.find(file);
   if (known != histories_.end()) {
     FileHistory& history = known->second;

@@ -79,8 +79,8 @@ void Mappings::enter_to_write(const std::byte* address, std::size_t length) {
   if (files.empty()) {
     return;
   }
-  for (const FileIdentity file : files) {
-    if (MappingTable* const known = table()) {
+  if (MappingTable* const known = table()) {
+    for (const FileIdentity file : files) {
       static_cast<void>(known->enter(file, true));
     }
   }
