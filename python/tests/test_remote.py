@@ -18,6 +18,18 @@ def test_an_array_is_made_and_found_again(server):
     assert numpy.array_equal(pickle.loads(pickle.dumps(again)), known(500_000))
 
 
+def test_beside_it_a_file_grows_that_is_mapped(server, tmp_path):
+    """The memory hooks that UCX has put into the process by then know the mremap() of four arguments alone."""
+    remote = tiermap.map(f"remote://{server}/numbers", dtype="int64", shape=1000, mode="w+", budget="1MiB")
+    remote[:] = 1
+    first = tiermap.map(tmp_path / "out.bin", dtype="int64", shape=10_000, mode="w+", format="raw")
+    first[:] = known(10_000)
+    longer = tiermap.memmap(tmp_path / "out.bin", dtype="int64", shape=20_000, mode="r+")
+    longer[10_000:] = first
+    first[0] = -1
+    assert longer[0] == -1 and numpy.array_equal(longer[10_000:], known(10_000)) and int(remote.sum()) == 1000
+
+
 def test_two_names_are_two_arrays(server):
     for name, value in (("one", 1), ("two", 2)):
         array = tiermap.map(f"remote://{server}/{name}", dtype="int64", shape=1000, mode="w+", budget="1MiB")

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "platform/move_mapping.hpp"
 #include "platform/page_sizes.hpp"
 #include "store/file_open.hpp"
 #include "store/located_file.hpp"
@@ -175,8 +176,7 @@ void KernelMapping::move_to(std::byte* address, std::uint64_t length) {
   const std::uint64_t reserved = range_.size();
   std::byte* const from = data();
   const auto put = [&](std::uint64_t first, std::uint64_t last) {
-    return first >= last || ::mremap(from + first, last - first, last - first, MREMAP_MAYMOVE | MREMAP_FIXED,
-                                     address + first) != MAP_FAILED;
+    return first >= last || move_mapping(from + first, last - first, address + first);
   };
   if (reserved > end) {
     AddressRange::reserve_at(address + end, reserved - end, PROT_NONE, Replacement::mapping).release();
