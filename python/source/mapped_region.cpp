@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <limits>
 #include <map>
 #include <string_view>
 #include <thread>
@@ -343,12 +344,14 @@ void MappedRegion::map(CacheHandle& cache, RegionOptions options, bool among_pro
   belongs_here();
 }
 
-/// Whether another mapping of the file has the kernel's memory. If not, it is served here from now on.
+/// Whether another mapping of the file has the kernel's memory, or is to have it, since it has some of the same bytes.
+/// If not, it is served here from now on.
 bool MappedRegion::kernel_is_to_map(bool by_others) const {
   const SignalsBlocked quiet;
   const std::lock_guard held(live_mutex);
   const bool kernels = live_regions.any_of(*wish_.file, [&](const MappedRegion& other) {
-    return other.through_kernel_ && other.wish_.options.sharing == Sharing::shared && (other.writes_ || writes_);
+    return other.wish_.options.sharing == Sharing::shared && (other.writes_ || writes_) &&
+           (other.through_kernel_ || (other.may_be_handed_over_ && overlaps(other)));
   });
   MappingTable* const table = known_mapping_table();
   if (by_others || kernels || table == nullptr) {
@@ -364,6 +367,13 @@ bool MappedRegion::kernel_is_to_map(bool by_others) const {
   }
 }
 
+bool MappedRegion::overlaps(const MappedRegion& other) const noexcept {
+  const auto end = [](const RegionOptions& options) {
+    return options.length == 0 ? std::numeric_limits<std::uint64_t>::max() : options.offset + options.length;
+  };
+  return wish_.options.offset < end(other.wish_.options) && other.wish_.options.offset < end(wish_.options);
+}
+
 /// Of what the kernel is to map: whether something of the file is served here that would go apart from it.
 bool MappedRegion::others_differ(bool from_others) const {
   const SignalsBlocked quiet;
@@ -371,6 +381,14 @@ bool MappedRegion::others_differ(bool from_others) const {
   return live_regions.any_of(*wish_.file, [&](const MappedRegion& other) {
     return other.is_served() && (from_others || other.writes_ || writes_);
   });
+}
+
+bool MappedRegion::give_file_to_kernel() {
+  if (!through_kernel_ && wish_.file.has_value()) {
+    const Change change(wish_.file);
+    give_all_to_kernel(*wish_.file);
+  }
+  return through_kernel_;
 }
 
 void MappedRegion::belongs_here() {
@@ -395,7 +413,7 @@ bool MappedRegion::give_to_kernel() {
   try {
     hand_over_to_kernel();
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "tiermap: another process maps %s, and its arrays here are not one memory with that: %s\n",
+    std::fprintf(stderr, "tiermap: %s is mapped anew, and its arrays here are not one memory with that: %s\n",
                  store_->name().c_str(), error.what());
   }
   return true;

@@ -1,6 +1,7 @@
 // MappedRegion: the memory under an array, by whomever it is served. Where several processes map a plain file, and one
-// of them writes to it, their memory is the kernel's page cache; where this is the only one it is the engine's. So a
-// region may become the kernel's at any time, at the same addresses, and without the program's notice.
+// of them writes to it, their memory is the kernel's page cache; where this is the only one it is the engine's, unless
+// it has mapped bytes of the file twice. So a region may become the kernel's at any time, at the same addresses, and
+// without the program's notice.
 #pragma once
 
 #include <sys/types.h>
@@ -56,6 +57,8 @@ class MappedRegion {
   bool in_python() const noexcept { return in_python_; }
   /// Whether its memory is the kernel's page cache.
   bool through_kernel() const noexcept { return through_kernel_; }
+  /// All that is served of the file becomes the kernel's. Returns whether this has. Waits for what uses it.
+  bool give_file_to_kernel();
   Errands& errands() noexcept { return errands_; }
   void count_in(std::shared_ptr<RegionCount> count);
 
@@ -81,6 +84,7 @@ class MappedRegion {
 
   void map(CacheHandle& cache, RegionOptions options, bool among_processes);
   bool kernel_is_to_map(bool by_others) const;
+  bool overlaps(const MappedRegion& other) const noexcept;
   bool others_differ(bool from_others) const;
   bool is_of(FileIdentity file) const noexcept;
   bool is_served() const noexcept { return !through_kernel_ && wish_.options.sharing == Sharing::shared; }

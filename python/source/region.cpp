@@ -223,6 +223,7 @@ void bind_region(nb::module_& module) {
       .def_prop_ro("private_copy",
                    [](const MappedRegion& self) { return self.options().sharing == Sharing::private_copy; })
       .def_prop_ro("through_kernel", &MappedRegion::through_kernel)
+      .def("give_file_to_kernel", &MappedRegion::give_file_to_kernel, Released())
       .def("statistics", [](MappedRegion& self) { return statistics_dict(statistics(self)); })
       .def_prop_ro("dirty_bytes", [](MappedRegion& self) { return statistics(self).dirty_bytes; })
       .def_prop_ro("resident_bytes", [](MappedRegion& self) { return statistics(self).resident_bytes; })

@@ -34,6 +34,16 @@ def known(count, dtype=np.int64, start=0):
 
 
 @pytest.fixture
+def zeros(tmp_path):
+    """Makes a file of zeros."""
+    def make(size, name="zeros.bin"):
+        np.zeros(size, np.uint8).tofile(tmp_path / name)
+        return tmp_path / name
+
+    return make
+
+
+@pytest.fixture
 def numbers(tmp_path):
     """A raw file of 4 MiB of int64, and what it holds."""
     path = tmp_path / "numbers.bin"

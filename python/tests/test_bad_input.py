@@ -349,7 +349,7 @@ def test_what_cannot_be_mapped_replaces_nothing(numbers, arguments, kind):
 
 def test_what_cannot_be_mapped_replaces_nothing_under_a_reader(numbers):
     path, values = numbers
-    reader = tiermap.map(path, np.int64, budget="1MiB")
+    reader = tiermap.Cache("1MiB", fault_mode="self-serving").map(path, np.int64)
     with pytest.raises(ValueError, match="cannot serve pages"):
         tiermap.map(path, np.int64, 10, mode="w", overwrite=True, page_size="64MiB", budget="64MiB")
     assert np.array_equal(reader, values)

@@ -98,6 +98,24 @@ def test_a_parent_stores_after_the_fork_and_gives_its_array_up(out):
         assert np.array_equal(np.fromfile(out, np.int64).reshape(ROWS, 8), numbered())
 
 
+def grow(path):
+    longer = tiermap.memmap(path, np.int64, "r+", shape=(2 * ROWS, 8))
+    longer[ROWS:] = longer[:ROWS]
+    longer[0] = 7
+
+
+def test_a_forked_worker_makes_the_file_longer_that_its_parent_has(out):
+    array = mapped(out)
+    array[:] = numbered()
+    worker = FORK.Process(target=grow, args=(out,))
+    worker.start()
+    worker.join(SECONDS)
+    assert worker.exitcode == 0 and array[0].tolist() == [7] * 8
+    assert np.array_equal(mapped(out)[1:], numbered()[1:])
+    longer = tiermap.memmap(out, np.int64, "r+", shape=(2 * ROWS, 8))
+    assert np.array_equal(longer[ROWS:], numbered())
+
+
 def store_rows(arguments):
     path, first = arguments
     array = mapped(path)
@@ -425,7 +443,7 @@ def test_that_an_array_cannot_follow_is_said(tmp_path):
         """
     ended = with_memory_at(tmp_path, "-o size=1m", sys.executable, "-c", script, tmp_path / "x.bin")
     assert ended.stdout.splitlines()[-1] == f"0 False {1 << 20}", ended
-    assert "another process maps" in ended.stderr and "No space left on device" in ended.stderr
+    assert "is mapped anew" in ended.stderr and "No space left on device" in ended.stderr
 
 
 def test_fault_mode_kernel_beside_the_others(out):

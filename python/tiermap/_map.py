@@ -419,7 +419,7 @@ def region_for(cache: Cache, asked_for: bool, opened: Opened, wish: Wish, layout
         found.refuse_within_another()
     size = store.size
     if recipe.writes_to_store and isinstance(wish.source, str):
-        recipe = to_write(recipe, max(size, layout.end), cache)
+        recipe = to_write(recipe, max(size, layout.end))
     if layout.end > size:
         store.resize(layout.end)
     try:
@@ -433,9 +433,9 @@ def region_for(cache: Cache, asked_for: bool, opened: Opened, wish: Wish, layout
     return mapping
 
 
-def to_write(recipe: Recipe, size: int, cache: Cache) -> Recipe:
+def to_write(recipe: Recipe, size: int) -> Recipe:
     """A recipe made to map all that has to be one mapping; advice to fetch remains for the caller then."""
-    offset, length = _mapping.extent_to_write(recipe, size, cache.fault_mode == "kernel")
+    offset, length = _mapping.extent_to_write(recipe, size)
     if recipe.advice == "will_need" and length > recipe.length:
         recipe = replace(recipe, advice="normal")
     return replace(recipe, offset=offset, length=length)

@@ -245,27 +245,31 @@ def shared_mappings(key: Key) -> List[Mapping]:
     return known
 
 
-def extent_to_write(recipe: Recipe, size: int, through_kernel: bool) -> Tuple[int, int]:
+def extent_to_write(recipe: Recipe, size: int) -> Tuple[int, int]:
     """Offset and length of what to map for writing, where find() has found nothing: all of a file of that size.
 
     Whoever maps more of it later is then served by the same mapping. Where a part is mapped already, from before the
-    file grew, it is what was asked for alone.
+    file grew, it is what was asked for alone; where some of that is in that part, the part becomes the kernel's, and so
+    does what is mapped next.
 
     Raises
     ------
     OSError
-        EBUSY, if some of it is mapped for writing already: two copies of a page would undo one another's changes.
+        EBUSY, if some of it is mapped for writing and cannot become the kernel's: two copies of a page would undo one
+        another's changes.
     """
     asked = (recipe.offset, recipe.length)
-    others = [other for other in shared_mappings(recipe.key)
-              if other.writes_to_store and not (through_kernel and other.through_kernel)]
-    for extent in [asked] if path_of(recipe.source) is None else [(0, size), asked]:
+    whole = asked if path_of(recipe.source) is None else (0, size)
+    others = [other for other in shared_mappings(recipe.key) if other.writes_to_store and not other.through_kernel]
+    for extent in (whole, asked):
         if not any(other.overlaps(*extent) for other in others):
             return extent
-    mapped = next(other for other in others if other.overlaps(*asked))
-    raise OSError(errno.EBUSY, f"{recipe.source} is mapped for writing from byte {mapped.recipe.offset} to "
-                               f"{mapped.end}, and {asked[0]} to {sum(asked)} is asked for: delete those arrays first, "
-                               "or map all of it at once")
+    for mapped in others:
+        if mapped.overlaps(*asked) and not mapped.give_file_to_kernel():
+            raise OSError(errno.EBUSY, f"{recipe.source} is mapped for writing from byte {mapped.recipe.offset} to "
+                                       f"{mapped.end}, and {asked[0]} to {sum(asked)} is asked for: delete those "
+                                       "arrays first, or map all of it at once")
+    return whole
 
 
 def write_for_copy(recipe: Recipe) -> None:
@@ -285,20 +289,22 @@ def write_for_copy(recipe: Recipe) -> None:
 
 @contextlib.contextmanager
 def replacing(source: Any, size: int) -> Iterator[None]:
-    """While a store gets new contents of that size: what its live mappings have of the old ones goes unwritten.
+    """While a store gets new contents of that size: what its live mappings have of the old ones goes unwritten, but for
+    those that would not fit the new ones, which become the kernel's.
 
     Raises
     ------
     OSError
-        EBUSY, if one that writes would not fit the new contents.
+        EBUSY, if one that writes would not fit the new contents, and cannot become the kernel's.
     """
     live = [mapping for mapping in shared_mappings(key_of(source)) if not mapping.through_kernel]
     for mapping in live:
         fits = path_of(source) is not None and mapping.recipe.offset == 0 and mapping.size == size
-        if mapping.writes_to_store and not fits:
+        if mapping.writes_to_store and not fits and not mapping.give_file_to_kernel():
             raise OSError(errno.EBUSY, f"{source} is mapped for writing from byte {mapping.recipe.offset} to "
                                        f"{mapping.end}, and is to be replaced by {size} bytes: delete those arrays "
                                        "first")
+    live = [mapping for mapping in live if not mapping.through_kernel]
     for mapping in live:
         mapping.discard(0, mapping.size)
     yield
@@ -323,7 +329,7 @@ def mapping_of(recipe: Recipe, cache: Cache, sender: str) -> Mapping:
         store = recipe.open()
         refuse_shortened(recipe, store)
         if recipe.writes_to_store:
-            offset, length = extent_to_write(recipe, recipe.offset + recipe.length, through_kernel=True)
+            offset, length = extent_to_write(recipe, recipe.offset + recipe.length)
             recipe = replace(recipe, offset=offset, length=length)
         return Mapping(cache, store, recipe, among_processes=recipe.writes_to_store)
 

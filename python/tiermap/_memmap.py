@@ -92,8 +92,7 @@ class memmap(Array, plain_results=True):
     What differs: a header is never looked for, whatever the name; unless several processes have the file mapped, writes
     reach other programs when they are flushed, or when the last view is gone, not at once, and those that were not are
     lost if the script is killed by SIGKILL or crashes; a length of -1 is refused in every mode; a file that is mapped
-    without elements stays as long as it was; while an array that writes lives, a file is mapped no further than that has
-    it (``OSError``, EBUSY: ``del`` it before).
+    without elements stays as long as it was.
     """
 
     def __new__(subtype: Type[Kind], filename: Any, dtype: Any = np.uint8, mode: str = "r+", offset: int = 0,
