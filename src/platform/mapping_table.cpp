@@ -327,8 +327,11 @@ void MappingTable::ring_slot(std::size_t slot) noexcept {
   shared_futex_wake_all(&bell);
 }
 
-// At any file: one thread does it.
+// At any file, or at what keeps it from that: one thread does it all.
 bool MappingTable::is_answering(std::uint32_t owner) const noexcept {
+  if (layout_->slots[Layout::slot_of(owner)].taking.load() != 0) {
+    return true;
+  }
   const std::size_t end = used();
   for (std::size_t index = 0; index < end; ++index) {
     const std::uint64_t word = layout_->entries[index].word.load();
@@ -345,13 +348,16 @@ void MappingTable::wait_for_others(FileIdentity file, bool writes) {
   constexpr std::chrono::seconds until_it_begins{10};
   constexpr std::chrono::seconds until_it_ends{600};
   const Clock::time_point begun = Clock::now();
+  Clock::time_point answered = begun;  // Between two things that it has to do nothing says that it is at one.
   std::chrono::microseconds pause{100};
   for (;;) {
     const Other other = look(file, writes, Look::for_serving);
     if (other < Other::asked) {
       return;
     }
-    if (Clock::now() - begun > (other == Other::answers ? until_it_ends : until_it_begins)) {
+    const Clock::time_point now = Clock::now();
+    answered = other == Other::answers ? now : answered;
+    if (now - answered > until_it_begins || now - begun > until_it_ends) {
       look(file, writes, Look::in_vain);
       return;
     }
@@ -401,11 +407,17 @@ std::size_t MappingTable::count_sharers() const noexcept {
 bool MappingTable::tell_sharers() {
   const std::size_t known = sharers_;
   const std::size_t sharers = known == 0 ? 0 : count_sharers();
-  if (sharers == known || !share_out_(sharers)) {
-    return sharers == known;
+  if (sharers == known) {
+    return true;
   }
-  sharers_ = sharers;
-  return true;
+  std::atomic<std::uint32_t>& taking = layout_->slots[Layout::slot_of(me_)].taking;
+  taking = 1;
+  const bool taken = share_out_(sharers);
+  taking = 0;
+  if (taken) {
+    sharers_ = sharers;
+  }
+  return taken;
 }
 
 void MappingTable::stop_answering() noexcept {

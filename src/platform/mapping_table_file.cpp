@@ -180,6 +180,7 @@ bool MappingTable::take_slot(const Descriptor& file) noexcept {
     slot.process.store(static_cast<std::uint64_t>(::getpid()));
     slot.process_namespace.store(process_namespace_);
     slot.sharing.store(0);
+    slot.taking.store(0);
     slot.generation.store(generation);
     me_ = static_cast<std::uint32_t>(number << Layout::generation_bits) | generation;
     return true;

@@ -24,6 +24,7 @@ struct MappingTable::Layout {
     std::atomic<std::uint32_t> generation;  ///< Of those who have had the slot.
     std::atomic<std::uint32_t> bell;        ///< Goes up when somebody asks for something.
     std::atomic<std::uint32_t> sharing;     ///< Its generation, if that takes a share of the memory.
+    std::atomic<std::uint32_t> taking;      ///< 1 while it takes another share: it answers after that.
     std::atomic<std::uint64_t> process;
     std::atomic<std::uint64_t> process_namespace;
   };

@@ -50,6 +50,35 @@ TEST_F(MappingTableTest, WhoCannotGiveBackYetIsWaitedFor) {
   other.join();
 }
 
+// It may have much to write for that, and answers before it goes on with the next step.
+TEST_F(MappingTableTest, WhoTakesAnotherShareOfTheMemoryIsWaitedFor) {
+  std::unique_ptr<MappingTable> first;
+  std::atomic<int> steps_begun{0};
+  int steps_before = 0;
+  first = std::make_unique<MappingTable>(
+      [&](FileIdentity file) {
+        steps_before = steps_begun;
+        first->stop_serving(file);
+        return true;
+      },
+      [&](std::size_t) {
+        const bool is_first = ++steps_begun == 1;
+        std::this_thread::sleep_for(std::chrono::seconds(is_first ? 11 : 0));
+        return !is_first;
+      },
+      path_);
+  const auto served = first->enter(unmapped_file_, true);
+  ASSERT_TRUE(first->serve(unmapped_file_));
+  first->share_memory();
+  MappingTable second([](FileIdentity) { return true; }, [](std::size_t) { return true; }, path_);
+  second.share_memory();
+  while (steps_begun == 0) {
+    ::usleep(1000);
+  }
+  EXPECT_FALSE(second.enter(unmapped_file_, true).kept_by_writer);
+  EXPECT_EQ(steps_before, 1);
+}
+
 TEST_F(MappingTableTest, WhoDoesNotAnswerIsNotWaitedForLongAndThatIsSaid) {
   constexpr FileIdentity read_file{1, 3};
   const pid_t child = start([&] {

@@ -209,7 +209,7 @@ class Mappings {
   bool give_back_to_others(FileIdentity file);
   void share_memory();
   bool share_out(std::size_t processes);
-  void take_share(std::size_t processes);
+  bool take_share(std::size_t processes);
   void tell_others_of_end(FileIdentity file) noexcept;
   void join_others_in_child() noexcept;
   void tell_others_of_change(FileIdentity file) noexcept;

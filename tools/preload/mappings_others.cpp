@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "config/resolve.hpp"
 #include "platform/process_maps.hpp"
 #include "platform/signals_blocked.hpp"
 #include "preload/kernel_calls.hpp"
@@ -160,10 +161,10 @@ bool Mappings::give_back_to_others(FileIdentity file) {
 
 // Half of the memory that is available is what the cache takes, where nobody says how much: of all processes together.
 void Mappings::share_memory() {
-  const bool is_said = std::getenv("TIERMAP_BUFFER_SIZE") != nullptr || std::getenv("TIERMAP_ADAPT") != nullptr;
+  const bool is_said = std::getenv("TIERMAP_BUFFER_SIZE") != nullptr || resolve(CacheOptions()).adapt_budget;
   whole_budget_bytes_ = cache_->budget_bytes();
   if (table_ != nullptr && !is_said) {
-    take_share(table_->share_memory());
+    static_cast<void>(take_share(table_->share_memory()));  // Nothing is to be given up yet.
   }
 }
 
@@ -175,18 +176,25 @@ bool Mappings::share_out(std::size_t processes) {
     return false;
   }
   const std::shared_lock held(lock_, std::adopt_lock);
-  if (cache_ != nullptr) {
-    take_share(processes);
-  }
-  return true;
+  return cache_ == nullptr || take_share(processes);
 }
 
-void Mappings::take_share(std::size_t processes) {
-  constexpr std::uint64_t least_bytes = 16 << 20;
+// In steps, of which this is one: what is given up may have to be written, and between them others are answered and the
+// program's calls go on. False if there are more.
+bool Mappings::take_share(std::size_t processes) {
+  constexpr std::uint64_t least_step_bytes = 16 << 20;
+  const std::uint64_t least_bytes = std::max<std::uint64_t>(4 << 20, cache_->minimum_budget_bytes());
+  const std::uint64_t part = std::max(whole_budget_bytes_ / std::max<std::size_t>(processes, 1), least_bytes);
+  const std::uint64_t share = std::min(part, whole_budget_bytes_);
+  const Statistics now = cache_->statistics();
+  const std::uint64_t step = std::max(least_step_bytes, now.budget_bytes / 64);
+  const std::uint64_t used = std::min(now.budget_bytes, now.resident_bytes);
+  const std::uint64_t next = std::max(share, used - std::min(used, step));
   try {
-    const std::uint64_t share = std::max(whole_budget_bytes_ / std::max<std::size_t>(processes, 1), least_bytes);
-    cache_->set_budget_bytes(std::min(share, whole_budget_bytes_));
+    cache_->set_budget_bytes(next);
+    return next == share;
   } catch (const Error&) {  // Pages that are in use stand in the way, or cannot be written.
+    return true;
   }
 }
 
