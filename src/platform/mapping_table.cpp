@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <set>
 #include <thread>
 
 #include "platform/engine_thread.hpp"
 #include "platform/futex.hpp"
 #include "platform/mapping_table_layout.hpp"
+#include "platform/memory_limits.hpp"
 #include "platform/process_maps.hpp"
 #include "platform/signals_blocked.hpp"
 
@@ -376,12 +378,15 @@ void MappingTable::start_answering() {
 
 std::size_t MappingTable::share_memory() {
   start_answering();
+  const MachineMemory memory = read_machine_memory();
+  cgroup_ = memory.cgroup;
+  part_of_machine_ =
+      static_cast<double>(memory.usable_bytes()) / static_cast<double>(std::max<std::uint64_t>(memory.available, 1));
   Layout::Slot& mine = layout_->slots[Layout::slot_of(me_)];
   mine.sharing.store(mine.generation.load());
-  std::size_t sharers = 0;
+  const std::size_t sharers = count_sharers();
   for (std::size_t slot = 0; slot < Layout::most_processes; ++slot) {
     if (shares_memory(slot)) {
-      ++sharers;
       ring_slot(slot);
     }
   }
@@ -395,12 +400,24 @@ bool MappingTable::shares_memory(std::size_t slot) const noexcept {
   return sharing != 0 && is_alive(static_cast<std::uint32_t>(slot << Layout::generation_bits) | sharing);
 }
 
-std::size_t MappingTable::count_sharers() const noexcept {
-  std::size_t count = 0;
+// Of a process in another namespace nobody can tell.
+bool MappingTable::is_in_group(std::size_t slot) const {
+  const Layout::Slot& other = layout_->slots[slot];
+  return cgroup_.empty() || process_namespace_ == 0 || other.process_namespace.load() != process_namespace_ ||
+         lies_in_cgroup(std::to_string(other.process.load()), cgroup_);
+}
+
+// Processes in other groups, as a user's other jobs on a node, have memory of their own, but the machine's is one.
+std::size_t MappingTable::count_sharers() const {
+  std::size_t all = 0;
+  std::size_t in_group = 0;
   for (std::size_t slot = 0; slot < Layout::most_processes; ++slot) {
-    count += shares_memory(slot) ? 1U : 0U;
+    if (shares_memory(slot)) {
+      ++all;
+      in_group += is_in_group(slot) ? 1U : 0U;
+    }
   }
-  return count;
+  return std::max(in_group, static_cast<std::size_t>(std::ceil(static_cast<double>(all) * part_of_machine_)));
 }
 
 // False if this process cannot take its share now.

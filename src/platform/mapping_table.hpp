@@ -32,7 +32,8 @@ class MappingTable {
   /// What serves the file here is to be mapped by the kernel from now on. Called in a thread of the table's. False if
   /// it cannot be done now: it is called again in a moment.
   using GiveBack = std::function<bool(FileIdentity)>;
-  /// So many processes take a share of the memory now, this one among them. Called and answered as GiveBack.
+  /// So many processes take a share of the memory now, this one among them: of its control group's, where that limits
+  /// it, or so many as this one's part of the machine's leaves room for. Called and answered as GiveBack.
   using ShareOut = std::function<bool(std::size_t)>;
   /// What a thread is called that gives back.
   static constexpr const char* giving_thread = "tiermap-gives";
@@ -130,7 +131,8 @@ class MappingTable {
   void answer();
   bool tell_sharers();
   bool shares_memory(std::size_t slot) const noexcept;
-  std::size_t count_sharers() const noexcept;
+  bool is_in_group(std::size_t slot) const;
+  std::size_t count_sharers() const;
   bool answer_at(std::size_t index);
   bool is_answering(std::uint32_t owner) const noexcept;
 
@@ -149,6 +151,8 @@ class MappingTable {
   std::mutex answering_;                             ///< Guards the thread.
   std::thread thread_;
   std::atomic<bool> stopping_{false};
+  std::string cgroup_;                   ///< That limits this process's memory; as the next one set with sharers_.
+  double part_of_machine_ = 1;           ///< Of what is available there, all that this process may have.
   std::atomic<std::size_t> sharers_{0};  ///< As this process knows; 0 if it is none.
 };
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 #include <string_view>
+#include <vector>
 
 namespace tiermap {
 namespace {
@@ -60,9 +61,30 @@ constexpr CgroupFiles version_1 = {"memory.limit_in_bytes", "memory.usage_in_byt
                                    "total_active_file"};
 constexpr CgroupFiles version_2 = {"memory.max", "memory.current", "inactive_file", "active_file"};
 
-/// Takes the group at `path` below `mount`, and those above it, into account. In a container the path may be one of the
-/// host's that is not to be seen from inside; then the levels that can be seen are the container's own.
-void apply_cgroup(MachineMemory& memory, const std::string& mount, std::string path, const CgroupFiles& files) {
+/// Of /proc/.../cgroup: "number:controllers:path"; version 2 has the number 0 and no controllers.
+struct CgroupLine {
+  std::string controllers;
+  std::string path;  ///< Empty: the mount itself.
+};
+
+std::vector<CgroupLine> read_cgroup_lines(const std::string& path) {
+  std::vector<CgroupLine> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second != std::string::npos) {
+      const std::string place = line.substr(second + 1);
+      lines.push_back({line.substr(first + 1, second - first - 1), place == "/" ? "" : place});
+    }
+  }
+  return lines;
+}
+
+/// Takes the group of the line below `mount`, and those above it, into account. In a container the path may be one of
+/// the host's that is not to be seen from inside; then the levels that can be seen are the container's own.
+void apply_cgroup(MachineMemory& memory, const std::string& mount, CgroupLine line, const CgroupFiles& files) {
+  std::string& path = line.path;
   while (true) {
     const std::string group = mount + path + "/";
     const auto limit = read_number(group + files.limit);
@@ -78,6 +100,7 @@ void apply_cgroup(MachineMemory& memory, const std::string& mount, std::string p
           left < memory.cgroup_limit - std::min(memory.cgroup_limit, memory.cgroup_usage)) {
         memory.cgroup_limit = *limit;
         memory.cgroup_usage = usage;
+        memory.cgroup = line.controllers + ":" + path;
       }
     }
     const std::size_t slash = path.rfind('/');
@@ -94,29 +117,16 @@ void apply_pressure(MachineMemory& memory, const std::string& path) {
   }
 }
 
-/// Lines of /proc/self/cgroup are "number:controllers:path"; version 2 has the number 0 and no controllers.
 void apply_cgroups(MachineMemory& memory, const std::string& root) {
-  std::ifstream file(root + "proc/self/cgroup");
-  std::string line;
-  while (std::getline(file, line)) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) {
-      continue;
-    }
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    std::string path = line.substr(second + 1);
-    if (path == "/") {
-      path.clear();
-    }
-    if (controllers == ",,") {
+  for (const CgroupLine& line : read_cgroup_lines(root + "proc/self/cgroup")) {
+    if (line.controllers.empty()) {
       // Beside version 1 the unified hierarchy has a folder of its own.
       for (const char* mount : {"sys/fs/cgroup", "sys/fs/cgroup/unified"}) {
-        apply_cgroup(memory, root + mount, path, version_2);
-        apply_pressure(memory, root + mount + path + "/memory.pressure");
+        apply_cgroup(memory, root + mount, line, version_2);
+        apply_pressure(memory, root + mount + line.path + "/memory.pressure");
       }
-    } else if (controllers.find(",memory,") != std::string::npos) {
-      apply_cgroup(memory, root + "sys/fs/cgroup/memory", path, version_1);
+    } else if (("," + line.controllers + ",").find(",memory,") != std::string::npos) {
+      apply_cgroup(memory, root + "sys/fs/cgroup/memory", line, version_1);
     }
   }
 }
@@ -142,6 +152,21 @@ MachineMemory read_machine_memory(const std::string& root) {
   apply_cgroups(memory, folder);
   apply_pressure(memory, folder + "proc/pressure/memory");
   return memory;
+}
+
+bool lies_in_cgroup(const std::string& process, const std::string& cgroup, const std::string& root) {
+  const std::string folder = root.ends_with('/') ? root : root + "/";
+  bool told = false;
+  for (const CgroupLine& line : read_cgroup_lines(folder + "proc/" + process + "/cgroup")) {
+    const std::size_t end = cgroup.find(':');
+    if (end != std::string::npos && line.controllers == cgroup.substr(0, end)) {
+      told = true;
+      if ((line.path + "/").starts_with(cgroup.substr(end + 1) + "/")) {
+        return true;
+      }
+    }
+  }
+  return !told;
 }
 
 std::uint64_t address_limit_bytes() noexcept {

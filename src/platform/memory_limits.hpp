@@ -19,6 +19,8 @@ struct MachineMemory {
   std::uint64_t cgroup_limit = unlimited;
   /// What that group uses, less its file cache, which the kernel drops before it refuses memory.
   std::uint64_t cgroup_usage = 0;
+  /// That group, by its controllers and path: "memory:/job/step", or ":/job/step" in version 2. Empty if none limits.
+  std::string cgroup;
   /// Share of the last 10 seconds, in percent, in which some task waited for memory: the larger of the machine's and
   /// our control group's. Nothing if the kernel does not say.
   std::optional<double> pressure_some_avg10;
@@ -32,6 +34,9 @@ struct MachineMemory {
 /// Reads /proc and /sys below `root`, which tests point at a tree of their own. What cannot be read keeps its default;
 /// never throws for it. Thread-safe.
 MachineMemory read_machine_memory(const std::string& root = "/");
+
+/// Whether a process, by its number, lies in a group as MachineMemory names it, or below. True if nobody can tell.
+bool lies_in_cgroup(const std::string& process, const std::string& cgroup, const std::string& root = "/");
 
 /// Bytes of addresses that this process may have by `ulimit -v` and `-d` (RLIMIT_AS, RLIMIT_DATA), the smaller of both;
 /// MachineMemory::unlimited if none limits. Thread-safe.

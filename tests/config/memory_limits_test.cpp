@@ -47,6 +47,26 @@ TEST_F(MemoryLimits, TheTightestGroupAboveCounts) {
   EXPECT_EQ(memory.usable_bytes(), 32 * mebi);
 }
 
+TEST_F(MemoryLimits, WhoLiesInTheGroupThatLimits) {
+  write("proc/self/cgroup", "3:cpu:/x\n4:hugetlb,memory:/job/step\n");
+  EXPECT_EQ(look().cgroup, "");
+  write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "104857600\n");
+  EXPECT_EQ(look().cgroup, "hugetlb,memory:/job");
+  write("proc/1/cgroup", "3:cpu:/x\n4:hugetlb,memory:/job/other\n");
+  write("proc/2/cgroup", "3:cpu:/job\n4:hugetlb,memory:/job2\n");
+  write("proc/3/cgroup", "0::/job\n");
+  const auto lies_in_it = [&](const char* process, const std::string& cgroup) {
+    return lies_in_cgroup(process, cgroup, folder_.string());
+  };
+  EXPECT_TRUE(lies_in_it("self", look().cgroup));
+  EXPECT_TRUE(lies_in_it("1", look().cgroup));
+  EXPECT_FALSE(lies_in_it("2", look().cgroup));
+  EXPECT_TRUE(lies_in_it("3", look().cgroup)) << "nobody can tell";
+  EXPECT_TRUE(lies_in_it("4", look().cgroup)) << "there is none";
+  EXPECT_TRUE(lies_in_it("2", "hugetlb,memory:")) << "the mount itself";
+  EXPECT_FALSE(lies_in_it("3", ":/step"));
+}
+
 TEST_F(MemoryLimits, Version1AndItsWayToSayNoLimit) {
   write("proc/self/cgroup", "5:cpu:/x\n4:hugetlb,memory:/job\n0::/\n");
   write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "9223372036854771712\n");
