@@ -86,6 +86,18 @@ def test_workers_share_the_memory_where_nobody_says_a_budget(script, method):
     assert ended.output == "True True\n" * 5, ended
 
 
+@pytest.mark.parametrize(["variable", "value", "ranks"], [
+    ("OMPI_COMM_WORLD_LOCAL_SIZE", "4", 4), ("MPI_LOCALNRANKS", "8", 8), ("SLURM_STEP_TASKS_PER_NODE", "2(x3),5", 5),
+    ("MPI_LOCALNRANKS", "1", 1), ("MPI_LOCALNRANKS", "0", 1), ("MPI_LOCALNRANKS", "many", 1)])
+def test_ranks_share_the_memory_where_nobody_says_a_budget(program, variable, value, ranks):
+    ended = program("""if True:
+        import tiermap
+        cache = tiermap.Cache()
+        print(cache._whole_budget // cache.budget, tiermap.default_cache().budget <= cache.budget * 3 // 2)
+    """, **{variable: value})
+    assert ended.output == f"{ranks} True\n", ended
+
+
 @pytest.mark.parametrize("name", ["a" * 200 + ".py", "\u5206" * 40 + ".py", "two\nlines\t.py", "Stra\udcdfe.py", "-"])
 def test_scripts_of_any_name_have_a_default_cache(monkeypatch, name):
     monkeypatch.setattr(sys, "argv", ["/somewhere/" + name])

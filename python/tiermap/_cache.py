@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List,
 from tiermap import _core
 from tiermap._page_size import GIB, Size, in_a_line, parse_budget, utf8_of
 from tiermap._statistics import Statistics
-from tiermap._workers import is_worker, share_of
+from tiermap._workers import share_of
 
 if TYPE_CHECKING:
     from tiermap._array import Array
@@ -46,7 +46,8 @@ class Cache:
     budget : int or str, optional
         Bytes, ``"4GiB"``, or a share of the available memory, ``"50%"``. By default what TIERMAP_BUFFER_SIZE says,
         else half of the available memory; in workers of ``multiprocessing`` and the like that half is cut into twice as
-        many parts as there are processors (of 16 MiB at least), of which each has one.
+        many parts as there are processors (of 16 MiB at least), of which each has one, and under ``mpiexec`` or
+        ``srun`` into as many as it has started processes on the node.
     policy : str, optional
         Which page goes when memory is full: ``fifo``, ``lru``, ``hot-fifo``, ``segmented-fifo``, ``small-main`` or
         ``cyclic`` (the default).
@@ -208,7 +209,7 @@ class Cache:
     def _limit(self, engine: _core.Cache) -> None:
         if self._options["budget"] is not None or is_budget_said():
             return
-        budget = share_of(self._whole_budget) if is_worker() else self._whole_budget
+        budget = share_of(self._whole_budget)
         engine.budget = min(budget, DEFAULT_BUDGET) if self._token == "default" else budget
 
     def begin_worker(self) -> None:
