@@ -141,9 +141,8 @@ MappingTable::~MappingTable() {
   unmap();
 }
 
-// Nothing if the table is full. A signal's handler may map files too.
+// Nothing if the table is full. With signals blocked: a handler may map files too.
 std::optional<std::size_t> MappingTable::begin(FileIdentity file, bool writes) {
-  const SignalsBlocked quiet;
   const std::lock_guard held(mine_);
   const std::uint32_t bits = made | (writes ? writing : 0);
   const std::uint32_t calls = ++calls_ * one_call;
@@ -205,8 +204,17 @@ void MappingTable::clear_away() {
 
 MappingTable::Entered MappingTable::enter(FileIdentity file, bool writes) {
   const CancellationHeld held;  // What maps is no place where a thread is cancelled.
-  const std::optional<std::size_t> index = begin(file, writes);
-  Entered entered{index.has_value() ? Entry(*this, *index) : Entry(), true};
+  std::optional<std::size_t> index;
+  bool alone = false;
+  {
+    const SignalsBlocked quiet;  // Once: there are programs that map a file page by page.
+    index = begin(file, writes);
+    alone = look_quietly(file, writes, Look::for_any) == Other::none;
+  }
+  Entered entered{index.has_value() ? Entry(*this, *index) : Entry(), !index.has_value()};
+  if (alone) {
+    return entered;
+  }
   const Other others = look(file, writes, Look::asking);
   if (others >= Other::asked) {
     wait_for_others(file, writes);
@@ -277,6 +285,10 @@ void MappingTable::forget(FileIdentity file) noexcept {
 // too.
 MappingTable::Other MappingTable::look(FileIdentity file, bool writes, Look what) {
   const SignalsBlocked quiet;
+  return look_quietly(file, writes, what);
+}
+
+MappingTable::Other MappingTable::look_quietly(FileIdentity file, bool writes, Look what) {
   const std::lock_guard held(looking_);
   Other most = Other::none;
   const std::size_t end = used();

@@ -123,6 +123,7 @@ class MappingTable {
   template <typename Change>
   bool change_mine(std::size_t index, const Change& change) noexcept;
   Other look(FileIdentity file, bool writes, Look what);
+  Other look_quietly(FileIdentity file, bool writes, Look what);
   Other look_at(std::size_t index, FileIdentity file, bool writes, Look what);
   void ring(std::uint32_t owner) noexcept;
   void ring_slot(std::size_t slot) noexcept;

@@ -146,10 +146,12 @@ bool Mappings::owned_by_caller() const noexcept {
 }
 
 void* Mappings::map(const MapRequest& request) {
-  const MappingTable::Entered entered = enter(request, request.stores());
+  // By what is the kernel's, and made writable or changed by calls later, of which nobody is told.
+  const bool stores_later = request.may_store_later();
+  const bool is_small = request.length < settings_.minimum_bytes;
+  const MappingTable::Entered entered = enter(request, request.stores() || (stores_later && is_small));
   void* const memory = map_entered(request, entered);
-  // The kernel's, and made writable or changed by calls later, of which nobody is told.
-  if (memory != MAP_FAILED && request.may_store_later() && !served_.overlap(memory, request.length)) {
+  if (memory != MAP_FAILED && stores_later && !is_small && !served_.overlap(memory, request.length)) {
     static_cast<void>(enter(request, true));
   }
   return memory;

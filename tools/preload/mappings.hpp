@@ -269,12 +269,13 @@ class Mappings {
   ChangesUnderWay changes_under_way_;
   std::optional<FittingFiles> fitting_;  ///< Made when first asked.
   std::atomic<const char*> refuse_all_{nullptr};
-  std::unique_ptr<MappingTable> table_;            ///< Once a file is mapped that others may map too.
-  std::string table_problem_;                      ///< Why there is none.
-  std::uint64_t whole_budget_bytes_ = 0;           ///< Of the cache, if this were the only process.
-  Cache* cache_ = nullptr;                         ///< Made for the first mapping, and destroyed only by end_cache().
-  std::optional<Statistics> ended_statistics_;     ///< Of the one that was destroyed last.
-  std::unique_ptr<EndingSignals> ending_signals_;  ///< Once something is to be done at the end.
+  std::unique_ptr<MappingTable> table_;              ///< Once a file is mapped that others may map too.
+  std::atomic<MappingTable*> known_table_{nullptr};  ///< The same, for whoever has not the lock.
+  std::string table_problem_;                        ///< Why there is none.
+  std::uint64_t whole_budget_bytes_ = 0;             ///< Of the cache, if this were the only process.
+  Cache* cache_ = nullptr;                           ///< Made for the first mapping, and destroyed only by end_cache().
+  std::optional<Statistics> ended_statistics_;       ///< Of the one that was destroyed last.
+  std::unique_ptr<EndingSignals> ending_signals_;    ///< Once something is to be done at the end.
   std::atomic<void (*)()> end_with_{nullptr};
   bool cache_refused_ = false;
   std::string cache_problem_;

@@ -37,11 +37,15 @@ bool gives_back_itself() noexcept {
 
 // Nothing where there is no such table. It is never destroyed: others are answered until the process is gone.
 MappingTable* Mappings::table() noexcept {
+  if (MappingTable* const known = known_table_.load()) {
+    return known;
+  }
   const Changing changing(lock_);
   if (table_ == nullptr && table_problem_.empty()) {
     try {
       table_ = std::make_unique<MappingTable>([this](FileIdentity file) { return give_back_to_others(file); },
                                               [this](std::size_t processes) { return share_out(processes); });
+      known_table_ = table_.get();
     } catch (const std::exception& error) {
       table_problem_ = error.what();
     }
@@ -214,6 +218,7 @@ void Mappings::join_others_in_child() noexcept {
   if (table_ == nullptr) {
     return;
   }
+  known_table_ = nullptr;
   table_.release()->forget_parents();
   try {
     const auto mapped = numbers_mapped_by_kernel();
