@@ -289,6 +289,20 @@ with open("file", "rb") as file:
   EXPECT_NE(report.find("1 mapping served"), std::string::npos) << report;
 }
 
+// As SQLite's does: it begins with a page or two of a new database. It grows where it is, or elsewhere.
+TEST_F(ServedRunTest, AMappingThatGrowsIsReportedAsLongAsItBecame) {
+  const std::string report = report_of_python(R"(
+import mmap
+with open("file", "w+b") as file:
+    file.truncate(1 << 20)
+    with mmap.mmap(file.fileno(), 0) as data:
+        for size in (2, 3, 8, 24, 64):
+            data.resize(size << 20)
+            data[(size << 20) - 1] = 7
+)");
+  EXPECT_NE(report.find("1 mapping served, 64.0 MiB of addresses"), std::string::npos) << report;
+}
+
 TEST_F(RunTest, TheReportIsWhereItWasAskedFor) {
   const std::string folder = runs_.path("elsewhere");
   const ProgramResult result = run("--report=here -- sh -c 'mkdir " + folder + " && cd " + folder + " && exec true'");

@@ -414,7 +414,9 @@ void* Mappings::move_larger(Mapping& mapping, std::size_t new_length) {
   std::unique_ptr<Mapping> larger = make_mapping(request, status, mapping.path, options);
   larger->in_children = mapping.in_children;
   std::byte* start = larger->start;
+  const std::size_t before = mapping.bytes;
   end_mapping(mapping);
+  outcome_.lengthened(larger->bytes - before);
   mappings_.insert(std::ranges::upper_bound(mappings_, start, {}, [](const auto& other) { return other->start; }),
                    std::move(larger));
   return start;
@@ -438,6 +440,7 @@ void* Mappings::remap(std::byte* address, std::size_t old_length, std::size_t ne
       whole->bytes = new_bytes;
       whole->request.length = new_length;
       served_.lengthen(whole->slot, new_bytes);
+      outcome_.lengthened(new_bytes - old_bytes);
       return address;
     } catch (const Error&) {  // The addresses behind it are taken.
     }

@@ -97,6 +97,11 @@ void Outcome::served(const std::string& path, std::uint64_t bytes) {
   say_once("serves " + path);
 }
 
+void Outcome::lengthened(std::uint64_t bytes) noexcept {
+  const std::lock_guard held(mutex_);
+  served_bytes_ += bytes;
+}
+
 void Outcome::left_to_kernel(const std::string& path, const std::string& reason, bool fits) {
   const std::lock_guard held(mutex_);
   unchosen_fits_ = unchosen_fits_ || fits;

@@ -28,6 +28,8 @@ class Outcome {
         always_(settings.first_process) {}
 
   void served(const std::string& path, std::uint64_t bytes);
+  /// What is served has got that many addresses more.
+  void lengthened(std::uint64_t bytes) noexcept;
   /// A mapping the kernel was given at once. `fits`: one that was not chosen, and would have been left to it as well
   /// because it fits in memory.
   void left_to_kernel(const std::string& path, const std::string& reason, bool fits = false);
