@@ -35,8 +35,9 @@ constexpr std::array<OptionRow, option_count> table = {{
     {Id::buffer_size, "buffer_size", "TIERMAP_BUFFER_SIZE", "CacheOptions::budget_bytes",
      Type::budget, "bytes, or a share of the memory available", 20 * kibi, 128 * tebi, "50%", "", {},
      "Memory for pages and their bookkeeping, at least for four of the largest pages in use (eight where all pages are "
-     "copied into place), and under 8 TiB but in the fault mode kernel; a share is one of the smaller of what the "
-     "machine has available and what the control group's limit leaves."},
+     "copied into place), and under 8 TiB but in the fault mode kernel; a share is one of the smallest of what the "
+     "machine has available, what the control group's limit leaves, and a quarter of a limit of addresses "
+     "(ulimit -v)."},
     {Id::fault_mode, "fault_mode", "TIERMAP_FAULT_MODE", "CacheOptions::fault_mode",
      Type::choice, "", 0, fault_modes.size() - 1, "auto", "", fault_modes,
      "How an access to an absent page is served: by threads that read userfaultfd messages, by the faulting thread "

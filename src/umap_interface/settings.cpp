@@ -54,7 +54,7 @@ std::uint64_t default_buffer_bytes() {
   static std::atomic<std::uint64_t> found{0};
   std::uint64_t bytes = found.load();
   if (bytes == 0) {
-    const std::uint64_t now = read_machine_memory().usable_bytes() / 100 * 80;
+    const std::uint64_t now = memory_for_budgets() / 100 * 80;
     bytes = found.compare_exchange_strong(bytes, now) ? now : bytes;
   }
   return bytes;

@@ -115,6 +115,28 @@ TEST_P(LittleMemoryTest, UnderALimitOfAddressesThereIsRoomForTheBudget) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
 }
+
+// Half of the machine's memory was taken, of which three times as many addresses were to be reserved.
+TEST_P(LittleMemoryTest, UnderALimitOfAddressesThereIsRoomForTheDefaultBudget) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    limit_addresses(512 * mib);
+    try {
+      CacheOptions options = cache_options(4 * mib);
+      options.budget_bytes.reset();
+      Cache cache(options);
+      EXPECT_GT(cache.budget_bytes(), 32 * mib);
+      const Region region = cache.map(known_store(16 * mib), read_only(64 * kib));
+      expect_known_loads(region, 2, 200, [](std::uint64_t, std::uint64_t load) { return load * 80'000; });
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << error.what();
+    }
+    ::_exit(HasFailure() ? 1 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
 #endif
 
 }  // namespace
