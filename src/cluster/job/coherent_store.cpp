@@ -141,7 +141,7 @@ void CoherentStore::score(std::uint64_t offset, std::uint64_t bytes, double scor
 void CoherentStore::keep_twins(bool keep) noexcept {
   keeps_twins_.store(keep, std::memory_order_release);
   if (!keep) {
-    twins_.forget(0, (size_bytes() + home_block_bytes - 1) / home_block_bytes);
+    twins_.forget_all();
   }
 }
 

@@ -6,34 +6,59 @@
 #include <cerrno>
 #include <utility>
 
+#include "platform/drop_pages.hpp"
 #include "store/file_open.hpp"
 
 namespace tiermap {
 
 Twins::Twins(std::uint64_t blocks, std::uint64_t memory_bytes, std::string folder)
     : folder_(std::move(folder)),
-      most_in_memory_(std::max<std::uint64_t>(memory_bytes / home_block_bytes, 1)),
-      in_file_(blocks) {}
+      places_(std::min(std::max<std::uint64_t>(memory_bytes / home_block_bytes, 1), blocks)),
+      in_file_(blocks) {
+  free_places_.reserve(places_.size());
+}
 
 int Twins::keep(std::uint64_t block, std::span<const std::byte> bytes) {
   const std::lock_guard lock(mutex_);
-  in_file_[block] = false;
-  Kept& kept = in_memory_[block];
-  if (kept.bytes == nullptr) {
-    kept = {std::make_unique<Block>(), next_age_++};
-    by_age_.emplace_back(block, kept.age);
-  }
-  std::ranges::copy(bytes, kept.bytes->begin());
-  std::fill(kept.bytes->begin() + static_cast<std::ptrdiff_t>(bytes.size()), kept.bytes->end(), std::byte{0});
-  while (in_memory_.size() > most_in_memory_) {
-    if (const int result = spill_oldest(); result != 0) {
-      return result;
+  int result = 0;
+  auto found = in_memory_.find(block);
+  if (found == in_memory_.end()) {
+    while (result == 0 && in_memory_.size() >= places_.size()) {
+      result = spill_oldest();
     }
+    found = in_memory_.emplace(block, with_room()).first;
+    by_age_.emplace_back(block, found->second.age);
+    in_file_[block] = false;
   }
-  if (by_age_.size() > 2 * most_in_memory_ + 64) {
+  Block& kept = *found->second.bytes;
+  std::ranges::copy(bytes, kept.begin());
+  std::fill(kept.begin() + static_cast<std::ptrdiff_t>(bytes.size()), kept.end(), std::byte{0});
+  if (by_age_.size() > 2 * places_.size() + 64) {
     std::erase_if(by_age_, [this](const auto& one) { return !is_there(one); });
   }
-  return 0;
+  return result;
+}
+
+Twins::Kept Twins::with_room() {
+  Kept kept;
+  kept.age = next_age_++;
+  if (!free_places_.empty()) {
+    kept.bytes = free_places_.back();
+    free_places_.pop_back();
+  } else if (used_places_ < places_.size()) {
+    kept.bytes = &places_[used_places_++];
+  } else {
+    kept.beside = std::make_unique<Block>();
+    kept.bytes = kept.beside.get();
+  }
+  return kept;
+}
+
+void Twins::erase(InMemory::iterator one) noexcept {
+  if (one->second.beside == nullptr) {
+    free_places_.push_back(one->second.bytes);  // There is room for all of them.
+  }
+  in_memory_.erase(one);
 }
 
 bool Twins::is_there(const std::pair<std::uint64_t, std::uint64_t>& block_and_age) const {
@@ -61,7 +86,7 @@ int Twins::spill_oldest() {
   }
   spilled_bytes_ += home_block_bytes;
   in_file_[block] = true;
-  in_memory_.erase(found);
+  erase(found);
   by_age_.pop_front();
   return 0;
 }
@@ -88,8 +113,20 @@ void Twins::forget(std::uint64_t first, std::uint64_t count) noexcept {
   const std::lock_guard lock(mutex_);
   const std::uint64_t end = std::min<std::uint64_t>(first + count, in_file_.size());
   for (std::uint64_t block = first; block < end; ++block) {
-    in_memory_.erase(block);
+    if (const auto found = in_memory_.find(block); found != in_memory_.end()) {
+      erase(found);
+    }
     in_file_[block] = false;
+  }
+}
+
+void Twins::forget_all() noexcept {
+  forget(0, in_file_.size());
+  const std::lock_guard lock(mutex_);
+  if (in_memory_.empty() && used_places_ > 0) {  // Else another thread keeps one by now.
+    drop_pages(places_.data(), used_places_ * sizeof(Block));
+    free_places_.clear();
+    used_places_ = 0;
   }
 }
 

@@ -13,12 +13,15 @@
 #include <vector>
 
 #include "cluster/job/job_protocol.hpp"
+#include "platform/lazy_array.hpp"
 #include "store/file_descriptor.hpp"
 
 namespace tiermap {
 
 /// Keeps the youngest in memory, as many as there is room for, and all others in a file without a name: a copy is
-/// needed for as long as its block may be in memory, which nobody tells. Thread-safe.
+/// needed for as long as its block may be in memory, which nobody tells. Those in memory have places in one mapping:
+/// of the heap each thread's part would keep room for all that other threads, or an earlier time, had there.
+/// Thread-safe.
 class Twins {
  public:
   using Block = std::array<std::byte, home_block_bytes>;
@@ -32,6 +35,8 @@ class Twins {
   /// False if there is none, or it cannot be read back (`error` is a negative errno value then).
   bool find(std::uint64_t block, Block& bytes, int& error) const;
   void forget(std::uint64_t first, std::uint64_t count) noexcept;
+  /// All of them, and the memory that they had.
+  void forget_all() noexcept;
 
   const std::string& folder() const noexcept { return folder_; }
   std::uint64_t memory_bytes() const;
@@ -39,16 +44,22 @@ class Twins {
 
  private:
   struct Kept {
-    std::unique_ptr<Block> bytes;
+    Block* bytes = nullptr;
     std::uint64_t age = 0;
+    std::unique_ptr<Block> beside;  ///< Where `bytes` are if no place was left and none could be made.
   };
+  using InMemory = std::unordered_map<std::uint64_t, Kept>;
   bool is_there(const std::pair<std::uint64_t, std::uint64_t>& block_and_age) const;
+  Kept with_room();
+  void erase(InMemory::iterator one) noexcept;
   int spill_oldest();
 
   const std::string folder_;
-  const std::uint64_t most_in_memory_;
   mutable std::mutex mutex_;  ///< Guards what follows.
-  std::unordered_map<std::uint64_t, Kept> in_memory_;
+  LazyArray<Block> places_;
+  std::size_t used_places_ = 0;      ///< Of the first ones; all others have never been touched.
+  std::vector<Block*> free_places_;  ///< Of those.
+  InMemory in_memory_;
   /// Blocks and ages of those in memory, the oldest first, and of some that are no longer there.
   std::deque<std::pair<std::uint64_t, std::uint64_t>> by_age_;
   std::uint64_t next_age_ = 0;
