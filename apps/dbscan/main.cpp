@@ -47,8 +47,9 @@ class DbscanRun {
     }
     ranks_.barrier();  // What is not to be there is made from here on.
     system_ = MemorySystem::make(options_);
-    if (!dbscan_.points.empty()) {
-      system_->check_url(dbscan_.points);
+    const std::string& url = dbscan_.makes_points() ? options_.file : dbscan_.points;
+    if (!url.empty()) {
+      system_->check_url(url);
     }
     const StopWatch preparing;
     prepare();
@@ -81,7 +82,7 @@ class DbscanRun {
     }
     check_size();
     points_->make_cold();
-    // A vector opens it once more, which some stores allow to readers only.
+    // From here on it is only read.
     points_->reopen_read_only();
     plan_ = {static_cast<std::uint32_t>(layout_.points), layout_.dimensions, parse_reach(dbscan_), least_to_split};
     make_labels();

@@ -26,7 +26,7 @@ class VectorGrid final : public Grid<T> {
     vector.read_ahead_bytes = options.read_ahead_bytes;
     vector.advice = options.advice;
     vector.capacity_bytes = backing.size_bytes();
-    return Vector<T>::open(backing.url(), vector);
+    return Vector<T>::on(backing.store(), vector);
   }
 
   void begin_pass(std::uint64_t planes, std::uint64_t at_once) override {

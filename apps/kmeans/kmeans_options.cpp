@@ -34,6 +34,9 @@ void check_generated(const WorkloadOptions& options, const KMeansOptions& kmeans
   if (options.file.empty()) {
     throw OptionError("generate makes a file of points: name it by --file");
   }
+  if (parse_store_url(options.file).scheme == "memory") {
+    throw OptionError(fmt::format("{} is gone as soon as the points are made: name a file", options.file));
+  }
   if (!kmeans.points.empty() || !kmeans.assignments.empty() || kmeans.check_in_memory) {
     throw OptionError(
         "generate makes points and clusters none: name the file to be made by --file alone, and leave out "
@@ -84,9 +87,6 @@ void check_options(const WorkloadOptions& options, const KMeansOptions& kmeans) 
   if (kmeans.makes_points()) {
     generated_bytes(options, kmeans);
     refuse_what_exists(options.file, "--file");
-    if (!options.file.empty() && parse_store_url(options.file).scheme == "memory") {
-      throw OptionError(fmt::format("{} is another store each time it is opened: name a file", options.file));
-    }
     if (!kmeans.truth.empty() && !kmeans.only_generates()) {
       throw OptionError(
           "--truth is of points that are there: name them, or leave it out, as it is known of points that "

@@ -128,7 +128,7 @@ class KMeansRun {
     }
     check_memory();
     points_->make_cold();
-    // A vector opens it once more, which some stores allow to readers only.
+    // From here on it is only read.
     points_->reopen_read_only();
     assignments_.emplace(ranks_, program_name, "assignments", kmeans_.assignments, layout_.points);
   }

@@ -119,8 +119,8 @@ class VectorPoints final : public PointMemory {
   VectorPoints(MemorySystem& system, const WorkloadOptions& options, const PointLayout& layout, const Backing& points,
                const Backing& assignments)
       : PointMemory(layout),
-        points_(Vector<float>::open_read_only(points.url(), vector_options(system, options))),
-        assignments_(Vector<std::uint32_t>::open(assignments.url(), vector_options(system, options, layout.points))) {
+        points_(Vector<float>::on(points.store(), vector_options(system, options))),
+        assignments_(Vector<std::uint32_t>::on(assignments.store(), vector_options(system, options, layout.points))) {
     of_points_.prefetch = options.prefetch;
     of_assignments_.prefetch = options.prefetch;
     // Half of the budget is for what is on its way, as if there were one vector. A point is larger than its number.

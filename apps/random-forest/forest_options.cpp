@@ -15,14 +15,18 @@ namespace {
 
 constexpr std::uint64_t default_table_bytes = std::uint64_t{256} << 20U;
 
-/// A file that is to be made; one of that name would be found only when all work is done.
 void refuse_existing(const std::string& url, const char* option) {
-  if (!url.empty() && !names_one_file(url)) {
-    throw OptionError(fmt::format("{} is not one plain file: name one by {}", url, option));
-  }
   if (!url.empty() && backing_exists(url)) {
     throw OptionError(fmt::format("{} exists: name a new file by {}, or remove it", url, option));
   }
+}
+
+/// A file that is to be made; one of that name would be found only when all work is done.
+void check_new_file(const std::string& url, const char* option) {
+  if (!url.empty() && !names_one_file(url)) {
+    throw OptionError(fmt::format("{} is not one plain file: name one by {}", url, option));
+  }
+  refuse_existing(url, option);
 }
 
 void check_words(const WorkloadOptions& options, const ForestOptions& forest) {
@@ -105,9 +109,9 @@ void check_options(const WorkloadOptions& options, const ForestOptions& forest) 
   parse_planted_classes(forest);
   check_words(options, forest);
   if (!forest.only_predicts()) {
-    refuse_existing(forest.forest, "--forest");
+    check_new_file(forest.forest, "--forest");
   }
-  refuse_existing(forest.predictions, "--predictions");
+  check_new_file(forest.predictions, "--predictions");
   refuse_existing(options.file, "--file");
   if (forest.makes_table()) {
     generated_table_bytes(options, forest);

@@ -53,8 +53,9 @@ class ForestRun {
     }
     ranks_.barrier();  // All have looked what is there before one makes anything.
     system_ = MemorySystem::make(options_);
-    if (!wishes_.table.empty()) {
-      system_->check_url(wishes_.table);
+    const std::string& url = wishes_.makes_table() ? options_.file : wishes_.table;
+    if (!url.empty() && !wishes_.only_generates()) {
+      system_->check_url(url);
     }
     if (wishes_.only_predicts()) {
       forest_ = load_forest(wishes_.forest);
@@ -109,7 +110,7 @@ class ForestRun {
       find_layout();
     }
     table_->make_cold();
-    // A vector opens it once more, which some stores allow to readers only.
+    // From here on it is only read.
     table_->reopen_read_only();
     if (!wishes_.only_generates()) {
       predictions_.emplace(ranks_, program_name, "predictions", wishes_.predictions, layout_.points);

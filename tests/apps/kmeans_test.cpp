@@ -262,7 +262,8 @@ TEST_F(KMeansTest, RefusesWhatCannotBeMeant) {
   expect_refused(program, {"--truth", there}, "--truth");
   expect_refused(program, {"--bytes", "24"}, "fewer than 8 clusters");
   expect_refused(program, {"--file", there}, "there exists");
-  expect_refused(program, {"--file", "memory:1MiB"}, "memory:1MiB is another store");
+  expect_refused(program, {"--file", "memory:1MiB", "--bytes", "1MB"}, "memory:1MiB has 1MiB, not the 999996");
+  expect_refused(program, {"generate", "--file", "memory:1MiB"}, "memory:1MiB is gone as soon");
   expect_refused(program, {"generate"}, "--file");
   expect_refused(program, {"generate", "--file", there}, "there exists");
   expect_refused(program, {"generate", "--file", path("x"), "--truth", there}, "there exists");
