@@ -154,7 +154,9 @@ void RemoteStore::tell_lost(const Piece& piece) {
     const RemoteDataSet* const part = parts_[placement_.server(piece.offset, copy)].get();
     if (part != nullptr && !part->usable() && !told_lost_.exchange(true)) {
       tell_unless_closed("tiermap: store '" + name_ + "': server " + quote_value(part->server()) + " " +
-                         part->failure() + ": see whether it runs, and open the store again\n");
+                         part->failure() +
+                         ": see whether it runs, and open the store again (a server that runs takes a process for dead "
+                         "that was silent for longer than its timeout_seconds, as one that was stopped)\n");
     }
   }
 }
