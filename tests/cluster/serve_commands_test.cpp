@@ -176,6 +176,25 @@ TEST(ServeCommandsTest, WhatIsInUseOnOneServerIsDroppedFromNone) {
   said_by({"drop", url});
 }
 
+/// The others would have the rest of it, which nobody could open.
+TEST(ServeCommandsTest, WhatLiesOnSeveralServersIsNotDroppedFromSome) {
+  const ServerProcess one;
+  const ServerProcess other;
+  const std::string url = "remote://" + one.address + "," + other.address + "/set?layout=striped";
+  said_by({"create", url, "--size", "4MiB"});
+  EXPECT_NE(refusal_by({"drop", one.url("set")})
+                .find("is striped over 2 servers, 1 copy, stripes of 1MiB, and not on one server: name servers and "
+                      "layout as when it was created"),
+            std::string::npos);
+  EXPECT_NE(refusal_by({"drop", "remote://" + one.address + "," + other.address + "/set?layout=replicated"})
+                .find("is striped over 2 servers"),
+            std::string::npos);
+  EXPECT_EQ(open_store(url, OpenMode::read_only)->size_bytes(), 4 * mebi);
+  said_by({"drop", url});
+  EXPECT_EQ(said_by({"list", one.address}), "");
+  EXPECT_EQ(said_by({"list", other.address}), "");
+}
+
 TEST(ServeCommandsTest, ALoadThatIsKilledLeavesNothing) {
   const TemporaryDirectory directory(".");
   const ServerProcess one;

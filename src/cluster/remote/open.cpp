@@ -159,10 +159,17 @@ bool is_anywhere(const Reached& reached, const std::string& name) {
                              [&](const auto& client) { return client != nullptr && !client->list(name).empty(); });
 }
 
-/// Before any of it is gone: whoever has lost one server, or never found it, is attached to the others alone.
-void refuse_in_use(const Reached& reached, const std::string& name) {
+/// Before any of it is gone. Of a part of its servers, what the others have would be of use to nobody; and whoever has
+/// lost one server, or never found it, is attached to the others alone.
+void refuse_to_drop(const Reached& reached, const RemoteTarget& target) {
+  const std::string& name = target.name;
   for (const auto& client : reached.clients) {
     for (const DataSetLine& line : client == nullptr ? std::vector<DataSetLine>() : client->list(name)) {
+      if (line.layout != target.layout.text()) {
+        throw StoreError(EINVAL, "server " + quote_value(client->server()) + ": data set " + quote_value(name) +
+                                     " is " + line.layout + ", and not " + target.layout.text() +
+                                     ": name servers and layout as when it was created");
+      }
       if (line.readers + line.writers != 0) {
         throw StoreError(EBUSY, "server " + quote_value(client->server()) + ": data set " + quote_value(name) +
                                     " is in use by " + std::to_string(line.readers + line.writers) +
@@ -266,7 +273,7 @@ std::vector<RemotePart> look_at_remote(const RemoteTarget& target) {
 void drop_remote(const RemoteTarget& target) {
   const std::unique_ptr<Wire> wire = make_wire(target);
   const Reached reached = reach(*wire, target);
-  refuse_in_use(reached, target.name);
+  refuse_to_drop(reached, target);
   std::optional<StoreError> failure = reached.failure;
   for (const auto& client : reached.clients) {
     try {
