@@ -147,6 +147,33 @@ TEST(ServerSilenceTest, AVectorsNameIsFreeWhileWhoLetsGoOfItIsBusy) {
   job.end();
 }
 
+/// It is gone when the server comes to it, and who would be told that it does not answer would take it for there.
+TEST(ServerSilenceTest, WhoMakesAndDropsADataSetWaitsForAServerThatIsBusy) {
+  const auto slow = std::make_shared<SlowlyFlushed>();
+  ServerOptions options = test_server_options("slow", slow);
+  options.workers = {1, 1};
+  const ServedStores served(1, options);
+  WireOptions impatient;
+  impatient.timeout = std::chrono::milliseconds(500);
+  Wire wire(impatient);
+  MemoryClient flushing(wire, served.addresses[0], {});
+  DataSetFacts facts;
+  const std::uint64_t handle = flushing.attach("slow", true, facts);
+  WireCall flush = flushing.connection().start(
+      WireMessage(static_cast<std::uint16_t>(MemoryRequest::flush), {handle, 0, 0, 0}), std::nullopt);
+  slow->begun.get_future().wait();
+  auto done = std::async(std::launch::async, [&] {
+    MemoryClient client(wire, served.addresses[0], {});
+    client.create({"set", "memory", {}, {}, mebi, 7, {}}, mebi);
+    client.drop("set");
+    return client.list("set").size();
+  });
+  EXPECT_EQ(done.wait_for(std::chrono::milliseconds(1500)), std::future_status::timeout);
+  slow->may_end.set_value();
+  EXPECT_EQ(done.get(), 0U);
+  EXPECT_EQ(flush.wait().status, 0);
+}
+
 /// Ranks open a vector one by one, and who has it writes to it.
 TEST(ServerSilenceTest, OthersAreAnsweredWhileARankOpensWhatAnotherWrites) {
   const auto slow = std::make_shared<SlowlyWritten>();

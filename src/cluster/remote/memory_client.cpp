@@ -19,7 +19,14 @@ MemoryClient::MemoryClient(Wire& wire, const HostAndPort& server, const WireLogi
     : server_(server.text()), connection_(wire.connect(server, login)) {}
 
 WireReply MemoryClient::ask(WireMessage request) {
-  WireReply reply = connection_->call(std::move(request));
+  return require_success(connection_->call(std::move(request)));
+}
+
+WireReply MemoryClient::ask_patiently(WireMessage request) {
+  return require_success(connection_->start(std::move(request), std::nullopt).wait());
+}
+
+WireReply MemoryClient::require_success(WireReply reply) const {
   if (reply.status != 0) {
     const std::string words = reply.body.text();
     const std::string why = !words.empty()        ? ": " + words
@@ -35,11 +42,12 @@ std::vector<DataSetLine> MemoryClient::list(const std::string& name) {
 }
 
 void MemoryClient::create(const CreateForm& form, std::uint64_t bytes, bool temporary) {
-  ask(WireMessage(static_cast<std::uint16_t>(MemoryRequest::create), {bytes, temporary ? 1U : 0U, 0, 0}, encode(form)));
+  ask_patiently(
+      WireMessage(static_cast<std::uint16_t>(MemoryRequest::create), {bytes, temporary ? 1U : 0U, 0, 0}, encode(form)));
 }
 
 void MemoryClient::drop(const std::string& name) {
-  ask(message(MemoryRequest::drop, {}, name));
+  ask_patiently(message(MemoryRequest::drop, {}, name));
 }
 
 std::uint64_t MemoryClient::attach(const std::string& name, bool writing, DataSetFacts& facts) {

@@ -29,6 +29,9 @@ class MemoryClient {
 
  private:
   WireReply ask(WireMessage request);
+  /// For what may take its time as long as the server lives.
+  WireReply ask_patiently(WireMessage request);
+  WireReply require_success(WireReply reply) const;
 
   const std::string server_;
   const std::shared_ptr<WireConnection> connection_;
