@@ -40,6 +40,18 @@ std::uint64_t frame_bytes(const SharedVectorOptions& options) noexcept {
   return options.budget_bytes - options.budget_bytes / 4;
 }
 
+/// The engine knows of the part of the budget alone that is for pages.
+void in_words_of_budget(const std::string& name, const SharedVectorOptions& options,
+                        const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const OptionError& error) {
+    throw OptionError("shared vector " + quote_value(name) + ", whose pages have three quarters of its budget of " +
+                          format_size(options.budget_bytes) + ": " + error.what(),
+                      error.code().value());
+  }
+}
+
 void check(const std::string& name, std::uint64_t element_bytes, std::optional<std::uint64_t> count,
            const SharedVectorOptions& options) {
   const std::string vector = "shared vector " + quote_value(name);
@@ -60,7 +72,7 @@ void check(const std::string& name, std::uint64_t element_bytes, std::optional<s
   static_cast<void>(resolve(region));
   CacheOptions cache;
   cache.budget_bytes = frame_bytes(options);
-  static_cast<void>(resolve(cache));
+  in_words_of_budget(name, options, [&] { static_cast<void>(resolve(cache)); });
   if (!count.has_value() && options.placement != HomePlacement::striped) {
     throw OptionError(vector + " is a data set of its server, and stays there: leave out its placement", ENOTSUP);
   }
@@ -97,6 +109,11 @@ SharedImplementation::SharedImplementation(std::shared_ptr<JobImplementation> jo
       throw StoreError(EINVAL, "shared vector " + quote_value(name) +
                                    " is a data set of 0 bytes, and has no elements: make it longer, and open it then");
     }
+    if (whole_bytes() % elements.bytes != 0) {
+      throw StoreError(EINVAL, "shared vector " + quote_value(name) + " is a data set of " +
+                                   std::to_string(whole_bytes()) + " bytes, no whole number of elements of " +
+                                   std::to_string(elements.bytes) + " bytes: open it as a vector of what it holds");
+    }
     incarnation_ = home_->incarnation();
     store_ = std::make_shared<CoherentStore>(home_, elements.bytes, options.budget_bytes / 4, options.scratch_folder);
     VectorOptions frames;
@@ -109,7 +126,7 @@ SharedImplementation::SharedImplementation(std::shared_ptr<JobImplementation> jo
       frames.address = addresses_.data();
       frames.replacement = Replacement::reservation;
     }
-    vector_ = std::make_unique<VectorStorage>(store_, elements, frames);
+    in_words_of_budget(name, options, [&] { vector_ = std::make_unique<VectorStorage>(store_, elements, frames); });
   } catch (...) {
     job_->give_back(name);
     throw;

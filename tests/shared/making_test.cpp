@@ -20,6 +20,12 @@ TEST(MakingTest, OptionsThatCannotBeAreRefusedBeforeAnythingIsMade) {
     no_budget.budget_bytes = 0;
     EXPECT_NE(refusal_of([&] { Numbers::create(job, "v", 1000, no_budget); }).find("0 is out of range"),
               std::string::npos);
+    SharedVectorOptions little_budget;
+    little_budget.budget_bytes = 100;
+    EXPECT_NE(refusal_of([&] {
+                Numbers::create(job, "v", 1000, little_budget);
+              }).find("shared vector 'v', whose pages have three quarters of its budget of 100: "),
+              std::string::npos);
     SharedVectorOptions odd_pages;
     odd_pages.page_size_bytes = 3000;
     odd_pages.stripe_bytes = 30'000;
@@ -83,6 +89,19 @@ TEST(MakingTest, ADataSetWithoutElementsIsRefusedAsItIsOpened) {
   run_job(servers, 2, [](Job& job) {
     const std::string told = refusal_of([&] { Numbers::open(job, "empty"); });
     EXPECT_NE(told.find("'empty' is a data set of 0 bytes, and has no elements"), std::string::npos) << told;
+  });
+}
+
+TEST(MakingTest, ADataSetOfHalfAnElementIsRefusedAsItIsOpened) {
+  const TemporaryDirectory directory(".");
+  const std::string file = std::filesystem::absolute(directory / "odd").string();
+  std::ofstream(file) << "twelve bytes";
+  std::ofstream(directory / "node.yaml") << "listen: 127.0.0.1:0\ndata_sets:\n  - {name: odd, store: " << file << "}\n";
+  const Servers servers(1, {"--config", directory / "node.yaml"});
+  run_job(servers, 2, [](Job& job) {
+    EXPECT_EQ(refusal_of([&] { Numbers::open(job, "odd"); }),
+              "shared vector 'odd' is a data set of 12 bytes, no whole number of elements of 8 bytes: open it as a "
+              "vector of what it holds");
   });
 }
 
