@@ -195,6 +195,25 @@ TEST(ServeCommandsTest, WhatLiesOnSeveralServersIsNotDroppedFromSome) {
   EXPECT_EQ(said_by({"list", other.address}), "");
 }
 
+TEST(ServeCommandsTest, TwoNamesOfOneServerAreFoundOut) {
+  const ServerProcess server;
+  const ServerProcess other;
+  const std::string again = "localhost" + server.address.substr(server.address.find(':'));
+  const std::string servers = "remote://" + other.address + "," + server.address + "," + again;
+  const std::string said = "'" + server.address + "' and '" + again + "' are one server: name each once";
+  EXPECT_NE(refusal_by({"create", servers + "/set?layout=striped", "--size", "4MiB"}).find(said), std::string::npos);
+  ChildProcess program({"tiermap-sort", "--bytes", "1MiB", "--file", servers + "/set?layout=replicated"});
+  const std::string errors = program.errors();
+  EXPECT_EQ(program.wait(), 2);
+  EXPECT_NE(errors.find(said), std::string::npos) << errors;
+  EXPECT_EQ(said_by({"list", server.address}) + said_by({"list", other.address}), "");
+  said_by({"create", server.url("set"), "--size", "1MiB"});
+  EXPECT_NE(refusal_by({"create", "remote://" + other.address + "," + again + "/set?layout=striped", "--size", "4MiB"})
+                .find("'set' is there already"),
+            std::string::npos);
+  EXPECT_NE(said_by({"list", server.address}), "");
+}
+
 TEST(ServeCommandsTest, ALoadThatIsKilledLeavesNothing) {
   const TemporaryDirectory directory(".");
   const ServerProcess one;

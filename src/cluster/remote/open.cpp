@@ -129,6 +129,31 @@ std::unique_ptr<RemoteStore> attach(std::unique_ptr<Wire> wire, const Reached& r
                                        RemoteVersion{newest, announced}, bytes, writing, url);
 }
 
+bool is_on(MemoryClient& client, const std::string& name) {
+  return !client.list(name).empty();
+}
+
+/// Takes back what was made on the servers before `refused`. Returns which of them that one is by another name, as what
+/// was there went with it; empty if none is.
+std::string take_back(const Reached& reached, const std::string& name, std::size_t refused) {
+  bool there = false;
+  const auto look = [&] {
+    try {
+      there = is_on(*reached.clients[refused], name);
+    } catch (const StoreError&) {  // It is gone, and why nothing was made there is known.
+    }
+  };
+  std::string same;
+  look();
+  for (std::size_t index = refused; index-- > 0;) {
+    const bool was_there = there;
+    reached.clients[index]->drop(name);
+    look();
+    same = was_there && !there ? reached.clients[index]->server() : same;
+  }
+  return same;
+}
+
 void create_on(const Reached& reached, const RemoteTarget& target, std::uint64_t bytes) {
   if (reached.failure.has_value()) {
     throw *reached.failure;
@@ -146,8 +171,10 @@ void create_on(const Reached& reached, const RemoteTarget& target, std::uint64_t
     try {
       reached.clients[index]->create(form, here, target.temporary);
     } catch (const StoreError&) {
-      while (index-- > 0) {
-        reached.clients[index]->drop(target.name);
+      const std::string same = take_back(reached, target.name, index);
+      if (!same.empty()) {
+        throw StoreError(EINVAL, quote_value(same) + " and " + quote_value(reached.clients[index]->server()) +
+                                     " are one server: name each once");
       }
       throw;
     }
@@ -156,7 +183,7 @@ void create_on(const Reached& reached, const RemoteTarget& target, std::uint64_t
 
 bool is_anywhere(const Reached& reached, const std::string& name) {
   return std::ranges::any_of(reached.clients,
-                             [&](const auto& client) { return client != nullptr && !client->list(name).empty(); });
+                             [&](const auto& client) { return client != nullptr && is_on(*client, name); });
 }
 
 /// Before any of it is gone. Of a part of its servers, what the others have would be of use to nobody; and whoever has
