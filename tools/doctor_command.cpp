@@ -143,7 +143,7 @@ CLI::App* add_doctor_command(CLI::App& program) {
   command
       ->add_flag("--tiers", *tiers,
                  "Measure DRAM and the directories instead, and memory servers that are named as remote://HOST:PORT, "
-                 "and print a file of tiers (docs/tiers.md) that gives them half of what is free.")
+                 "and print a file of tiers (docs/tiers.md) that gives them half of what is free, and DRAM a quarter.")
       ->excludes("--json");
   const auto costs = std::make_shared<std::vector<std::string>>();
   command

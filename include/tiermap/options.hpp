@@ -65,7 +65,7 @@ enum class Advice : std::uint8_t {
 struct CacheOptions {
   /// DRAM for pages and the bookkeeping of their frames; words of 8 bytes a page, given out by 4 KiB for each 512 pages
   /// of which one is touched, and the kernel's page tables, come on top. TIERMAP_BUFFER_SIZE. Default: 50% of available
-  /// memory.
+  /// memory, less what other caches and tiers of this process may still take of it.
   std::optional<std::uint64_t> budget_bytes = std::nullopt;
   /// TIERMAP_FAULT_MODE. Default: automatic.
   std::optional<FaultMode> fault_mode = std::nullopt;

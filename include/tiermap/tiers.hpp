@@ -15,7 +15,7 @@ namespace tiermap {
 
 /// What a tier lies in.
 enum class TierKind : std::uint8_t {
-  memory,     ///< DRAM of this process, beside every cache's budget.
+  memory,     ///< DRAM of this process, beside every cache's budget, for each store anew; as far as there is some left.
   directory,  ///< A file without a name in a directory: nothing of it is left afterwards, whatever happens.
   emulated,   ///< As slow as its bandwidth and latency say: in a directory if it has a path, else in DRAM.
   remote,     ///< A memory server (docs/cluster.md). Has copies alone, of what is in the backing store as well.
@@ -54,8 +54,8 @@ struct TieringOptions {
   double backing_latency_microseconds = 0;
   bool backing_emulated = false;
   double backing_cost_per_gigabyte = 0;  ///< For reports.
-  /// Told in one line of a tier whose place is full, once; of one that fails, once until it takes blocks again, and of
-  /// that; and of tiers that changed places. Default: standard error.
+  /// Told in one line of a tier that has less memory than its capacity; of one whose place is full, once; of one that
+  /// fails, once until it takes blocks again, and of that; and of tiers that changed places. Default: standard error.
   std::function<void(const std::string&)> warn;
 };
 

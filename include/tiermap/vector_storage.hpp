@@ -22,7 +22,7 @@ class OpenTransactions;
 class VectorImplementation;
 
 struct VectorOptions {
-  /// DRAM for the vector's pages, of a cache of its own. Default: as in CacheOptions.
+  /// DRAM for the vector's pages, of a cache of its own. Default: as in CacheOptions, for each vector anew.
   std::optional<std::uint64_t> budget_bytes = std::nullopt;
   /// The cache to page through instead; only used while the vector is opened, which keeps of it what it needs.
   Cache* cache = nullptr;

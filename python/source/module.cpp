@@ -3,6 +3,7 @@
 
 #include "bindings.hpp"
 #include "config/size.hpp"
+#include "platform/memory_promise.hpp"
 #include "released_gil.hpp"
 #include "tiermap/version.hpp"
 
@@ -17,7 +18,11 @@ NB_MODULE(_core, module) {
   module.attr("version") = TIERMAP_VERSION;
   module.def("parse_size", &tiermap::parse_size, nb::arg("text"), nb::arg("what"));
   module.def(
-      "parse_budget", [](std::string_view text) { return tiermap::parse_budget(text, "budget"); }, nb::arg("text"));
+      "parse_budget",
+      [](std::string_view text, std::uint64_t own) {
+        return tiermap::parse_budget(text, "budget", tiermap::MemoryPromise::left_bytes() + own);
+      },
+      nb::arg("text"), nb::arg("own"));
   module.def("format_size", &tiermap::format_size, nb::arg("bytes"));
   module.def("end_releases", &tiermap::python::end_releases);
   module.def("forget_releases", &tiermap::python::forget_releases);

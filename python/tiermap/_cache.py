@@ -44,10 +44,10 @@ class Cache:
     Parameters
     ----------
     budget : int or str, optional
-        Bytes, ``"4GiB"``, or a share of the available memory, ``"50%"``. By default what TIERMAP_BUFFER_SIZE says,
-        else half of the available memory; in workers of ``multiprocessing`` and the like that half is cut into twice as
-        many parts as there are processors (of 16 MiB at least), of which each has one, and under ``mpiexec`` or
-        ``srun`` into as many as it has started processes on the node.
+        Bytes, ``"4GiB"``, or a share of the available memory, ``"50%"``, less what other caches may still take of it. By
+        default what TIERMAP_BUFFER_SIZE says, else half of that; in workers of ``multiprocessing`` and the like that
+        half is cut into twice as many parts as there are processors (of 16 MiB at least), of which each has one, and
+        under ``mpiexec`` or ``srun`` into as many as it has started processes on the node.
     policy : str, optional
         Which page goes when memory is full: ``fifo``, ``lru``, ``hot-fifo``, ``segmented-fifo``, ``small-main`` or
         ``cyclic`` (the default).
@@ -104,7 +104,7 @@ class Cache:
 
     @budget.setter
     def budget(self, value: Size) -> None:
-        number = parse_budget(value)
+        number = parse_budget(value, self.engine.budget)
         if number is None:
             raise TypeError("budget None: give bytes, or a text such as '4GiB'")
         self.engine.budget = number

@@ -142,12 +142,12 @@ def parse_page_size(value: Size) -> int:
     return size
 
 
-def parse_budget(value: Optional[Size]) -> Optional[int]:
-    """Bytes of a budget, which may also be a share of the available memory: ``"50%"``."""
+def parse_budget(value: Optional[Size], own: int = 0) -> Optional[int]:
+    """Bytes of a budget, which may also be a share of the memory that is left, and of the budget that it replaces."""
     if value is None:
         return None
     if isinstance(value, str) and value.rstrip().endswith("%"):
-        return _core.parse_budget(utf8_of(value))
+        return _core.parse_budget(utf8_of(value), own)
     size = parse_size(value, "budget")
     if not LEAST_BUDGET <= size <= MOST_BUDGET:
         raise ValueError(f"budget {value!r} is out of range: choose 20KiB to 128TiB, or above 0% and up to 100%")

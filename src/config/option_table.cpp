@@ -36,8 +36,8 @@ constexpr std::array<OptionRow, option_count> table = {{
      Type::budget, "bytes, or a share of the memory available", 20 * kibi, 128 * tebi, "50%", "", {},
      "Memory for pages and their bookkeeping, at least for four of the largest pages in use (eight where all pages are "
      "copied into place), and under 8 TiB but in the fault mode kernel; a share is one of the smallest of what the "
-     "machine has available, what the control group's limit leaves, and a quarter of a limit of addresses "
-     "(ulimit -v)."},
+     "machine has available, what the control group's limit leaves, and a quarter of a limit of addresses (ulimit -v), "
+     "less what other caches and the tiers in memory of the program may still take."},
     {Id::fault_mode, "fault_mode", "TIERMAP_FAULT_MODE", "CacheOptions::fault_mode",
      Type::choice, "", 0, fault_modes.size() - 1, "auto", "", fault_modes,
      "How an access to an absent page is served: by threads that read userfaultfd messages, by the faulting thread "

@@ -172,6 +172,12 @@ CodeSettings settings_of(const CacheOptions& options) {
 
 }  // namespace
 
+std::uint64_t budget_bytes(const ResolvedCacheOptions& options, std::uint64_t left_bytes) {
+  const OptionRow& row = option_row(OptionId::buffer_size);
+  const std::string& share = options.budget_share;
+  return share.empty() ? options.budget_bytes : std::max(parse_budget(share, row.name, left_bytes), row.minimum);
+}
+
 ResolvedCacheOptions resolve(const CacheOptions& options) {
   const Decisions decisions = decide(cache_scope, settings_of(options));
   check_watermarks(decisions);
@@ -200,6 +206,9 @@ ResolvedCacheOptions resolve(const CacheOptions& options) {
   resolved.name = text_of(decisions, OptionId::name);
   resolved.trace_file = text_of(decisions, OptionId::trace);
   resolved.access_source = options.access_source;
+  if (const std::string& budget = text_of(decisions, OptionId::buffer_size); budget.ends_with('%')) {
+    resolved.budget_share = budget;
+  }
   return resolved;
 }
 

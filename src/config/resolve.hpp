@@ -36,6 +36,7 @@ struct ResolvedCacheOptions {
   std::string name;
   std::string trace_file;                                 ///< Empty: none.
   std::shared_ptr<AccessSource> access_source = nullptr;  ///< May be empty.
+  std::string budget_share;                               ///< As "50%", of what was left; empty: a size was given.
 };
 
 /// The two values of RegionOptions that environment and file may set.
@@ -44,6 +45,9 @@ struct ResolvedRegionOptions {
   std::uint64_t read_ahead_bytes;
   bool page_size_follows_access = false;  ///< Nobody chose it.
 };
+
+/// The budget where `left_bytes` of memory are left.
+std::uint64_t budget_bytes(const ResolvedCacheOptions& options, std::uint64_t left_bytes);
 
 /// Throws OptionError, one line that names the value, where it came from, and the remedy.
 ResolvedCacheOptions resolve(const CacheOptions& options);

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "platform/control_characters.hpp"
-#include "platform/memory_limits.hpp"
+#include "platform/memory_promise.hpp"
 #include "tiermap/error.hpp"
 
 namespace tiermap {
@@ -158,7 +158,7 @@ std::uint64_t parse_budget(std::string_view text, std::string_view what, std::ui
 
 std::uint64_t parse_budget(std::string_view text, std::string_view what) {
   const bool share = !text.empty() && text.back() == '%';
-  return parse_budget(text, what, share ? memory_for_budgets() : 0);
+  return parse_budget(text, what, share ? MemoryPromise::left_bytes() : 0);
 }
 
 std::string format_size(std::uint64_t bytes) {

@@ -19,8 +19,8 @@ std::uint64_t parse_size(std::string_view text, std::string_view what);
 /// Throws OptionError that names `what` and the text.
 std::uint64_t parse_budget(std::string_view text, std::string_view what, std::uint64_t available_bytes);
 
-/// The same, of the memory that this process may still take: the smallest of what the machine has available, what the
-/// control group's limit leaves, and a quarter of a limit of addresses.
+/// The same, of the memory that is left: the smallest of what the machine has available, what the control group's limit
+/// leaves, and a quarter of a limit of addresses, less what this process's caches and tiers may still take.
 std::uint64_t parse_budget(std::string_view text, std::string_view what);
 
 /// The shortest exact form: 65536 is "64KiB", 65537 is "65537".

@@ -9,6 +9,7 @@
 #include "config/resolve.hpp"
 #include "config/size.hpp"
 #include "platform/address_range.hpp"
+#include "platform/memory_promise.hpp"
 #include "platform/signals_blocked.hpp"
 #include "region/engine.hpp"
 #include "tiermap/error.hpp"
@@ -103,9 +104,18 @@ Engine& here(const std::shared_ptr<Engine>& engine) {
   return *engine;
 }
 
+// A share is one of what is left beside other caches and tiers, those too that are made at the same time.
+std::shared_ptr<Engine> make_engine_with_memory(ResolvedCacheOptions options) {
+  MemoryPromise memory([&](std::uint64_t left_bytes) { return budget_bytes(options, left_bytes); });
+  options.budget_bytes = memory.bytes();
+  std::shared_ptr<Engine> engine = make_engine(options);
+  engine->hold(std::move(memory));
+  return engine;
+}
+
 }  // namespace
 
-Cache::Cache(const CacheOptions& options) : engine_(make_engine(resolve(options))) {
+Cache::Cache(const CacheOptions& options) : engine_(make_engine_with_memory(resolve(options))) {
   tell_of_misspelt_variables();
 }
 

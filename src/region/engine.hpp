@@ -9,6 +9,7 @@
 #include <string>
 
 #include "config/resolve.hpp"
+#include "platform/memory_promise.hpp"
 #include "region/region_implementation.hpp"
 #include "store/store_url.hpp"
 #include "tiermap/options.hpp"
@@ -32,6 +33,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   virtual void set_budget_bytes(std::uint64_t bytes) = 0;
   virtual std::uint64_t minimum_budget_bytes() const noexcept = 0;
   virtual Statistics statistics() const = 0;
+  /// Keeps what it is promised for as long as it may take it; an engine whose memory the kernel takes back does not.
+  virtual void hold(MemoryPromise) {}
 
   /// Whether this is a forked child, which shares nothing with the engine but a copy of its memory.
   bool in_child() const noexcept { return ::getpid() != owner_; }

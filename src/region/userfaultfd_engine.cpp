@@ -196,7 +196,15 @@ void UserfaultfdEngine::set_budget_bytes(std::uint64_t bytes) {
     frames_.set_budget_bytes(bytes);  // What has become free goes.
   }
   pager_.shrinking.store(false);
+  memory_.change(bytes);
   publication_.cache_counters().budget_bytes.store(bytes);
+}
+
+void UserfaultfdEngine::hold(MemoryPromise promise) {
+  const std::lock_guard one_at_a_time(budget_mutex_);
+  promise.change(frames_.budget_bytes());
+  promise.count_taken([this] { return frames_.committed_bytes(); });
+  memory_ = std::move(promise);
 }
 
 Statistics UserfaultfdEngine::statistics() const {

@@ -37,6 +37,7 @@ class UserfaultfdEngine final : public Engine {
   void set_budget_bytes(std::uint64_t bytes) override;
   std::uint64_t minimum_budget_bytes() const noexcept override;
   Statistics statistics() const override;
+  void hold(MemoryPromise promise) override;
 
  private:
   friend class PagedRegionImplementation;
@@ -77,6 +78,7 @@ class UserfaultfdEngine final : public Engine {
   Publication publication_;
   std::vector<Userfaultfd> userfaultfds_;
   FramePool frames_;
+  MemoryPromise memory_;  ///< Of the budget; guarded by budget_mutex_.
   std::unique_ptr<EvictionPolicy> policy_;
   std::unique_ptr<TraceRecorder> recorder_;  ///< Null where nothing is recorded.
   Pager pager_;

@@ -73,6 +73,11 @@ Tier::Tier(const TierOptions& options, std::uint64_t block_bytes, std::unique_pt
       throttle_(options.kind == TierKind::emulated ? options.bytes_per_second : 0,
                 options.kind == TierKind::emulated ? options.latency_microseconds : 0) {}
 
+void Tier::hold(MemoryPromise promise) {
+  promise.count_taken([this] { return fresh_ * block_bytes_; });
+  memory_ = std::move(promise);
+}
+
 int Tier::read(TierSlot slot, std::uint64_t from, void* buffer, std::size_t bytes) noexcept {
   throttle_.transfer(bytes);
   return transfer_all(bytes, [&](std::size_t done) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "platform/memory_promise.hpp"
 #include "tier/throttle.hpp"
 #include "tiermap/store.hpp"
 #include "tiermap/tiers.hpp"
@@ -53,6 +54,8 @@ class Tier {
   Tier(const TierOptions& options, std::uint64_t block_bytes, std::unique_ptr<Store> place);
 
   const TierOptions& options() const noexcept { return options_; }
+  /// Keeps what it is promised, of which it has taken the slots that were used.
+  void hold(MemoryPromise promise);
   /// May have what is nowhere else. What is on another machine is lost when that dies.
   bool holds_changes() const noexcept { return options_.kind != TierKind::remote; }
   /// 0 or a negative errno value; never a part.
@@ -97,10 +100,12 @@ class Tier {
   const std::uint64_t slots_;
   std::unique_ptr<Store> place_;
   Throttle throttle_;
-  std::uint64_t fresh_ = 0;             ///< Slots from here on were never used.
+  /// Slots from here on were never used. Read without the mutex by who counts memory.
+  std::atomic<std::uint64_t> fresh_{0};
   std::vector<TierSlot> free_;          ///< Used before.
   std::vector<TierSlot> unfit_;         ///< Tried, and its place had no room for them.
   std::vector<std::uint64_t> holders_;  ///< Of the slots below fresh_.
+  MemoryPromise memory_;                ///< Of nothing where it lies elsewhere.
 };
 
 }  // namespace tiermap

@@ -10,6 +10,7 @@
 #include "observe/published_tiers.hpp"
 #include "platform/write_unless_closed.hpp"
 #include "tier/capped_store.hpp"
+#include "tier/open_tiers.hpp"
 #include "tier/throttled_store.hpp"
 #include "tier/tiering_options.hpp"
 #include "tiermap/error.hpp"
@@ -23,15 +24,6 @@ constexpr std::uint64_t least_reach_bytes = 1ULL << 40;
 constexpr std::uint64_t part_worth_bringing = 4;
 
 static_assert(PublishedTiers::max_tiers == most_tiers + 1);
-
-std::vector<std::unique_ptr<Tier>> open_tiers(const TieringOptions& options) {
-  check_tiering_options(options);
-  std::vector<std::unique_ptr<Tier>> tiers;
-  for (const TierOptions& tier : tiers_by_speed(options)) {
-    tiers.push_back(std::make_unique<Tier>(tier, options.block_bytes));
-  }
-  return tiers;
-}
 
 std::shared_ptr<Store> as_it_likes(std::shared_ptr<Store> backing) {
   const bool capped = backing->max_reads_in_flight() != 0 || backing->max_writes_in_flight() != 0;
@@ -56,7 +48,7 @@ BlockMover::Warn warn_of(const TieringOptions& options) {
 }  // namespace
 
 TieredStore::TieredStore(std::shared_ptr<Store> backing, const TieringOptions& options)
-    : TieredStore(std::move(backing), options, open_tiers(options)) {}
+    : TieredStore(std::move(backing), options, open_tiers(options, warn_of(options))) {}
 
 TieredStore::TieredStore(std::shared_ptr<Store> backing, const TieringOptions& options,
                          std::vector<std::unique_ptr<Tier>> tiers)
@@ -458,7 +450,7 @@ std::vector<TierReport> TieredStore::reports() const {
 }
 
 void check_tier_places(const TieringOptions& options) {
-  static_cast<void>(open_tiers(options));
+  static_cast<void>(open_tiers(options, [](const std::string&) {}));  // What there is to say is said by who uses them.
 }
 
 std::shared_ptr<Store> make_tiered_store(std::shared_ptr<Store> backing, const TieringOptions& options) {

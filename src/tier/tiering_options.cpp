@@ -131,7 +131,7 @@ void refuse_more_than_memory(const std::vector<TierOptions>& tiers) {
   const std::string there =
       format_size(left) + " that the " + (left < machine.total ? "control group" : "machine") + " has";
   for (const TierOptions& tier : tiers) {
-    const bool in_memory = tier.kind == TierKind::memory || (tier.kind == TierKind::emulated && tier.path.empty());
+    const bool in_memory = is_in_memory(tier);
     if (in_memory && tier.capacity_bytes > left) {
       refuse_tier(tier, "with its capacity of " + format_size(tier.capacity_bytes) +
                             " takes more memory, with the tiers before it, than the " + there +
@@ -185,6 +185,10 @@ void read_backing(YamlKeys& all, const std::string& path, TieringOptions& option
 }
 
 }  // namespace
+
+bool is_in_memory(const TierOptions& tier) noexcept {
+  return tier.kind == TierKind::memory || (tier.kind == TierKind::emulated && tier.path.empty());
+}
 
 void check_tiering_options(const TieringOptions& options) {
   const std::uint64_t block = options.block_bytes;

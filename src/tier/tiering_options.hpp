@@ -11,6 +11,9 @@ namespace tiermap {
 /// Throws OptionError, one line with the tier's name and the remedy.
 void check_tiering_options(const TieringOptions& options);
 
+/// Takes DRAM of this process.
+bool is_in_memory(const TierOptions& tier) noexcept;
+
 /// The tiers as they are used: of those whose bandwidth or latency is known the fastest first, for a block, and of
 /// equally fast ones the cheapest, in the places where such are listed; the others stay in theirs.
 std::vector<TierOptions> tiers_by_speed(const TieringOptions& options);
