@@ -139,5 +139,20 @@ TEST_F(DefaultMemoryTest, a_budget_leaves_a_tier_what_it_may_take) {
   EXPECT_LT(Cache().budget_bytes(), half / 4 * 3);
 }
 
+TEST_F(DefaultMemoryTest, vectors_on_one_file_of_tiers_have_tiers_of_their_own_as_far_as_there_is_memory) {
+  Cache small({.budget_bytes = 8 << 20});
+  const std::uint64_t half = read_machine_memory().usable_bytes() / 65536 / 2 * 65536;
+  const std::string url = tiered_url(std::to_string(half));
+  auto first = Numbers::create(url, 0, {.cache = &small});
+  testing::internal::CaptureStderr();
+  auto second = Numbers::create(url + "-of-another", 0, {.cache = &small});
+  auto third = Numbers::create(url + "-of-a-third", 0, {.cache = &small});
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(first.tier_reports().front().capacity_bytes, half);
+  EXPECT_GT(second.tier_reports().front().capacity_bytes, half / 4);
+  EXPECT_LT(third.tier_reports().front().capacity_bytes, half / 2);
+  EXPECT_NE(said.find("tier 'dram' has "), std::string::npos) << said;
+}
+
 }  // namespace
 }  // namespace tiermap
