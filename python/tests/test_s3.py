@@ -6,6 +6,7 @@ import io
 import pickle
 import shutil
 import subprocess
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -140,6 +141,31 @@ def test_what_is_written_is_an_object_when_the_array_is_gone(server):
     del array
     gc.collect()
     assert np.array_equal(np.load(server.saved("new.npy")), [7] * 5)
+
+
+def parquet(file, array):
+    table = pytest.importorskip("pyarrow").table({name: array[:, at] for at, name in enumerate("abc")})
+    pytest.importorskip("pyarrow.parquet").write_table(table, file)
+
+
+@pytest.mark.parametrize("url, save", [
+    ("npy:{}", np.save), ("fits:{}", fits), ("csv:{}&type=float32", text), ("hdf5:{}", hdf5),
+    ("parquet:?store={}", parquet)])
+def test_formats_in_objects_behind_tiers(server, tmp_path, monkeypatch, url, save):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiers.yaml").write_text("tiers: [{name: dram, capacity: 1MiB}]\n")
+    values = known(30_000, np.int32).reshape(-1, 3).astype(np.float32)
+    server.load("object", values, save)
+    of_object = server.url("object:/plain" if save is hdf5 else "object", "retries=3")
+    behind = url.format(quote(of_object, safe="") if save is parquet else of_object)
+    try:
+        array = tiermap.map(f"tiered:tiers.yaml?store={quote(behind, safe='')}", np.float32, values.shape)
+    except OSError as error:
+        if error.errno == errno.ENOTSUP:
+            pytest.skip(str(error))
+        raise
+    assert np.array_equal(array, values)
+    assert np.array_equal(pickle.loads(pickle.dumps(array)), values)
 
 
 def test_two_spellings_are_one_mapping_and_two_buckets_are_not(server):

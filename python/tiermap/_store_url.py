@@ -40,7 +40,7 @@ class StoreUrl:
     @property
     def is_nested(self) -> bool:
         """Whether the file of a format is in a store, as in ``hdf5:s3://bucket/x.h5:/group/dataset``."""
-        return self.scheme in ("csv", "fits", "hdf5") and not self.host and NESTED.match(self.pieces[0]) is not None
+        return self.scheme in ("csv", "fits", "hdf5", "npy") and not self.host and NESTED.match(self.pieces[0]) is not None
 
     @property
     def options(self) -> List[Tuple[str, str]]:
@@ -55,7 +55,7 @@ class StoreUrl:
             machine = NESTED.match(self.pieces[0])
             assert machine is not None
             path = self.pieces[0][machine.end():]
-            return machine.group() + (path if self.scheme == "csv" else path.partition(":")[0]) + self.query
+            return machine.group() + (path if self.scheme in ("csv", "npy") else path.partition(":")[0]) + self.query
         for name, value in self.options if self.scheme in ("parquet", "tiered") else ():
             if name == "store":
                 return decoded(value) or value
