@@ -63,6 +63,9 @@ class Store {
   /// Whether a write beyond size_bytes() makes the store larger (as with a file) rather than failing.
   virtual bool growable() const { return false; }
 
+  /// How large it becomes so at most, where it is growable(): a vector on it takes no more elements.
+  virtual std::uint64_t most_bytes() const { return ~std::uint64_t{0}; }
+
   /// Copies up to `bytes` bytes from `offset` into `buffer`. Returns how many, fewer only where the store ends (the
   /// engine takes what is missing as zeros) or after an interruption (the engine asks again for the rest; 0 means the
   /// end), or a negative errno value. -ENODATA says that there are no such bytes: to a page that has others they are

@@ -16,6 +16,7 @@ class ForwardingStore : public Store {
   std::uint64_t size_bytes() const override { return base_->size_bytes(); }
   bool writable() const override { return base_->writable(); }
   bool growable() const override { return base_->growable(); }
+  std::uint64_t most_bytes() const override { return base_->most_bytes(); }
   std::int64_t read(void* buffer, std::size_t bytes, std::uint64_t offset) override {
     return base_->read(buffer, bytes, offset);
   }

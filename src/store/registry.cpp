@@ -55,7 +55,7 @@ std::unique_ptr<Store> open_file_url(const StoreUrl& url, OpenMode mode, const N
   options.finish();
   const std::string& path = local_path(url, "file:///path");
   if (!has_wildcard(path)) {
-    return FileStore::open(percent_decode(path, url.text), mode, made.bytes, file_options);
+    return FileStore::open(percent_decode(path, url.text), mode, made.bytes(), file_options);
   }
   refuse_creating(url, mode);
   std::vector<ConcatStore::Part> parts;
@@ -73,13 +73,13 @@ std::unique_ptr<Store> open_sparse(const StoreUrl& url, OpenMode mode, const New
   sparse.file = options.file_options();
   options.finish();
   const std::string& path = local_path(url, "sparse:///directory");
-  return SparseStore::open(percent_decode(path, url.text), mode, made.bytes, sparse);
+  return SparseStore::open(percent_decode(path, url.text), mode, made.asked_bytes, sparse);
 }
 
 std::unique_ptr<Store> open_memory(const StoreUrl& url, OpenMode mode, const NewStore& made) {
   UrlOptions(url).finish();
   const std::uint64_t bytes =
-      url.path.empty() ? made.bytes : parse_url_size(percent_decode(url.path, url.text), "memory", url.text);
+      url.path.empty() ? made.bytes() : parse_url_size(percent_decode(url.path, url.text), "memory", url.text);
   if (bytes == 0 || !url.host.empty()) {
     throw StoreError(EINVAL, "store '" + url.text + "' has no size: write memory:1GiB");
   }
@@ -154,7 +154,7 @@ std::unique_ptr<Store> open_s3(const StoreUrl& url, OpenMode, const NewStore&) {
 #endif
 
 std::unique_ptr<Store> open_plain_path(const StoreUrl& url, OpenMode mode, const NewStore& made) {
-  return FileStore::open(url.path, mode, made.bytes, FileOptions());
+  return FileStore::open(url.path, mode, made.bytes(), FileOptions());
 }
 
 }  // namespace

@@ -41,12 +41,13 @@ void require_open_files(const std::string& path, std::uint64_t capacity, std::ui
                                "raise the limit (ulimit -Hn)");
 }
 
-SparseMetadata metadata_for_new(const std::string& path, std::uint64_t create_bytes, const SparseOptions& options) {
+SparseMetadata metadata_for_new(const std::string& path, std::optional<std::uint64_t> create_bytes,
+                                const SparseOptions& options) {
   const std::string store = "sparse store " + path;
   SparseMetadata metadata;
   metadata.segment_bytes = options.segment_bytes == 0 ? default_segment_bytes : options.segment_bytes;
-  metadata.capacity_bytes = options.capacity_bytes == 0 ? create_bytes : options.capacity_bytes;
-  metadata.size_bytes = create_bytes == 0 ? metadata.capacity_bytes : create_bytes;
+  metadata.capacity_bytes = options.capacity_bytes == 0 ? create_bytes.value_or(0) : options.capacity_bytes;
+  metadata.size_bytes = create_bytes.value_or(metadata.capacity_bytes);
   if (metadata.segment_bytes % least_segment_bytes != 0 || metadata.segment_bytes > largest_sparse_bytes) {
     throw StoreError(EINVAL, store + ": segment of " + std::to_string(metadata.segment_bytes) +
                                  " bytes is not a multiple of 4KiB up to 4EiB: choose one such as 256MiB");
@@ -106,7 +107,8 @@ SparseStore::SparseStore(SparseDirectory directory, const SparseMetadata& metada
       discarding_(metadata.discarding),
       saved_size_(metadata.size_bytes) {}
 
-std::unique_ptr<SparseStore> SparseStore::open(const std::string& path, OpenMode mode, std::uint64_t create_bytes,
+std::unique_ptr<SparseStore> SparseStore::open(const std::string& path, OpenMode mode,
+                                               std::optional<std::uint64_t> create_bytes,
                                                const SparseOptions& options) {
   if (mode == OpenMode::create) {
     return create(path, create_bytes, options);
@@ -126,7 +128,7 @@ std::unique_ptr<SparseStore> SparseStore::open(const std::string& path, OpenMode
   return open_existing(path, mode != OpenMode::read_only, options);
 }
 
-std::unique_ptr<SparseStore> SparseStore::create(const std::string& path, std::uint64_t create_bytes,
+std::unique_ptr<SparseStore> SparseStore::create(const std::string& path, std::optional<std::uint64_t> create_bytes,
                                                  const SparseOptions& options) {
   const SparseMetadata metadata = metadata_for_new(path, create_bytes, options);
   SparseDirectory directory(path, true);

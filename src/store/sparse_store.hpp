@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "platform/lazy_array.hpp"
@@ -28,9 +29,9 @@ struct SparseOptions {
 /// raise.
 class SparseStore final : public Store {
  public:
-  /// `create_bytes` is the size of a new store; 0 means its capacity. Throws StoreError.
-  static std::unique_ptr<SparseStore> open(const std::string& path, OpenMode mode, std::uint64_t create_bytes,
-                                           const SparseOptions& options);
+  /// `create_bytes` is the size of a new store; without, it is its capacity. Throws StoreError.
+  static std::unique_ptr<SparseStore> open(const std::string& path, OpenMode mode,
+                                           std::optional<std::uint64_t> create_bytes, const SparseOptions& options);
 
   ~SparseStore() override;
   SparseStore(const SparseStore&) = delete;
@@ -44,6 +45,7 @@ class SparseStore final : public Store {
   bool writable() const override { return writable_; }
   /// A write past the size makes it larger, up to the capacity.
   bool growable() const override { return writable_ && size_bytes() < capacity_bytes(); }
+  std::uint64_t most_bytes() const override { return capacity_bytes(); }
   std::int64_t read(void* buffer, std::size_t bytes, std::uint64_t offset) override;
   /// -EFBIG past the capacity.
   std::int64_t write(const void* buffer, std::size_t bytes, std::uint64_t offset) override;
@@ -62,7 +64,7 @@ class SparseStore final : public Store {
  private:
   SparseStore(SparseDirectory directory, const SparseMetadata& metadata, bool writable, const FileOptions& options);
 
-  static std::unique_ptr<SparseStore> create(const std::string& path, std::uint64_t create_bytes,
+  static std::unique_ptr<SparseStore> create(const std::string& path, std::optional<std::uint64_t> create_bytes,
                                              const SparseOptions& options);
   static std::unique_ptr<SparseStore> open_existing(const std::string& path, bool writable,
                                                     const SparseOptions& options);

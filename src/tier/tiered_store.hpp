@@ -35,6 +35,7 @@ class TieredStore final : public Store {
   std::uint64_t size_bytes() const override { return backing_->size_bytes(); }
   bool writable() const override { return backing_->writable(); }
   bool growable() const override { return backing_->growable(); }
+  std::uint64_t most_bytes() const override { return backing_->most_bytes(); }
   std::int64_t read(void* buffer, std::size_t bytes, std::uint64_t offset) override;
   std::int64_t write(const void* buffer, std::size_t bytes, std::uint64_t offset) override;
   int flush() override;

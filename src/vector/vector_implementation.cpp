@@ -133,7 +133,7 @@ void VectorImplementation::open_store(VectorStorage::How how, std::uint64_t coun
 void VectorImplementation::measure_store() {
   fixed_bytes_ = store_->size_bytes();
   if (writable_ && store_->growable()) {
-    capacity_bytes_ = std::max(capacity_bytes_, fixed_bytes_);
+    capacity_bytes_ = std::max(std::min(capacity_bytes_, store_->most_bytes()), fixed_bytes_);
     growing_ = std::make_shared<GrowingStore>(store_, temporary_ ? "temporary vector in " + url_ : store_->name());
   } else {
     capacity_bytes_ = fixed_bytes_;
@@ -235,11 +235,18 @@ std::uint64_t VectorImplementation::extend(std::uint64_t count) {
   if (before == GrowingStore::no_room) {
     throw OptionError("vector " + url_ + " has " + std::to_string(size()) + " elements and a capacity of " +
                           std::to_string(capacity()) + ", and cannot take " + std::to_string(count) +
-                          " more: open it " +
-                          (growing_ ? "with a larger capacity_bytes" : "for writing in a store that can grow"),
+                          " more: open it " + how_to_have_room(),
                       ENOSPC);
   }
   return before / element_bytes_;
+}
+
+std::string VectorImplementation::how_to_have_room() const {
+  if (growing_ && store_->most_bytes() > capacity_bytes_) {
+    return "with a larger capacity_bytes";
+  }
+  return std::string("for writing in a store that can grow") + (growing_ ? " further" : "") +
+         " (of a sparse one ?capacity=1TiB says how far)";
 }
 
 // Whoever sees that there is an element may touch it: before that it has its place in the file.

@@ -59,6 +59,8 @@ class VectorImplementation {
   std::uint64_t extend_mapped(std::uint64_t bytes, std::uint64_t most);
   /// What an address space has room for.
   std::uint64_t most_elements() const noexcept { return (std::uint64_t{1} << 46) / element_bytes_; }
+  /// Of one without.
+  std::string how_to_have_room() const;
   void refuse_to_cut_off(std::uint64_t count) const;
   void shrink(std::uint64_t bytes);
   /// What lies in the store is the parent's, who may be writing it.

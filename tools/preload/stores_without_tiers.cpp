@@ -5,7 +5,7 @@
 namespace tiermap {
 
 std::unique_ptr<Store> open_store(std::string_view url, OpenMode mode, std::uint64_t create_bytes) {
-  return open_store(url, mode, NewStore{create_bytes, {}});
+  return open_store(url, mode, new_store(create_bytes));
 }
 
 std::unique_ptr<Store> open_store(std::string_view url, OpenMode mode, const NewStore& made) {

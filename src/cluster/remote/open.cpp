@@ -249,7 +249,7 @@ std::unique_ptr<Store> open_remote(const StoreUrl& url, OpenMode mode, const New
     if (target.temporary) {
       name_temporary(target, mode);
     }
-    return open_target(target, mode, made.bytes, url.text);
+    return open_target(target, mode, made.bytes(), url.text);
   } catch (const StoreError& error) {
     throw_of_store(url, error);
   }

@@ -202,7 +202,7 @@ void create_hdf5_dataset(const DatasetPlace& place, Hdf5Form form, const NewStor
                 "nothing says what type of numbers is to be made: write ?type=float32&shape=64,64,64, with one of " +
                     number_names());
   }
-  made.check_elements(layout_of(form, take_size(form, made.bytes, url)));
+  made.check_elements(layout_of(form, take_size(form, made.bytes(), url)));
   load_hdf5(url.text);
   const Hdf5Call hdf5;
   NewFile file_made(hdf5, place.file);

@@ -28,7 +28,7 @@ void require_hdf5_form(const Hdf5Form& form, const Hdf5Dataset& dataset, const S
 bool has_hdf5_dataset(const DatasetPlace& place, const StoreUrl& url);
 
 /// Makes the dataset, all bytes zero, in a file that is there or is made. Without a shape it has one dimension, with
-/// room for `made.bytes` bytes; with one that is 0 or what the shape takes. Throws StoreError, or what `made` says of
+/// room for `made.bytes()` bytes; with one that is 0 or what the shape takes. Throws StoreError, or what `made` says of
 /// the elements, and nothing is made then; EEXIST if the name is taken.
 void create_hdf5_dataset(const DatasetPlace& place, Hdf5Form form, const NewStore& made, const StoreUrl& url);
 

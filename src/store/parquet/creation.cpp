@@ -114,7 +114,7 @@ void create_parquet_file(const ParquetCodec& codec, const std::string& path, con
   }
   const ParquetRecords records = records_of(codec, form, ZeroFile(codec, columns, creation.compression, 1, url), url);
   const std::uint64_t record = records.bytes;
-  const std::uint64_t rows = rows_to_make(creation, made.bytes, record, url);
+  const std::uint64_t rows = rows_to_make(creation, made.bytes(), record, url);
   made.check_elements(records.layout(rows));
   const std::uint64_t rows_a_group = std::clamp<std::uint64_t>(creation.group_bytes / record, 1, rows);
   const ZeroFile whole(codec, columns, creation.compression, rows_a_group, url);

@@ -21,7 +21,7 @@ struct ParquetCreation {
 /// Throws StoreError (EINVAL).
 ParquetCreation parse_parquet_creation(UrlOptions& options, const StoreUrl& url);
 
-/// The file has `made.bytes` bytes of records, which may be 0 where `creation` says how many rows. Throws StoreError,
+/// The file has `made.bytes()` bytes of records, which may be 0 where `creation` says how many rows. Throws StoreError,
 /// or what `made` says of the elements, and nothing is made then; EEXIST if the name is taken.
 void create_parquet_file(const ParquetCodec& codec, const std::string& path, const ParquetForm& form,
                          const ParquetCreation& creation, const NewStore& made, const StoreUrl& url);

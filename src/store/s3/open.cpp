@@ -28,7 +28,7 @@ std::unique_ptr<Store> open_s3(const StoreUrl& url, OpenMode mode, const NewStor
   if (mode == OpenMode::read_only) {
     return std::make_unique<S3ObjectStore>(std::move(client), std::move(version));
   }
-  const std::uint64_t bytes = version.exists() ? version.bytes : made.bytes;
+  const std::uint64_t bytes = version.exists() ? version.bytes : made.bytes();
   return std::make_unique<S3WrittenStore>(std::move(client), std::move(version), bytes);
 }
 
