@@ -2,6 +2,7 @@
 // engine. Regions are mapped through it. A program may have several caches; they share nothing.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -55,7 +56,10 @@ class Cache {
 
  private:
   friend class Region;
+  friend class VectorImplementation;
   std::shared_ptr<class Engine> engine_;
+  /// How many transactions share its memory, of all vectors in it. Kept by those for as long as they need it.
+  const std::shared_ptr<std::atomic<std::uint32_t>> sharers_ = std::make_shared<std::atomic<std::uint32_t>>(0);
 };
 
 }  // namespace tiermap

@@ -134,6 +134,7 @@ class Region {
   friend class Cache;
   friend class TransactionPrefetcher;
   void make_room(ByteRange range);  // Advice::dont_need, but that memory may stay with the cache.
+  std::uint64_t pages_in_memory(ByteRange range) const;
   explicit Region(std::shared_ptr<class RegionImplementation> implementation) noexcept;
   std::shared_ptr<class RegionImplementation> implementation_;
 };

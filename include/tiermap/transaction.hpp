@@ -25,7 +25,8 @@ struct TransactionOptions {
   /// Off: pages come by faults alone, as without a transaction.
   bool prefetch = true;
   /// How much may be in memory ahead of the program, in bytes; never more than three quarters of the vector's budget.
-  /// Default: half of it, shared among the transactions that are open, and at most 256 MiB.
+  /// Default: half of it, shared among the transactions that are open on any vector in its cache and do not say, and at
+  /// most 256 MiB.
   std::uint64_t window_bytes = 0;
 };
 
@@ -66,7 +67,7 @@ inline std::uint64_t random_element(const Random& pattern, std::uint64_t positio
 /// What a transaction did so far.
 struct TransactionStatistics {
   std::uint64_t pages = 0;    ///< Needed by the accesses looked at so far; one that is needed again later counts again.
-  std::uint64_t in_time = 0;  ///< Of those, pages whose fetching was over when the program came near them.
+  std::uint64_t in_time = 0;  ///< Of those, pages that had come, and were there, when the program came near them.
 };
 
 /// The accesses of one thread to one vector, counted from 0. Derive from it to describe accesses that the transactions

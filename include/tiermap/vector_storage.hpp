@@ -90,7 +90,8 @@ class VectorStorage {
   void score(ByteRange range, double score, std::uint64_t sharer) noexcept;
   double read_microseconds(ByteRange range) const noexcept;
   std::vector<TierReport> tier_reports() const;
-  /// How many transactions share its memory now.
+  /// How many transactions share its cache's memory now, those of other vectors in it too, and not those that say how
+  /// large a window they want.
   std::uint32_t open_transactions() const;
   /// Of those that are open resize() cuts off nothing that they have still to access.
   std::shared_ptr<OpenTransactions> transactions() const;

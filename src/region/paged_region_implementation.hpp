@@ -36,6 +36,7 @@ class PagedRegionImplementation final : public RegionImplementation {
   void unpin(ByteRange range) override;
   void advise(Advice advice, ByteRange range) override;
   void make_room(ByteRange range) override;
+  std::uint64_t pages_in_memory(ByteRange range) const noexcept override;
   void sync(ByteRange range) override;
   void write_back(ByteRange range) override;
   void flush(ByteRange range) override;

@@ -32,6 +32,16 @@ std::unique_ptr<PagedRegion> PagedRegionImplementation::in_pages_of(std::uint64_
   return made;
 }
 
+std::uint64_t PagedRegionImplementation::pages_in_memory(ByteRange range) const noexcept {
+  const Pages pages = pages_of(range);
+  std::uint64_t there = 0;
+  for (std::uint64_t page = pages.first; page < pages.end; ++page) {
+    const PageState state = region_.table.load(page).state();
+    there += state != PageState::absent && state != PageState::filling && state != PageState::failed ? 1U : 0U;
+  }
+  return there;
+}
+
 void PagedRegionImplementation::add_sizes() {
   small_ = in_pages_of(PageSizeChoice::small_page_bytes);
   wide_ = in_pages_of(PageSizeChoice::wide_page_bytes);

@@ -138,6 +138,11 @@ void Region::make_room(ByteRange range) {
   region.make_room(pages);
 }
 
+std::uint64_t Region::pages_in_memory(ByteRange range) const {
+  const RegionImplementation& region = mapped(implementation_);
+  return region.pages_in_memory(checked(region, range));
+}
+
 void Region::sync(ByteRange range) {
   RegionImplementation& region = mapped(implementation_);
   const ByteRange pages = checked(region, range);

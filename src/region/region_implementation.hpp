@@ -32,6 +32,10 @@ class RegionImplementation {
   virtual void advise(Advice advice, ByteRange range) = 0;
   /// Advice::dont_need, but that memory may stay with the cache, for the pages that come next.
   virtual void make_room(ByteRange range) { advise(Advice::dont_need, range); }
+  /// How many pages of the range are in memory; all, where nobody knows. Of pages of a chosen size.
+  virtual std::uint64_t pages_in_memory(ByteRange range) const noexcept {
+    return (range.bytes + page_size_bytes() - 1) / page_size_bytes();
+  }
   virtual void sync(ByteRange range) = 0;
   virtual void write_back(ByteRange range) = 0;
   virtual void flush(ByteRange range) = 0;

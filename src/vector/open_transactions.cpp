@@ -4,16 +4,16 @@
 
 namespace tiermap {
 
-void OpenTransactions::begin(const TransactionPrefetcher& transaction) {
+void OpenTransactions::begin(const TransactionPrefetcher& transaction, bool shares) {
   const std::lock_guard held(mutex_);
   transactions_.push_back(&transaction);
-  count_.fetch_add(1, std::memory_order_relaxed);
+  in_cache_->fetch_add(shares ? 1 : 0, std::memory_order_relaxed);
 }
 
-void OpenTransactions::end(const TransactionPrefetcher& transaction) noexcept {
+void OpenTransactions::end(const TransactionPrefetcher& transaction, bool shares) noexcept {
   const std::lock_guard held(mutex_);
   std::erase(transactions_, &transaction);
-  count_.fetch_sub(1, std::memory_order_relaxed);
+  in_cache_->fetch_sub(shares ? 1 : 0, std::memory_order_relaxed);
 }
 
 std::uint64_t OpenTransactions::needed_behind(std::uint64_t element) const {

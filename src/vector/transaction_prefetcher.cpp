@@ -37,11 +37,11 @@ TransactionPrefetcher::TransactionPrefetcher(VectorStorage& vector, const Transa
       page_bytes_(page_bytes),
       end_(vector.size()),
       tiered_(options.prefetch && vector.size() > 0 && vector.read_microseconds({0, page_bytes}) > 0) {
-  open_->begin(*this);
+  open_->begin(*this, shares());
 }
 
 TransactionPrefetcher::~TransactionPrefetcher() {
-  open_->end(*this);
+  open_->end(*this, shares());
 }
 
 std::uint64_t TransactionPrefetcher::needed_until() const noexcept {
@@ -101,8 +101,7 @@ std::uint64_t TransactionPrefetcher::nap() {
 std::uint64_t TransactionPrefetcher::window_pages(const Statistics& now) {
   std::uint64_t bytes = options_.window_bytes;
   if (bytes == 0) {
-    const std::uint64_t sharers = std::max<std::uint64_t>(vector_.open_transactions(), 1);
-    bytes = std::min(now.budget_bytes / 2 / sharers, most_window_bytes);
+    bytes = std::min(now.budget_bytes / 2 / std::max<std::uint64_t>(open_->sharers(), 1), most_window_bytes);
   }
   bytes = std::min(bytes, now.budget_bytes / 4 * 3);  // Fetched for nothing would be what has no room beside it.
   return std::max<std::uint64_t>(bytes / page_bytes_, 1);
@@ -284,9 +283,18 @@ void TransactionPrefetcher::await_groups(std::uint64_t before) {
     statistics_.pages += group.pages;
     const bool in_time = group.fetched.done();
     const std::uint64_t fetched = std::min(group.fetched.wait(), group.pages);
-    statistics_.in_time += in_time ? fetched : 0;
+    statistics_.in_time += in_time ? std::min(fetched, still_there(group)) : 0;
     groups_.pop_front();
   }
+}
+
+/// Where the memory is short, not all that was fetched.
+std::uint64_t TransactionPrefetcher::still_there(const Group& group) const {
+  std::uint64_t pages = 0;
+  for (const ByteRange& range : group.ranges) {
+    pages += vector_.region().pages_in_memory(range);
+  }
+  return pages;
 }
 
 std::uint64_t TransactionPrefetcher::accesses_in(std::uint64_t runs) const noexcept {

@@ -46,6 +46,8 @@ class TransactionPrefetcher {
     bool kept = false;  ///< They are there, and the eviction policy has been told to keep them.
   };
 
+  /// Those whose window is said take that, and no share.
+  bool shares() const noexcept { return options_.prefetch && options_.window_bytes == 0; }
   std::uint64_t window_pages(const Statistics& now);
   void leave_behind();
   bool is_full(const Statistics& now, std::uint64_t window) const noexcept;
@@ -56,6 +58,7 @@ class TransactionPrefetcher {
   void score_later(std::uint64_t window);
   double microseconds_a_page() noexcept;
   void await_groups(std::uint64_t before);
+  std::uint64_t still_there(const Group& group) const;
   void keep_fetched();
   bool is_all_there(const Statistics& now);
   std::uint64_t nap();

@@ -85,7 +85,7 @@ double VectorStorage::read_microseconds(ByteRange range) const noexcept {
 }
 
 std::uint32_t VectorStorage::open_transactions() const {
-  return implementation().transactions()->count();
+  return implementation().transactions()->sharers();
 }
 
 std::shared_ptr<OpenTransactions> VectorStorage::transactions() const {

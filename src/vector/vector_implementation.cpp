@@ -161,6 +161,7 @@ void VectorImplementation::choose_memory(const VectorOptions& options) {
   } else if (options.budget_bytes) {
     throw OptionError("vector " + url_ + " is given a budget and a cache, which has one: leave one of them out");
   }
+  transactions_ = std::make_shared<OpenTransactions>(cache_of(options).sharers_);
   RegionOptions region;
   region.page_size_bytes = options.page_size_bytes;
   region.read_ahead_bytes = options.read_ahead_bytes;

@@ -84,7 +84,7 @@ class VectorImplementation {
   Region region_;
   bool mapped_by_kernel_ = false;  ///< And may grow.
   std::mutex mapped_mutex_;        ///< Held by whoever makes it longer then.
-  const std::shared_ptr<OpenTransactions> transactions_ = std::make_shared<OpenTransactions>();
+  std::shared_ptr<OpenTransactions> transactions_;
 };
 
 }  // namespace tiermap
