@@ -265,9 +265,11 @@ class SerializedVector {
     const Entry entry = add_record(bytes_of(element));
     return index_->append(entry);
   }
-  /// Replaces an element: in place if its record has room, else by a new record.
+  /// Replaces an element: in place if its record has room, else by a new record. Throws OptionError (EROFS) of one that
+  /// is open for reading alone.
   void set(std::uint64_t index, const T& element) {
     require_open();
+    index_->storage().require_writable();
     const std::vector<std::byte> bytes = bytes_of(element);
     Entry& entry = index_->at(index);
     if (bytes.size() > entry.bytes) {

@@ -164,13 +164,14 @@ class Vector {
   }
 
   /// Copies out as many elements as `to` has, or in as many as `from` has. Throws OptionError (ERANGE) unless there are
-  /// as many from `first` on.
+  /// as many from `first` on, and (EROFS) copying into one that is open for reading alone.
   void copy_to(std::span<T> to, std::uint64_t first = 0) const {
     const std::span<T> here = span({first, to.size()});
     std::copy(here.begin(), here.end(), to.begin());
   }
   void copy_from(std::span<const T> from, std::uint64_t first = 0) {
     const std::span<T> here = span({first, from.size()});
+    storage_.require_writable();
     std::copy(from.begin(), from.end(), here.begin());
   }
 

@@ -71,6 +71,8 @@ class VectorStorage {
   const std::string& url() const noexcept;
   /// Throws OptionError (EBADF) unless it is open.
   void require_open() const;
+  /// Throws OptionError (EROFS) of one that is open for reading alone.
+  void require_writable() const;
   /// Of a closed one, a region that is not mapped.
   Region& region();
   /// Makes room for `count` more and returns the index of the first. Thread-safe.

@@ -48,9 +48,8 @@ Transaction::Transaction(VectorStorage& vector, Intent intent, std::uint64_t len
       element_bytes_(vector.element_bytes()),
       page_bytes_(page_bytes_of(vector)),
       prefetcher_(std::make_unique<TransactionPrefetcher>(vector, *this, options, page_bytes_)) {
-  if (intent != Intent::read && !vector.writable()) {
-    throw OptionError("vector " + vector.url() + " is open for reading alone: open it for writing, or only read()",
-                      EROFS);
+  if (intent != Intent::read) {
+    vector.require_writable();
   }
 }
 

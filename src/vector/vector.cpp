@@ -60,6 +60,12 @@ void VectorStorage::require_open() const {
   implementation().require_open();
 }
 
+void VectorStorage::require_writable() const {
+  if (!implementation().writable()) {
+    throw OptionError("vector " + url() + " is open for reading alone: open it for writing, or only read()", EROFS);
+  }
+}
+
 Region& VectorStorage::region() {
   return implementation().region();
 }

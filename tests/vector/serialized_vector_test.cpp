@@ -218,6 +218,15 @@ TEST_F(SerializedVectorTest, WhatCannotBeIsRefused) {
   EXPECT_FALSE(std::filesystem::exists(path_) || std::filesystem::exists(path_ + ".index"));
 }
 
+TEST_F(SerializedVectorTest, OneThatIsOpenForReadingIsNotSet) {
+  Texts::create(path_, small()).append("one");
+  Texts texts = Texts::open_read_only(path_, small());
+  for (const std::string text : {"", "two", "a longer text"}) {
+    expect_said(refusal_of_call<OptionError>(EROFS, [&] { texts.set(0, text); }), {"open for reading alone"});
+  }
+  EXPECT_EQ(texts[0], "one");
+}
+
 TEST_F(SerializedVectorTest, BothAreRemovedOrNothingIs) {
   const auto records = [&] { return std::filesystem::exists(path_); };
   const std::string sparse = "sparse:" + directory_.encoded() + "/index?segment=1MiB&capacity=64MiB";

@@ -426,6 +426,11 @@ TEST_F(VectorTest, copies_in_and_out) {
   refusal_of_call<OptionError>(ERANGE, [&] { numbers.copy_from(five, 6); });
   refusal_of_call<OptionError>(ERANGE, [&] { numbers.copy_to(out, 5); });
   numbers.prefetch({0, 10}).wait();
+  numbers.close();
+  auto only_read = Vector<int>::open_read_only(path_, small());
+  expect_said(refusal_of_call<OptionError>(EROFS, [&] { only_read.copy_from(five, 0); }), {"open for reading alone"});
+  only_read.copy_to(out, 4);
+  EXPECT_EQ(out, (std::vector<int>{0, 1, 2, 3, 4, 5}));
 }
 
 TEST_F(VectorTest, is_an_array_of_any_dimensions) {
