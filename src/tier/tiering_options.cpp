@@ -141,6 +141,20 @@ void refuse_more_than_memory(const std::vector<TierOptions>& tiers) {
   }
 }
 
+/// What is emulated and slows nothing would be taken for what it stands for.
+void refuse_emulated_without_speed(const TieringOptions& options) {
+  const std::string reason =
+      " emulated, and neither a bandwidth nor a latency says how slow: give it one, or leave out that it is";
+  for (const TierOptions& tier : options.tiers) {
+    if (tier.kind == TierKind::emulated && tier.bytes_per_second == 0 && tier.latency_microseconds == 0) {
+      refuse_tier(tier, "is" + reason);
+    }
+  }
+  if (options.backing_emulated && options.backing_bytes_per_second == 0 && options.backing_latency_microseconds == 0) {
+    throw OptionError("the store behind tiers is" + reason);
+  }
+}
+
 TierKind kind_of(YamlKeys& keys) {
   const std::string kind = keys.text("kind", "");
   const std::map<std::string, TierKind> kinds = {{"memory", TierKind::memory},
@@ -221,6 +235,7 @@ void check_tiering_options(const TieringOptions& options) {
   refuse_shared_directories(options.tiers);
   refuse_shared_servers(options.tiers);
   refuse_more_than_memory(options.tiers);
+  refuse_emulated_without_speed(options);
 }
 
 std::vector<TierOptions> tiers_by_speed(const TieringOptions& options) {

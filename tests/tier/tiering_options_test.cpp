@@ -238,6 +238,23 @@ TEST(TieringOptionsTest, tiers_that_cannot_be) {
             "/t.yaml: tier 'tier 2' is at 'remote://a:1', where another one is: give one the capacity of both");
 }
 
+TEST(TieringOptionsTest, what_is_emulated_says_how_slow_it_is) {
+  const std::string reason =
+      " is emulated, and neither a bandwidth nor a latency says how slow: give it one, or leave out that it is";
+  for (const std::string figures : {"", ", bandwidth: 0", ", latency_microseconds: 0", ", cost_per_gigabyte: 2"}) {
+    EXPECT_EQ(refusal_of("tiers: [{kind: emulated, name: a, capacity: 1MiB" + figures + "}]"),
+              "/t.yaml: tier 'a'" + reason);
+    EXPECT_EQ(refusal_of(one_tier + "backing: {emulated: true" + figures + "}\n"),
+              "/t.yaml: the store behind tiers" + reason);
+  }
+  for (const std::string figures :
+       {"bandwidth: 1MiB", "latency_microseconds: 5", "bandwidth: 0, latency_microseconds: 5"}) {
+    EXPECT_NO_THROW(parse("tiers: [{kind: emulated, capacity: 1MiB, " + figures + "}]"));
+    EXPECT_NO_THROW(parse(one_tier + "backing: {emulated: true, " + figures + "}\n"));
+  }
+  EXPECT_NO_THROW(parse(one_tier + "backing: {emulated: false}\n"));
+}
+
 TEST(TieringOptionsTest, two_tiers_of_one_name) {
   EXPECT_EQ(refusal_of("tiers:\n- {name: a, capacity: 1MiB}\n- {name: a, path: /tmp, capacity: 1MiB}\n"),
             "/t.yaml:3: a tier before has the name 'a', which reports and messages call them by: give each one of its "
