@@ -80,6 +80,8 @@ class UrlOptions {
  public:
   explicit UrlOptions(const StoreUrl& url) : url_(url) {}
 
+  /// Whether it is there, with a value or without.
+  bool has(std::string_view name) { return take(name) != nullptr; }
   /// `name` as it is, or "".
   std::string text(std::string_view name);
   /// `name` as a size (256MiB), or `missing`.

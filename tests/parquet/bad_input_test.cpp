@@ -30,6 +30,7 @@ TEST_F(ParquetBadInputTest, NamesOfNothing) {
   }
   expect_said(refusal(url("none-*", "columns=x"), ENOENT), {"no file matches"});
   expect_said(refusal(url("points.parquet", "columns=x,x"), EINVAL), {"column x is named twice"});
+  expect_said(refusal(url("points.parquet", "columns="), EINVAL), {"columns '' names no column: write columns=x,y"});
   expect_said(refusal(url("points.parquet", "column=x"), EINVAL), {"option 'column' is unknown to parquet", "columns"});
   expect_said(refusal(url("points.parquet", "columns=x&align=yes"), EINVAL), {"neither on nor off"});
   expect_said(refusal(url("points.parquet", "columns=x&compression=zip"), EINVAL),

@@ -126,6 +126,7 @@ TEST_F(CsvTest, WhatIsWrongIsNamedWithLineAndColumn) {
   expect_refused("1\n", "?type=float16", {"type 'float16' is unknown: choose among float32"});
   expect_refused("1\n", "?delimiter=ab", {"'ab' is not one character"});
   expect_refused("1\n", "?delimiter=\"", {"is not one character"});
+  expect_refused("1\n", "?columns=", {"columns names none", "leave the option out for all"});
   expect_refused("1\n", "?header=yes", {"'yes' is neither on nor off"});
   expect_refused("1\n", "?rows=3", {"option 'rows' is unknown to csv: choose among max_reads, columns"});
   EXPECT_NE(refusal("", EROFS, OpenMode::read_write).find("open it read-only"), std::string::npos);

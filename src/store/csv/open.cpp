@@ -44,7 +44,11 @@ const CsvNumber* parse_type(const std::string& text, const StoreUrl& url) {
 }
 
 CsvForm parse_form(UrlOptions& options, const StoreUrl& url) {
-  return {options.text("columns"), parse_type(options.text("type"), url), options.text("missing"),
+  std::string columns = options.text("columns");
+  if (columns.empty() && options.has("columns")) {
+    refuse_option(url, "columns names none: name some, such as columns=x,y, or leave the option out for all");
+  }
+  return {std::move(columns), parse_type(options.text("type"), url), options.text("missing"),
           parse_delimiter(options.text("delimiter"), url), parse_header(options.text("header"), url)};
 }
 

@@ -156,7 +156,7 @@ void place_fields(ParquetRecords& records, bool aligned) {
 ParquetForm parse_parquet_form(UrlOptions& options, const StoreUrl& url) {
   ParquetForm form;
   const std::string columns = options.text("columns");
-  for (std::size_t begin = 0; begin < columns.size() + (columns.empty() ? 0 : 1);) {
+  for (std::size_t begin = 0; begin < columns.size() + (options.has("columns") ? 1 : 0);) {
     const std::size_t end = std::min(columns.find(',', begin), columns.size());
     form.columns.push_back(parse_column(columns.substr(begin, end - begin), url));
     begin = end + 1;
