@@ -53,6 +53,10 @@ class KMeansTest : public ProgramTest {
 };
 
 const std::vector<std::string> in_a_tenth = {"--budget", "240000", "--page-size", "4KiB"};
+#ifdef TIERMAP_HAS_S3
+/// Pages that are worth one each.
+const std::vector<std::string> in_a_tenth_by_requests = {"--budget", "240000", "--page-size", "32KiB"};
+#endif
 
 std::vector<std::string> join(std::vector<std::string> some, const std::vector<std::string>& more) {
   some.insert(some.end(), more.begin(), more.end());
@@ -80,9 +84,9 @@ TEST_F(KMeansTest, TheSameFromAnObjectInS3) {
   StrictServer server;
   ASSERT_TRUE(server.runs());
   server.load("points", bytes_of(points));
-  EXPECT_EQ(clustering({server.url("points"), "--budget", "400KiB", "--page-size", "64KiB"}), expected);
+  EXPECT_EQ(clustering(join({server.url("points")}, in_a_tenth_by_requests)), expected);
   // What it read is told, though nothing of it was on a disk: each pass is of all points.
-  const std::vector<std::string> of_object = {server.url("points"), "--budget", "400KiB", "--page-size", "64KiB"};
+  const std::vector<std::string> of_object = join({server.url("points")}, in_a_tenth_by_requests);
   const nlohmann::json report = verified_report(program, join(of_object, {"--json"}));
   EXPECT_GT(report.at("paged_in_bytes").get<std::uint64_t>(), 5U * 2'400'000) << report;
   EXPECT_LT(report.at("read_bytes"), report.at("paged_in_bytes"));
@@ -132,7 +136,7 @@ TEST_F(KMeansTest, TheSameFromHdf5AndParquetInATenthOfTheMemory) {
   ASSERT_TRUE(server.runs());
   server.load("points.h5", bytes_of(path("points.h5")));
   const std::string object = "hdf5:" + server.url("points.h5:/points");
-  EXPECT_EQ(clustering({object, "--budget", "400KiB", "--page-size", "64KiB"}), expected);
+  EXPECT_EQ(clustering(join({object}, in_a_tenth_by_requests)), expected);
   EXPECT_EQ(clustering({object, "--system", "memory"}), expected);
   expect_refused(program, {"hdf5:" + server.url("points.h5:/none")}, "choose among /points");
 #endif
