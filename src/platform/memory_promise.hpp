@@ -8,6 +8,8 @@
 
 namespace tiermap {
 
+class MemoryAccount;
+
 /// So much memory may be taken in all, as long as this lives; of a forked child's memory it says nothing, as there is
 /// nobody there who would take it. Of its members only those of different promises may be called at once.
 class MemoryPromise {
@@ -34,6 +36,7 @@ class MemoryPromise {
   static std::uint64_t left_bytes();
 
  private:
+  friend class MemoryAccount;
   struct Entry;
   std::unique_ptr<Entry> entry_;  ///< Null: of nothing.
 };
