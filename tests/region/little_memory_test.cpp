@@ -82,60 +82,52 @@ TEST_P(LittleMemoryTest, EveryThreadGetsBothPagesFromASlowStore) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // They take more addresses than the test permits.
-/// Leaves the process so many bytes of addresses more than it has.
-void limit_addresses(std::uint64_t more) {
-  std::uint64_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
-  const rlimit limit{pages * 4096 + more, RLIM_INFINITY};
-  ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
+/// A child does `work`, and may have so many bytes of addresses more than it has.
+void expect_to_work_with_addresses(std::uint64_t more, const std::function<void()>& work) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::uint64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlimit limit{pages * 4096 + more, RLIM_INFINITY};
+    EXPECT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
+    try {
+      work();
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << error.what();
+    }
+    ::_exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 // As much as the machine has was reserved, whatever the budget.
 TEST_P(LittleMemoryTest, UnderALimitOfAddressesThereIsRoomForTheBudget) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    limit_addresses(512 * mib);
-    try {
-      Cache cache(cache_options(4 * mib));
-      const Region region = cache.map(known_store(16 * mib), read_only(64 * kib));
-      expect_known_loads(region, 2, 200, [](std::uint64_t, std::uint64_t load) { return load * 80'000; });
-      cache.set_budget_bytes(2 * mib);
-      cache.set_budget_bytes(4 * mib);
-      const std::string raised = refusal_of_call<OptionError>(EINVAL, [&] { cache.set_budget_bytes(8 * mib); });
-      EXPECT_NE(raised.find("under a limit of addresses"), std::string::npos) << raised;
-      Cache larger(cache_options(1024 * mib));
-      const std::string refused = refusal_of_call<PlatformError>(ENOMEM, [&] { larger.map(known_store(mib)); });
-      EXPECT_NE(refused.find("give a smaller budget"), std::string::npos) << refused;
-    } catch (const std::exception& error) {
-      ADD_FAILURE() << error.what();
-    }
-    ::_exit(HasFailure() ? 1 : 0);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  expect_to_work_with_addresses(512 * mib, [this] {
+    Cache cache(cache_options(4 * mib));
+    const Region region = cache.map(known_store(16 * mib), read_only(64 * kib));
+    expect_known_loads(region, 2, 200, [](std::uint64_t, std::uint64_t load) { return load * 80'000; });
+    cache.set_budget_bytes(2 * mib);
+    cache.set_budget_bytes(4 * mib);
+    const std::string raised = refusal_of_call<OptionError>(EINVAL, [&] { cache.set_budget_bytes(8 * mib); });
+    EXPECT_NE(raised.find("under a limit of addresses"), std::string::npos) << raised;
+    Cache larger(cache_options(1024 * mib));
+    const std::string refused = refusal_of_call<PlatformError>(ENOMEM, [&] { larger.map(known_store(mib)); });
+    EXPECT_NE(refused.find("give a smaller budget"), std::string::npos) << refused;
+  });
 }
 
 // Half of the machine's memory was taken, of which three times as many addresses were to be reserved.
 TEST_P(LittleMemoryTest, UnderALimitOfAddressesThereIsRoomForTheDefaultBudget) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    limit_addresses(512 * mib);
-    try {
-      CacheOptions options = cache_options(4 * mib);
-      options.budget_bytes.reset();
-      Cache cache(options);
-      EXPECT_GT(cache.budget_bytes(), 32 * mib);
-      const Region region = cache.map(known_store(16 * mib), read_only(64 * kib));
-      expect_known_loads(region, 2, 200, [](std::uint64_t, std::uint64_t load) { return load * 80'000; });
-    } catch (const std::exception& error) {
-      ADD_FAILURE() << error.what();
-    }
-    ::_exit(HasFailure() ? 1 : 0);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  expect_to_work_with_addresses(512 * mib, [this] {
+    CacheOptions options = cache_options(4 * mib);
+    options.budget_bytes.reset();
+    Cache cache(options);
+    EXPECT_GT(cache.budget_bytes(), 32 * mib);
+    const Region region = cache.map(known_store(16 * mib), read_only(64 * kib));
+    expect_known_loads(region, 2, 200, [](std::uint64_t, std::uint64_t load) { return load * 80'000; });
+  });
 }
 #endif
 
