@@ -41,7 +41,10 @@ bool is_served(const std::string& url) {
     open_store(url, OpenMode::read_only);
     return true;
   } catch (const StoreError& error) {
-    return error.code().value() != ENOENT;
+    if (error.code().value() != ENOENT && error.code().value() != EBUSY) {
+      throw;
+    }
+    return error.code().value() == EBUSY;
   }
 }
 

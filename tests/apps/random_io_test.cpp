@@ -132,6 +132,7 @@ TEST_F(RandomIoTest, RefusesWhatCannotBeMeant) {
   expect_refused(program, arguments({"--processes", "2", "--system", "memory", "--access", "write"}), "memory");
   expect_refused(program, {"--bytes", "8MiB", "--processes", "2"}, "--budget");
   expect_refused(program, arguments({"--processes", "2", "--access", "write", "--file", "memory:8MiB"}), "one process");
+  expect_refused(program, {"--bytes", "8MiB", "--budget", "1MiB", "--file", "memory:4MiB"}, "memory:4MiB has 4MiB");
   expect_refused(program, arguments({"--trace", letters}), "--pattern trace");
   expect_refused(program, arguments({"--pattern", "trace", "--trace", letters}), "letters:2: ");
   expect_refused(program, arguments({"--pattern", "trace", "--trace", beyond}), "2048");

@@ -53,5 +53,15 @@ TEST_F(RemoteProgramsTest, TheGridOfGrayScott) {
   expect_to_work({"tiermap-gray-scott", "--size", "64", "--steps", "4"});
 }
 
+TEST_F(RemoteProgramsTest, AServerThatIsNotThereHasNothing) {
+  for (const char* program : {"tiermap-kmeans", "tiermap-random-forest"}) {
+    ChildProcess generating({program, "generate", "--bytes", "1MiB", "--file", "remote://127.0.0.1:1/data"});
+    const std::string errors = generating.errors();
+    EXPECT_NE(generating.wait(), 0);
+    EXPECT_EQ(errors.find("exists"), std::string::npos) << errors;
+    EXPECT_NE(errors.find("127.0.0.1:1"), std::string::npos) << errors;
+  }
+}
+
 }  // namespace
 }  // namespace tiermap
