@@ -176,9 +176,13 @@ std::uint64_t address_limit_bytes() noexcept {
   return known ? std::min(all.rlim_cur, data.rlim_cur) : MachineMemory::unlimited;
 }
 
-std::uint64_t memory_for_budgets() noexcept {
+std::uint64_t addresses_for_budgets() noexcept {
   constexpr std::uint64_t addresses_for_each_byte = 4;
-  return std::min(read_machine_memory().usable_bytes(), address_limit_bytes() / addresses_for_each_byte);
+  return address_limit_bytes() / addresses_for_each_byte;
+}
+
+std::uint64_t memory_for_budgets() noexcept {
+  return std::min(read_machine_memory().usable_bytes(), addresses_for_budgets());
 }
 
 }  // namespace tiermap

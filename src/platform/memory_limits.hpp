@@ -42,8 +42,12 @@ bool lies_in_cgroup(const std::string& process, const std::string& cgroup, const
 /// MachineMemory::unlimited if none limits. Thread-safe.
 std::uint64_t address_limit_bytes() noexcept;
 
-/// What a budget may be a share of: what may still be taken of the memory, and no more than a quarter of a limit of
-/// addresses, of which a cache reserves some three times its budget. Thread-safe.
+/// What budgets may have of a limit of addresses, of which a cache reserves some three times its budget: a quarter.
+/// Thread-safe.
+std::uint64_t addresses_for_budgets() noexcept;
+
+/// What a budget may be a share of: what may still be taken of the memory, and no more than addresses_for_budgets().
+/// Thread-safe.
 std::uint64_t memory_for_budgets() noexcept;
 
 }  // namespace tiermap

@@ -18,6 +18,16 @@ struct MemoryPromise::Entry {
   std::function<std::uint64_t()> taken = nullptr;
 };
 
+namespace {
+
+/// What budgets may be shares of: of the memory, and of the addresses.
+struct Limits {
+  std::uint64_t memory = read_machine_memory().usable_bytes();
+  std::uint64_t addresses = addresses_for_budgets();
+};
+
+}  // namespace
+
 /// What one process has promised. A forked child has another: it looks at nothing of its parent's, whose threads may
 /// have had the mutex, and who forks waits for nobody.
 class MemoryAccount {
@@ -43,14 +53,19 @@ class MemoryAccount {
       change(entries_);
     }
   }
-  /// What is left of `usable_bytes`. With the mutex held.
-  static std::uint64_t rest_of(std::uint64_t usable_bytes, const std::vector<const MemoryPromise::Entry*>& entries) {
-    std::uint64_t left = usable_bytes;
+  /// What is left of what there is, of whose memory some is spared. What is taken the machine no longer has; a limit of
+  /// addresses says nothing of it. With the mutex held.
+  static std::uint64_t rest_of(const Limits& there, std::uint64_t spared_bytes,
+                               const std::vector<const MemoryPromise::Entry*>& entries) {
+    std::uint64_t memory = there.memory - std::min(there.memory / 8, spared_bytes);
+    std::uint64_t addresses = there.addresses;
     for (const MemoryPromise::Entry* entry : entries) {
       const std::uint64_t taken = entry->taken ? entry->taken() : 0;
-      left -= std::min(left, entry->bytes - std::min(entry->bytes, taken));
+      memory -= std::min(memory, entry->bytes - std::min(entry->bytes, taken));
+      addresses -= std::min(addresses, entry->bytes);
     }
-    return std::max(left, std::min(usable_bytes / 8, MemoryPromise::least_left_bytes));
+    const std::uint64_t all = std::min(there.memory, there.addresses);
+    return std::max(std::min(memory, addresses), std::min(all / 8, MemoryPromise::least_left_bytes));
   }
 
  private:
@@ -67,9 +82,9 @@ MemoryPromise::MemoryPromise(std::uint64_t bytes) : entry_(new Entry{MemoryAccou
 
 MemoryPromise::MemoryPromise(const std::function<std::uint64_t(std::uint64_t)>& choose, std::uint64_t spared_bytes)
     : entry_(new Entry{MemoryAccount::here()}) {
-  const std::uint64_t usable = memory_for_budgets();
+  const Limits there;
   entry_->account.change([&](auto& entries) {
-    entry_->bytes = choose(MemoryAccount::rest_of(usable - std::min(usable, spared_bytes), entries));
+    entry_->bytes = choose(MemoryAccount::rest_of(there, spared_bytes, entries));
     entries.push_back(entry_.get());
   });
 }
@@ -104,9 +119,9 @@ void MemoryPromise::count_taken(std::function<std::uint64_t()> taken) {
 }
 
 std::uint64_t MemoryPromise::left_bytes() {
-  const std::uint64_t usable = memory_for_budgets();
-  std::uint64_t left = usable;
-  MemoryAccount::here().change([&](auto& entries) { left = MemoryAccount::rest_of(usable, entries); });
+  const Limits there;
+  std::uint64_t left = 0;
+  MemoryAccount::here().change([&](auto& entries) { left = MemoryAccount::rest_of(there, 0, entries); });
   return left;
 }
 

@@ -18,7 +18,7 @@ class MemoryPromise {
   MemoryPromise() noexcept;
   explicit MemoryPromise(std::uint64_t bytes);
   /// Of as much as `choose(left_bytes)` returns; meanwhile nobody else is promised anything, and `choose` may not ask.
-  /// `spared_bytes` of the machine's memory count as used.
+  /// `spared_bytes` of the memory, or an eighth of what is available if that is less, count as used.
   explicit MemoryPromise(const std::function<std::uint64_t(std::uint64_t)>& choose, std::uint64_t spared_bytes = 0);
   ~MemoryPromise();
   MemoryPromise(MemoryPromise&& other) noexcept;
@@ -32,7 +32,8 @@ class MemoryPromise {
   /// So much is always left, or an eighth of what may be taken if that is less: programs have many caches of which few
   /// are ever full.
   static constexpr std::uint64_t least_left_bytes = std::uint64_t{32} << 20;
-  /// What may be taken besides: memory_for_budgets() less what is promised and not taken yet. 0: not known.
+  /// What may be taken besides: of the memory, less what is promised and not taken yet, and of a limit of addresses
+  /// addresses_for_budgets(), less all that is promised. 0: not known.
   static std::uint64_t left_bytes();
 
  private:

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <limits>
 
 #include "observe/published_tiers.hpp"
 #include "platform/write_unless_closed.hpp"
@@ -24,6 +25,11 @@ constexpr std::uint64_t least_reach_bytes = 1ULL << 40;
 constexpr std::uint64_t part_worth_bringing = 4;
 
 static_assert(PublishedTiers::max_tiers == most_tiers + 1);
+
+/// What is only read stays as it is.
+std::uint64_t most_bytes_of(const Store& backing) {
+  return backing.writable() ? std::numeric_limits<std::uint64_t>::max() : backing.size_bytes();
+}
 
 std::shared_ptr<Store> as_it_likes(std::shared_ptr<Store> backing) {
   const bool capped = backing->max_reads_in_flight() != 0 || backing->max_writes_in_flight() != 0;
@@ -48,7 +54,7 @@ BlockMover::Warn warn_of(const TieringOptions& options) {
 }  // namespace
 
 TieredStore::TieredStore(std::shared_ptr<Store> backing, const TieringOptions& options)
-    : TieredStore(std::move(backing), options, open_tiers(options, warn_of(options))) {}
+    : TieredStore(backing, options, open_tiers(options, most_bytes_of(*backing), warn_of(options))) {}
 
 TieredStore::TieredStore(std::shared_ptr<Store> backing, const TieringOptions& options,
                          std::vector<std::unique_ptr<Tier>> tiers)
@@ -450,7 +456,8 @@ std::vector<TierReport> TieredStore::reports() const {
 }
 
 void check_tier_places(const TieringOptions& options) {
-  static_cast<void>(open_tiers(options, [](const std::string&) {}));  // What there is to say is said by who uses them.
+  // What there is to say is said by who uses them.
+  static_cast<void>(open_tiers(options, 0, [](const std::string&) {}));
 }
 
 std::shared_ptr<Store> make_tiered_store(std::shared_ptr<Store> backing, const TieringOptions& options) {

@@ -10,6 +10,7 @@
 #include <future>
 #include <thread>
 
+#include "platform/memory_promise.hpp"
 #include "store/temporary_directory.hpp"
 #include "tiermap/error.hpp"
 
@@ -48,6 +49,14 @@ TEST_F(CatalogTest, TwoDataSetsOnOneFileAreRefusedByTheirNames) {
                                             ") are on one file: leave one of them out, give it another file, or make "
                                             "both read_only");
   }
+}
+
+TEST_F(CatalogTest, WhatDataSetsMayTakeOfTheMemoryIsLeftToNoTier) {
+  const std::uint64_t before = MemoryPromise::left_bytes();
+  ServerOptions options;
+  options.memory_bytes = before / 2;
+  const Catalog catalog(options);
+  EXPECT_LT(MemoryPromise::left_bytes(), before / 4 * 3);
 }
 
 TEST_F(CatalogTest, AFileBehindTiersOrAHeaderIsThatFile) {

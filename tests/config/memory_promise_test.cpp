@@ -2,6 +2,7 @@
 #include "platform/memory_promise.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,6 +31,13 @@ TEST(MemoryPromise, WhatIsPromisedIsLeftToNobodyElse) {
     EXPECT_EQ(MemoryPromise([](std::uint64_t left_bytes) { return left_bytes; }).bytes(), least);
   }
   EXPECT_GT(MemoryPromise::left_bytes(), before / 2);
+}
+
+TEST(MemoryPromise, WhatIsSparedForTheProgramLeavesTheLeast) {
+  const auto all_of = [](std::uint64_t left_bytes) { return left_bytes; };
+  EXPECT_GT(MemoryPromise(all_of, everything).bytes(), MemoryPromise::left_bytes() / 2);
+  const MemoryPromise all(everything);
+  EXPECT_EQ(MemoryPromise(all_of, everything).bytes(), least);
 }
 
 TEST(MemoryPromise, WhatIsTakenIsNotCountedTwice) {
@@ -99,6 +107,22 @@ int exit_code_of_child() {
   int status = -1;
   ::waitpid(child, &status, 0);
   return status;
+}
+
+// The machine has less by what is taken; the limit is what it was.
+TEST(MemoryPromise, OfALimitOfAddressesAllThatIsPromisedIsTakenOff) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit limit{everything / 4, RLIM_INFINITY};  // Not to be reached.
+    bool is_right = ::setrlimit(RLIMIT_AS, &limit) == 0;
+    MemoryPromise most(everything / 16 - 2 * least);
+    most.count_taken([] { return everything; });
+    is_right = is_right && MemoryPromise::left_bytes() == 2 * least;
+    ::_exit(is_right ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(MemoryPromise, AForkedChildHasNoneOfItsParents) {

@@ -26,6 +26,7 @@ class OpenTiersTest : public testing::Test {
     tier.name = name;
     tier.kind = kind;
     tier.capacity_bytes = mebibytes * mebibyte;
+    tier.latency_microseconds = kind == TierKind::emulated ? 1 : 0;
     return tier;
   }
   TieringOptions options(std::vector<TierOptions> tiers) {
@@ -80,13 +81,26 @@ TEST_F(OpenTiersTest, a_tier_is_promised_what_it_may_take_until_it_is_closed) {
   const std::uint64_t half = before / mebibyte / 2;
   {
     const TieringOptions wanted = options({tier("dram", half)});
-    const auto tiers = open_tiers(wanted, wanted.warn);
+    const auto tiers = open_tiers(wanted, everything, wanted.warn);
     EXPECT_LT(MemoryPromise::left_bytes(), before / 4 * 3);
     // Another store, of the same options.
-    const auto more = open_tiers(options({tier("dram", half), tier("another", half)}), wanted.warn);
+    const auto more = open_tiers(options({tier("dram", half), tier("another", half)}), everything, wanted.warn);
     EXPECT_LT(more[0]->options().capacity_bytes + more[1]->options().capacity_bytes, half * mebibyte / 2 * 3);
     EXPECT_FALSE(said_.empty());
   }
+  EXPECT_GT(MemoryPromise::left_bytes(), before / 4 * 3);
+}
+
+TEST_F(OpenTiersTest, before_what_is_only_read_a_tier_takes_no_more_than_that) {
+  const TemporaryDirectory directory;
+  write_file(directory / "data", std::string(3 * mebibyte / 2, 'x'));
+  const std::uint64_t before = MemoryPromise::left_bytes();
+  const TieringOptions wanted = options({tier("dram", before / mebibyte / 4 * 3)});
+  std::vector<std::shared_ptr<Store>> stores;
+  for (int count = 0; count < 4; ++count) {
+    stores.push_back(make_tiered_store(open_store(directory / "data", OpenMode::read_only), wanted));
+  }
+  EXPECT_EQ(said_, std::vector<std::string>{});
   EXPECT_GT(MemoryPromise::left_bytes(), before / 4 * 3);
 }
 

@@ -86,7 +86,8 @@ Attachment::~Attachment() {
   }
 }
 
-Catalog::Catalog(const ServerOptions& options) : options_(options) {
+Catalog::Catalog(const ServerOptions& options) : options_(options), memory_(options.memory_bytes) {
+  memory_.count_taken([this] { return memory_used_.load(); });
   const std::string& folder = options.directory;
   if (!folder.empty() && (!std::filesystem::is_directory(folder) || ::access(folder.c_str(), W_OK | X_OK) != 0)) {
     throw OptionError("directory " + quote_value(folder) +
@@ -172,9 +173,9 @@ std::vector<DataSetLine> Catalog::list(const std::string& user, const std::strin
 
 std::uint64_t Catalog::room(const std::string& place) const {
   if (place == "memory") {
-    return options_.memory_bytes - std::min(memory_used_, options_.memory_bytes);
+    return options_.memory_bytes - std::min(memory_used_.load(), options_.memory_bytes);
   }
-  return options_.directory_bytes - std::min(directory_used_, options_.directory_bytes);
+  return options_.directory_bytes - std::min(directory_used_.load(), options_.directory_bytes);
 }
 
 void Catalog::choose_place(const CreateForm& form, std::uint64_t bytes, std::string& place) const {

@@ -17,6 +17,7 @@
 #include "cluster/memory_protocol.hpp"
 #include "cluster/server/checked_store.hpp"
 #include "cluster/server/server_options.hpp"
+#include "platform/memory_promise.hpp"
 #include "tiermap/store.hpp"
 
 namespace tiermap {
@@ -125,14 +126,18 @@ class Catalog {
   void choose_place(const CreateForm& form, std::uint64_t bytes, std::string& place) const;
   std::shared_ptr<Store> make_store(const CreateForm& form, std::uint64_t bytes, const std::string& place) const;
   std::uint64_t room(const std::string& place) const;
-  std::uint64_t& used(const std::string& place) { return place == "memory" ? memory_used_ : directory_used_; }
+  std::atomic<std::uint64_t>& used(const std::string& place) {
+    return place == "memory" ? memory_used_ : directory_used_;
+  }
 
   const ServerOptions& options_;
   mutable std::mutex mutex_;  ///< Guards what follows.
   std::map<std::string, std::shared_ptr<DataSet>> sets_;
   std::set<std::string> being_made_;  ///< Their room is taken already.
-  std::uint64_t memory_used_ = 0;
-  std::uint64_t directory_used_ = 0;
+  /// Read without the mutex by who counts memory.
+  std::atomic<std::uint64_t> memory_used_{0};
+  std::atomic<std::uint64_t> directory_used_{0};
+  MemoryPromise memory_;  ///< Tiers of data sets have what is left.
 };
 
 }  // namespace tiermap
