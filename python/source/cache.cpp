@@ -1,9 +1,12 @@
 // Cache: the memory that arrays share.
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "bindings.hpp"
+#include "config/resolve.hpp"
 #include "released_gil.hpp"
 #include "tiermap/error.hpp"
 
@@ -34,6 +37,13 @@ std::optional<Value> named(const char* what, const std::optional<std::string>& n
     all += std::string(index == 0 ? "" : ", ") + names[index];
   }
   throw OptionError(std::string(what) + " '" + *name + "' is unknown: choose from " + all);
+}
+
+/// For caches that say none: by the environment, or by a file.
+bool is_budget_said() {
+  const std::vector<OptionReport> options = report_options();
+  return std::ranges::any_of(
+      options, [](const OptionReport& option) { return option.name == "buffer_size" && option.origin != "default"; });
 }
 
 void make_cache(CacheHandle* self, std::optional<std::uint64_t> budget, const std::optional<std::string>& fault_mode,
@@ -68,6 +78,7 @@ void make_cache(CacheHandle* self, std::optional<std::uint64_t> budget, const st
 void bind_cache(nb::module_& module) {
   using Released = nb::call_guard<ReleasedGil>;
   const auto none = nb::none();
+  module.def("is_budget_said", &is_budget_said);
   nb::class_<CacheHandle>(module, "Cache")
       .def("__init__", &make_cache, nb::arg("budget") = none, nb::arg("fault_mode") = none, nb::arg("placement") = none,
            nb::arg("policy") = none, nb::arg("hot_share") = none, nb::arg("unmapped_share") = none,

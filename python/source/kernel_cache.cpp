@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "config/resolve.hpp"
 #include "platform/signals_blocked.hpp"
 
 namespace tiermap::python {
@@ -14,7 +15,9 @@ constexpr std::uint64_t least_budget_bytes = 1 << 20;
 }  // namespace
 
 KernelCache::KernelCache(std::uint64_t budget_bytes, std::optional<std::string> name)
-    : budget_bytes_(std::max(budget_bytes, least_budget_bytes)), name_(std::move(name)) {}
+    : budget_bytes_(std::max(budget_bytes, least_budget_bytes)),
+      name_(std::move(name)),
+      can_be_made_(resolve(CacheOptions()).trace_file.empty()) {}
 
 Cache& KernelCache::cache() {
   const SignalsBlocked quiet;

@@ -340,7 +340,15 @@ void MappedRegion::map(CacheHandle& cache, RegionOptions options, bool among_pro
     options.page_size_bytes = page_size_that_fits(options.length, region_.page_size_bytes());
   }
   kernel_ = cache.kernel;
-  region_ = (by_kernel ? kernel_->cache() : *cache.cache).map(store_, options);
+  Cache& serving = by_kernel ? kernel_->cache() : *cache.cache;
+  const auto map_it = [&] { region_ = serving.map(store_, options); };
+  if (through_kernel_) {
+    // The library that `tiermap run` preloads hears of it, and would wait for what is served here: as long as this is
+    // a change of the file, nobody is told that nothing is.
+    do_in_engine_thread(MappingTable::giving_thread, map_it);
+  } else {
+    map_it();
+  }
   belongs_here();
 }
 
@@ -351,7 +359,8 @@ bool MappedRegion::kernel_is_to_map(bool by_others) const {
   const std::lock_guard held(live_mutex);
   const bool kernels = live_regions.any_of(*wish_.file, [&](const MappedRegion& other) {
     return other.wish_.options.sharing == Sharing::shared && (other.writes_ || writes_) &&
-           (other.through_kernel_ || (other.may_be_handed_over_ && overlaps(other)));
+           (other.through_kernel_ ||
+            (other.may_be_handed_over_ && other.kernel_->can_be_made() && overlaps(other)));
   });
   MappingTable* const table = known_mapping_table();
   if (by_others || kernels || table == nullptr) {

@@ -69,11 +69,12 @@ def test_a_share_of_memory_is_of_what_other_caches_leave():
     assert first.budget > before / 2
 
 
-def test_the_default_cache_has_at_most_4_gib(program):
-    ended = program("import tiermap; print(tiermap.default_cache().budget <= 4 << 30)")
-    assert ended.output == "True\n", ended
-    ended = program("import tiermap; print(tiermap.default_cache().budget)", TIERMAP_BUFFER_SIZE="3MiB")
-    assert ended.output == f"{3 * MIB}\n", ended
+@pytest.mark.parametrize("setting, most", [("", 4096), ("policy: lru", 4096), ("buffer_size: 5GiB", 5120)])
+def test_the_default_cache_has_at_most_4_gib_unless_more_is_said(program, tmp_path, setting, most):
+    (tmp_path / "tiermap.yaml").write_text(setting)
+    ended = program("import tiermap; print(tiermap.default_cache().budget >> 20)",
+                    TIERMAP_CONFIG=str(tmp_path / "tiermap.yaml"))
+    assert int(ended.output) == most if most > 4096 else int(ended.output) <= most, ended
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])

@@ -27,6 +27,19 @@ def test_a_file_grows_under_a_live_array(zeros, kind):
     assert read[[0, 1, 2, 4999, 5000, 9999]].tolist() == [1, 2, 3, 4, 5, 6] and read.size == 10000 and read.sum() == 21
 
 
+def test_where_a_trace_is_asked_for_a_reader_and_a_writer_are_not_the_kernels(program, zeros, tmp_path):
+    """Which has none."""
+    ended = program("""
+        import sys, tiermap
+        reader = tiermap.map(sys.argv[1], budget="1MiB")
+        before = int(reader[5])
+        writer = tiermap.map(sys.argv[1], mode="r+")
+        writer[5] = 5
+        print(before, writer[5])
+    """, zeros(1 << 20), TIERMAP_TRACE=str(tmp_path / "trace"))
+    assert ended.output == "0 5\n", ended
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_grows_round_by_round(tmp_path, kind):
     """As a script does that keeps what it has in one variable, by sizes that end within blocks."""

@@ -116,6 +116,33 @@ def test_one_file_in_arrays_of_either_kind_is_one_memory(rows, first, mode):
     assert ended.stdout == f"0 {[5] * 8}\n{[6 if mode == 'r+' else 0] * 8}\n", ended.stderr
 
 
+def test_arrays_of_one_file_that_reach_into_one_another_wait_for_nobody(rows):
+    """A reader, and a writer; one that makes the file longer; and the same in a worker."""
+    ended = run("""
+        import multiprocessing, sys, tiermap
+        path = sys.argv[1]
+        reader = tiermap.map(path, "i8")
+        before = int(reader[5])
+        writer = tiermap.map(path, "i8", mode="r+")
+        writer[5] = 5
+        longer = tiermap.memmap(path, "i8", "r+", shape=2 * len(reader))
+        longer[6] = 6
+        print(before, reader[4:7].tolist(), writer[6], len(longer))
+
+        def write(other):
+            tiermap.map(other, "i8", mode="r+")[7] = 7
+
+        other = tiermap.map(path + ".2", "i8", len(reader), mode="w")
+        del other
+        other = tiermap.map(path + ".2", "i8")
+        before = int(other[7])
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            pool.map(write, [path + ".2"])
+        print(before, other[7])
+        """, rows)
+    assert ended.stdout == f"0 [0, 5, 6] 6 {16 * ROWS}\n0 7\n", ended.stderr
+
+
 @pytest.mark.parametrize("first", ["tiermap", "numpy"])
 @pytest.mark.parametrize("started", ["plain", "run"])
 def test_one_file_in_arrays_of_either_kind_in_two_processes_is_one_memory(rows, first, started):

@@ -207,7 +207,7 @@ class Cache:
         return engine
 
     def _limit(self, engine: _core.Cache) -> None:
-        if self._options["budget"] is not None or is_budget_said():
+        if self._options["budget"] is not None or _core.is_budget_said():
             return
         budget = share_of(self._whole_budget)
         engine.budget = min(budget, DEFAULT_BUDGET) if self._token == "default" else budget
@@ -259,11 +259,6 @@ def start(options: Dict[str, Any]) -> _core.Cache:
     warnings.warn(f"system calls that are handed pages which are not in memory fail with EFAULT here ({reason}): "
                   "file.write(array) and the like need a copy", RuntimeWarning, stacklevel=level_of_the_script())
     return _core.Cache(**{**options, "fault_mode": "notify"})
-
-
-def is_budget_said() -> bool:
-    """For caches of this process that say none."""
-    return "TIERMAP_BUFFER_SIZE" in os.environ or "TIERMAP_CONFIG" in os.environ
 
 
 def check_options(options: Dict[str, Any]) -> None:

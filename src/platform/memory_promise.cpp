@@ -37,9 +37,9 @@ class MemoryAccount {
     static constinit std::atomic<MemoryAccount*> current = nullptr;
     MemoryAccount* known = current.load();
     while (known == nullptr || !known->is_here()) {
-      auto made = std::make_unique<MemoryAccount>();
-      if (current.compare_exchange_strong(known, made.get())) {
-        return *made.release();
+      auto account = std::make_unique<MemoryAccount>();
+      if (current.compare_exchange_strong(known, account.get())) {
+        return *account.release();
       }
     }
     return *known;
