@@ -359,8 +359,7 @@ bool MappedRegion::kernel_is_to_map(bool by_others) const {
   const std::lock_guard held(live_mutex);
   const bool kernels = live_regions.any_of(*wish_.file, [&](const MappedRegion& other) {
     return other.wish_.options.sharing == Sharing::shared && (other.writes_ || writes_) &&
-           (other.through_kernel_ ||
-            (other.may_be_handed_over_ && other.kernel_->can_be_made() && overlaps(other)));
+           (other.through_kernel_ || (other.may_be_handed_over_ && other.kernel_->can_be_made() && overlaps(other)));
   });
   MappingTable* const table = known_mapping_table();
   if (by_others || kernels || table == nullptr) {
