@@ -54,10 +54,10 @@ TEST_F(MappingTableTest, WhoCannotGiveBackYetIsWaitedFor) {
 TEST_F(MappingTableTest, WhoTakesAnotherShareOfTheMemoryIsWaitedFor) {
   std::unique_ptr<MappingTable> first;
   std::atomic<int> steps_begun{0};
-  int steps_before = 0;
+  std::atomic<int> steps_before{0};
   first = std::make_unique<MappingTable>(
       [&](FileIdentity file) {
-        steps_before = steps_begun;
+        steps_before = steps_begun.load();
         first->stop_serving(file);
         return true;
       },

@@ -108,6 +108,7 @@ TEST_F(DefaultMemoryTest, what_pages_have_taken_is_not_counted_twice) {
   EXPECT_TRUE(is_left);
 }
 
+#if !defined(__SANITIZE_THREAD__)  // Which lets no child of several threads start one.
 TEST_F(DefaultMemoryTest, a_child_has_a_half_of_its_own) {
   const Cache most({.budget_bytes = read_machine_memory().usable_bytes() / 16 * 15});
   const std::uint64_t here = Cache().budget_bytes();
@@ -120,6 +121,7 @@ TEST_F(DefaultMemoryTest, a_child_has_a_half_of_its_own) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
 }
+#endif
 
 TEST_F(DefaultMemoryTest, a_tier_and_a_budget_share_it) {
   const std::uint64_t all = all_bytes();
