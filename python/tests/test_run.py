@@ -143,6 +143,22 @@ def test_arrays_of_one_file_that_reach_into_one_another_wait_for_nobody(rows):
     assert ended.stdout == f"0 [0, 5, 6] 6 {16 * ROWS}\n0 7\n", ended.stderr
 
 
+def test_a_reader_and_a_writer_round_by_round(rows):
+    """The thread that maps for the kernel is known as that before it maps."""
+    ended = run("""
+        import sys, tiermap
+        for turn in range(300):
+            reader = tiermap.map(sys.argv[1], "i8")
+            before = int(reader[5])
+            writer = tiermap.map(sys.argv[1], "i8", mode="r+")
+            writer[5] = turn
+            assert before == max(turn - 1, 0) and reader[5] == turn
+            del reader, writer
+        print("done")
+        """, rows)
+    assert ended.stdout == "done\n", ended.stderr
+
+
 @pytest.mark.parametrize("first", ["tiermap", "numpy"])
 @pytest.mark.parametrize("started", ["plain", "run"])
 def test_one_file_in_arrays_of_either_kind_in_two_processes_is_one_memory(rows, first, started):

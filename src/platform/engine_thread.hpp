@@ -7,6 +7,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "platform/clock.hpp"
@@ -20,7 +21,12 @@ template <typename Body>
 std::thread start_engine_thread(const char* name, Body&& body) {
   const SignalsBlocked inherited;  // A new thread starts with its creator's mask.
   try {
-    std::thread thread(std::forward<Body>(body));
+    // By both: the library that `tiermap run` preloads knows these threads by name as they begin, and whoever has
+    // started one finds it by that.
+    std::thread thread([own_name = std::string(name), work = std::decay_t<Body>(std::forward<Body>(body))]() mutable {
+      pthread_setname_np(pthread_self(), own_name.c_str());
+      work();
+    });
     pthread_setname_np(thread.native_handle(), name);
     return thread;
   } catch (const std::system_error& error) {
