@@ -16,6 +16,11 @@ void OpenTransactions::end(const TransactionPrefetcher& transaction, bool shares
   in_cache_->fetch_sub(shares ? 1 : 0, std::memory_order_relaxed);
 }
 
+std::size_t OpenTransactions::count() const {
+  const std::lock_guard held(mutex_);
+  return transactions_.size();
+}
+
 std::uint64_t OpenTransactions::needed_behind(std::uint64_t element) const {
   const std::lock_guard held(mutex_);
   for (const TransactionPrefetcher* const transaction : transactions_) {

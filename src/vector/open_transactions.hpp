@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -21,6 +22,8 @@ class OpenTransactions {
   /// `shares`: it takes of the memory what is its share.
   void begin(const TransactionPrefetcher& transaction, bool shares);
   void end(const TransactionPrefetcher& transaction, bool shares) noexcept;
+  /// Those of this vector, also those that take no share.
+  std::size_t count() const;
   std::uint32_t sharers() const noexcept { return in_cache_->load(std::memory_order_relaxed); }
   /// What the first of them that goes as far as to `element` has still to access up to; 0: none does.
   std::uint64_t needed_behind(std::uint64_t element) const;

@@ -22,7 +22,7 @@ std::uint64_t budget_of(VectorStorage& vector) {
 
 std::uint64_t index_window(const SerializedStorage& vector, const TransactionOptions& options) {
   const std::uint64_t index_bytes = std::max(vector.index.size() * vector.index.element_bytes(), std::uint64_t{1});
-  const std::uint64_t sharers = 1 + vector.index.open_transactions();
+  const std::uint64_t sharers = 1 + vector.index.transactions()->count();  // Whose windows are said, too.
   const std::uint64_t share =
       options.window_bytes != 0 ? options.window_bytes / 4 : budget_of(vector.index) / index_share;
   return std::max<std::uint64_t>(std::min(share / sharers, index_bytes), 1);

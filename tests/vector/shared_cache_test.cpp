@@ -9,6 +9,7 @@
 
 #include "store/temporary_directory.hpp"
 #include "tiermap/vector.hpp"
+#include "vector/open_transactions.hpp"
 
 namespace tiermap {
 namespace {
@@ -93,6 +94,7 @@ TEST_F(SharedCacheTest, those_that_say_their_window_take_no_share) {
     const auto third = vectors_[2].read(vectors_[2].all(), options);
     for (Vector<std::uint64_t>& vector : vectors_) {
       EXPECT_EQ(vector.storage().open_transactions(), 2U);
+      EXPECT_EQ(vector.storage().transactions()->count(), 1U) << "one that says its window is open as well";
     }
     EXPECT_EQ(Vector<std::uint64_t>::open_read_only(directory_ / "0").storage().open_transactions(), 0U);
   }
