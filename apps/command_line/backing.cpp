@@ -212,6 +212,13 @@ void Backing::finish() {
   store_ = open_store(url_, OpenMode::read_write);
 }
 
+void Backing::require_size(std::uint64_t bytes, std::string_view whose) const {
+  if (size_bytes() != bytes) {
+    throw OptionError(fmt::format("{} has {}, not the {} of {}: name a file that is not there yet", url_,
+                                  format_size(size_bytes()), format_size(bytes), whose));
+  }
+}
+
 void Backing::make_cold() {
   if (const int result = store_->flush(); result < 0) {
     throw StoreError(-result, fmt::format("{} cannot be made durable ({}): {}, and run it again", url_,

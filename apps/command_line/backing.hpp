@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "command_line/interruption.hpp"
 #include "tiermap/store.hpp"
@@ -32,6 +33,8 @@ class Backing {
   const std::string& url() const noexcept { return url_; }
   std::shared_ptr<Store> store() const noexcept { return store_; }
   std::uint64_t size_bytes() const { return store_->size_bytes(); }
+  /// Throws OptionError of one that was made with another size than that of `whose`: some URLs have one in them.
+  void require_size(std::uint64_t bytes, std::string_view whose) const;
   /// The file's path if the store is one plain file, else empty.
   const std::string& plain_path() const noexcept { return plain_path_; }
 

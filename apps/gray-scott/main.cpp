@@ -77,10 +77,7 @@ class GrayScottRun {
     system_->check_url(url_);
     const std::uint64_t bytes = Grid<T>::bytes_of(plan_.start.size);
     cells_ = Backing::create(url_, bytes);
-    if (cells_->size_bytes() != bytes) {
-      throw OptionError(fmt::format("{} has {}, not the {} of the grid: name a file that is not there yet", url_,
-                                    format_size(cells_->size_bytes()), format_size(bytes)));
-    }
+    cells_->require_size(bytes, "the grid");
     return Grid<T>::make(*system_, options_, plan_.start.size, *cells_);
   }
 

@@ -93,10 +93,7 @@ class KMeansRun {
   void make_points(const std::string& url, const std::string& truth_url) {
     const std::uint64_t bytes = generated_bytes(options_, kmeans_);
     points_ = Backing::create(url, bytes);
-    if (points_->size_bytes() != bytes) {
-      throw OptionError(fmt::format("{} has {}, not the {} of the points: name a file that is not there yet", url,
-                                    format_size(points_->size_bytes()), format_size(bytes)));
-    }
+    points_->require_size(bytes, "the points");
     layout_ = layout_of_points(*points_->store(), parse_dimensions(kmeans_));
     std::optional<Backing> truth;
     if (!truth_url.empty()) {

@@ -282,10 +282,7 @@ Report measure(const WorkloadOptions& options, RandomIoOptions random) {
   }
 
   Backing backing = Backing::create_unfinished(url, bytes);
-  if (backing.size_bytes() != bytes) {
-    throw OptionError(fmt::format("{} has {}, not the {} of --bytes: name a file that is not there yet", url,
-                                  format_size(backing.size_bytes()), format_size(bytes)));
-  }
+  backing.require_size(bytes, "--bytes");
   ThreadTeam team(std::min(options.threads, most_helpers));
   {
     ProgressDisplay progress("writing the file", bytes, ProgressDisplay::Unit::bytes);
