@@ -1,9 +1,7 @@
 // Cache: the memory that arrays share.
 #include <nanobind/nanobind.h>
 
-#include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "bindings.hpp"
 #include "config/resolve.hpp"
@@ -39,13 +37,6 @@ std::optional<Value> named(const char* what, const std::optional<std::string>& n
   throw OptionError(std::string(what) + " '" + *name + "' is unknown: choose from " + all);
 }
 
-/// For caches that say none: by the environment, or by a file.
-bool is_budget_said() {
-  const std::vector<OptionReport> options = report_options();
-  return std::ranges::any_of(
-      options, [](const OptionReport& option) { return option.name == "buffer_size" && option.origin != "default"; });
-}
-
 void make_cache(CacheHandle* self, std::optional<std::uint64_t> budget, const std::optional<std::string>& fault_mode,
                 const std::optional<std::string>& placement, const std::optional<std::string>& policy, Number hot_share,
                 Number unmapped_share, Number high_watermark, Number low_watermark, Number fillers, Number evictors,
@@ -78,7 +69,8 @@ void make_cache(CacheHandle* self, std::optional<std::uint64_t> budget, const st
 void bind_cache(nb::module_& module) {
   using Released = nb::call_guard<ReleasedGil>;
   const auto none = nb::none();
-  module.def("is_budget_said", &is_budget_said);
+  // For caches that say none: by the environment, or by a file.
+  module.def("is_budget_said", [] { return resolve(CacheOptions()).budget_chosen; });
   nb::class_<CacheHandle>(module, "Cache")
       .def("__init__", &make_cache, nb::arg("budget") = none, nb::arg("fault_mode") = none, nb::arg("placement") = none,
            nb::arg("policy") = none, nb::arg("hot_share") = none, nb::arg("unmapped_share") = none,

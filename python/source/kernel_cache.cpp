@@ -15,9 +15,11 @@ constexpr std::uint64_t least_budget_bytes = 1 << 20;
 }  // namespace
 
 KernelCache::KernelCache(std::uint64_t budget_bytes, std::optional<std::string> name)
-    : budget_bytes_(std::max(budget_bytes, least_budget_bytes)),
-      name_(std::move(name)),
-      can_be_made_(resolve(CacheOptions()).trace_file.empty()) {}
+    : budget_bytes_(std::max(budget_bytes, least_budget_bytes)), name_(std::move(name)) {}
+
+bool KernelCache::can_be_made() {
+  return resolve(CacheOptions()).trace_file.empty();
+}
 
 Cache& KernelCache::cache() {
   const SignalsBlocked quiet;

@@ -17,8 +17,8 @@ class KernelCache {
  public:
   KernelCache(std::uint64_t budget_bytes, std::optional<std::string> name);
 
-  /// False where the environment asks for a trace, of which fault mode kernel has none.
-  bool can_be_made() const noexcept { return can_be_made_; }
+  /// False where environment or file ask for a trace, of which fault mode kernel has none. Throws OptionError.
+  static bool can_be_made();
   /// Throws as Cache does.
   Cache& cache();
   void set_budget_bytes(std::uint64_t bytes);
@@ -27,7 +27,6 @@ class KernelCache {
   std::mutex mutex_;
   std::uint64_t budget_bytes_;
   const std::optional<std::string> name_;
-  const bool can_be_made_;
   std::unique_ptr<Cache> cache_;
 };
 

@@ -342,7 +342,7 @@ void MappedRegion::map(CacheHandle& cache, RegionOptions options, bool among_pro
   kernel_ = cache.kernel;
   Cache& serving = by_kernel ? kernel_->cache() : *cache.cache;
   const auto map_it = [&] { region_ = serving.map(store_, options); };
-  if (through_kernel_) {
+  if (through_kernel_ && preloaded_write_back != nullptr) {
     // The library that `tiermap run` preloads hears of it, and would wait for what is served here: as long as this is
     // a change of the file, nobody is told that nothing is.
     do_in_engine_thread(MappingTable::giving_thread, map_it);
@@ -359,7 +359,7 @@ bool MappedRegion::kernel_is_to_map(bool by_others) const {
   const std::lock_guard held(live_mutex);
   const bool kernels = live_regions.any_of(*wish_.file, [&](const MappedRegion& other) {
     return other.wish_.options.sharing == Sharing::shared && (other.writes_ || writes_) &&
-           (other.through_kernel_ || (other.may_be_handed_over_ && other.kernel_->can_be_made() && overlaps(other)));
+           (other.through_kernel_ || (other.may_be_handed_over_ && overlaps(other) && KernelCache::can_be_made()));
   });
   MappingTable* const table = known_mapping_table();
   if (by_others || kernels || table == nullptr) {

@@ -206,6 +206,7 @@ ResolvedCacheOptions resolve(const CacheOptions& options) {
   resolved.name = text_of(decisions, OptionId::name);
   resolved.trace_file = text_of(decisions, OptionId::trace);
   resolved.access_source = options.access_source;
+  resolved.budget_chosen = chosen(decisions, OptionId::buffer_size);
   if (const std::string& budget = text_of(decisions, OptionId::buffer_size); budget.ends_with('%')) {
     resolved.budget_share = budget;
   }

@@ -36,6 +36,7 @@ struct ResolvedCacheOptions {
   std::string name;
   std::string trace_file;                                 ///< Empty: none.
   std::shared_ptr<AccessSource> access_source = nullptr;  ///< May be empty.
+  bool budget_chosen = false;                             ///< By somebody.
   std::string budget_share;                               ///< As "50%", of what was left; empty: a size was given.
 };
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <exception>
 #include <mutex>
 #include <shared_mutex>
@@ -165,9 +164,9 @@ bool Mappings::give_back_to_others(FileIdentity file) {
 
 // Half of the memory that is available is what the cache takes, where nobody says how much: of all processes together.
 void Mappings::share_memory() {
-  const bool is_said = std::getenv("TIERMAP_BUFFER_SIZE") != nullptr || resolve(CacheOptions()).adapt_budget;
+  const ResolvedCacheOptions options = resolve(CacheOptions());
   whole_budget_bytes_ = cache_->budget_bytes();
-  if (table_ != nullptr && !is_said) {
+  if (table_ != nullptr && !options.budget_chosen && !options.adapt_budget) {
     static_cast<void>(take_share(table_->share_memory()));  // Nothing is to be given up yet.
   }
 }
