@@ -50,10 +50,10 @@ MappingTable::Entry::~Entry() {
 /// What tells whether an entry's owner still has what it says.
 struct MappingTable::Owner {
   bool alive = false;
-  std::optional<std::set<std::uint64_t>> inodes;  ///< What the kernel maps for it; nothing if nobody can tell.
+  MappedNumbers mapped;  ///< What the kernel maps for it.
 
   bool has(std::uint32_t state, FileIdentity file) const {
-    return alive && (!is_by_kernel(state) || !inodes.has_value() || inodes->contains(file.inode));
+    return alive && (!is_by_kernel(state) || mapped.may_contain(file));
   }
 };
 
@@ -74,14 +74,14 @@ bool MappingTable::visit_mappings_of(std::uint32_t owner, const Visit& visit) co
 }
 
 MappingTable::Owner MappingTable::find_owner(std::uint32_t owner) const {
-  Owner found{is_alive(owner), std::nullopt};
+  Owner found{is_alive(owner), MappedNumbers()};
   std::set<std::uint64_t> inodes;
   const auto insert = [&](const KernelMapping& mapping) {
     inodes.insert(mapping.inode);
     return false;
   };
   if (found.alive && visit_mappings_of(owner, insert)) {
-    found.inodes = std::move(inodes);
+    found.mapped = MappedNumbers(std::move(inodes));
   }
   return found;
 }
@@ -95,7 +95,8 @@ bool MappingTable::is_over(std::uint64_t word, FileIdentity file) const {
     mapped = mapping.inode == file.inode;
     return mapped;
   };
-  return is_by_kernel(state_of(word)) && visit_mappings_of(owner_of(word), compare) && !mapped;
+  return is_by_kernel(state_of(word)) && is_listed_by_number(file) && visit_mappings_of(owner_of(word), compare) &&
+         !mapped;
 }
 
 std::size_t MappingTable::used() const noexcept {
@@ -390,7 +391,6 @@ void MappingTable::stop_answering() noexcept {
   if (layout_ != nullptr) {
     layout_->slots[Layout::slot_of(me_)].sharing = 0;
   }
-  sharers_ = 0;
   const std::lock_guard held(answering_);
   if (thread_.joinable()) {
     stopping_ = true;
@@ -398,6 +398,7 @@ void MappingTable::stop_answering() noexcept {
     thread_.join();
     thread_ = std::thread();
   }
+  sharers_ = 0;  // The thread sets it as well.
 }
 
 void MappingTable::answer() {
@@ -409,7 +410,7 @@ void MappingTable::answer() {
       all = answer_at(index) && all;
     }
     if (all && !stopping_) {
-      shared_futex_wait(&bell, rung, sharers_ > 1 ? 1 : -1);  // Whoever is gone rings no bell.
+      shared_futex_wait(&bell, rung, sharers_ > 1 || !share_taken_ ? 1 : -1);  // Whoever is gone rings no bell.
     } else {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }

@@ -32,9 +32,11 @@ class MappingTable {
   /// What serves the file here is to be mapped by the kernel from now on. Called in a thread of the table's. False if
   /// it cannot be done now: it is called again in a moment.
   using GiveBack = std::function<bool(FileIdentity)>;
+  /// How far this process is with its share: it goes on at once, or tries again in a second.
+  enum class Share { taken, in_part, in_the_way };
   /// So many processes take a share of the memory now, this one among them: of its control group's, where that limits
-  /// it, or so many as this one's part of the machine's leaves room for. Called and answered as GiveBack.
-  using ShareOut = std::function<bool(std::size_t)>;
+  /// it, or so many as this one's part of the machine's leaves room for. Called as GiveBack, until it is taken.
+  using ShareOut = std::function<Share(std::size_t)>;
   /// What a thread is called that gives back.
   static constexpr const char* giving_thread = "tiermap-gives";
 
@@ -155,6 +157,7 @@ class MappingTable {
   std::string cgroup_;                   ///< That limits this process's memory; as the next one set with sharers_.
   double part_of_machine_ = 1;           ///< Of what is available there, all that this process may have.
   std::atomic<std::size_t> sharers_{0};  ///< As this process knows; 0 if it is none.
+  bool share_taken_ = true;              ///< Of the thread alone: not what is left of a share that was begun.
 };
 
 }  // namespace tiermap

@@ -53,21 +53,23 @@ std::size_t MappingTable::count_sharers() const {
   return std::max(in_group, static_cast<std::size_t>(std::ceil(static_cast<double>(all) * part_of_machine_)));
 }
 
-// False if this process cannot take its share now.
+// False if this process is to go on with its share at once. One that is taken in part is gone on with even if there are
+// as many as before again: whoever has come may have gone meanwhile.
 bool MappingTable::tell_sharers() {
   const std::size_t known = sharers_;
   const std::size_t sharers = known == 0 ? 0 : count_sharers();
-  if (sharers == known) {
+  if (known == 0 || (sharers == known && share_taken_)) {
     return true;
   }
   std::atomic<std::uint32_t>& taking = layout_->slots[Layout::slot_of(me_)].taking;
   taking = 1;
-  const bool taken = share_out_(sharers);
+  const Share share = share_out_(sharers);
   taking = 0;
-  if (taken) {
+  share_taken_ = share == Share::taken;
+  if (share != Share::in_part) {
     sharers_ = sharers;
   }
-  return taken;
+  return share != Share::in_part;
 }
 
 }  // namespace tiermap

@@ -5,7 +5,11 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <set>
 #include <string>
+#include <utility>
+
+#include "platform/file_identity.hpp"
 
 namespace tiermap {
 
@@ -36,5 +40,31 @@ bool visit_kernel_mappings(const std::string& process, const Visit& visit) {
   }
   return maps.is_open();
 }
+
+/// Whether a kernel of this release ("6.1.0-13-amd64") lists each file by the number that stat() tells. Before Linux 6.8
+/// one on overlayfs may be listed by the number of the file below it.
+bool lists_own_numbers(const char* release) noexcept;
+
+/// Whether this kernel lists the file by its own number. By its device: overlayfs has one without a major number, as
+/// others have; where it has not, the numbers are the same.
+bool is_listed_by_number(FileIdentity file) noexcept;
+
+/// The numbers of files that the kernel has mapped for a process. By them alone, as devices of some file systems have
+/// other numbers in the list: another file of the same number counts too.
+class MappedNumbers {
+ public:
+  /// Nobody can tell what is mapped.
+  MappedNumbers() = default;
+  explicit MappedNumbers(std::set<std::uint64_t> numbers) noexcept : numbers_(std::move(numbers)), known_(true) {}
+
+  /// True if it cannot be told.
+  bool may_contain(FileIdentity file) const noexcept {
+    return !known_ || numbers_.contains(file.inode) || !is_listed_by_number(file);
+  }
+
+ private:
+  std::set<std::uint64_t> numbers_;
+  bool known_ = false;
+};
 
 }  // namespace tiermap

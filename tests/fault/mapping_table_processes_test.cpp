@@ -1,7 +1,9 @@
 // What becomes of the processes that have a part in the table: they die, fork, stop, are busy, and share the memory.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/personality.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,9 +17,14 @@
 #include <vector>
 
 #include "fault/mapping_table_fixture.hpp"
+#include "platform/process_maps.hpp"
 
 namespace tiermap {
 namespace {
+
+MappingTable::Share take_at_once(std::size_t /*processes*/) {
+  return MappingTable::Share::taken;
+}
 
 // As one does that is in the middle of a long sync(): for longer than one is waited for that does not answer.
 TEST_F(MappingTableTest, WhoCannotGiveBackYetIsWaitedFor) {
@@ -64,13 +71,13 @@ TEST_F(MappingTableTest, WhoTakesAnotherShareOfTheMemoryIsWaitedFor) {
       [&](std::size_t) {
         const bool is_first = ++steps_begun == 1;
         std::this_thread::sleep_for(std::chrono::seconds(is_first ? 11 : 0));
-        return !is_first;
+        return is_first ? MappingTable::Share::in_part : MappingTable::Share::taken;
       },
       path_);
   const auto served = first->enter(unmapped_file_, true);
   ASSERT_TRUE(first->serve(unmapped_file_));
   first->share_memory();
-  MappingTable second([](FileIdentity) { return true; }, [](std::size_t) { return true; }, path_);
+  MappingTable second([](FileIdentity) { return true; }, take_at_once, path_);
   second.share_memory();
   while (steps_begun == 0) {
     ::usleep(1000);
@@ -142,22 +149,22 @@ TEST_F(MappingTableTest, WhoSharesTheMemoryIsToldHowManyDo) {
   };
   // First of all: ThreadSanitizer lets no child have threads whose parent has some.
   const pid_t child = start([&] {
-    auto* table = new MappingTable(give_back, [](std::size_t) { return true; }, path_);
+    auto* table = new MappingTable(give_back, take_at_once, path_);
     table->share_memory();
   });
   MappingTable first(
       give_back,
       [&](std::size_t sharers) {
         if (refused++ == 0) {  // It is told again what it could not do.
-          return false;
+          return MappingTable::Share::in_part;
         }
         told = sharers;
-        return true;
+        return MappingTable::Share::taken;
       },
       path_);
   EXPECT_EQ(first.share_memory(), 2U);
   {
-    MappingTable third(give_back, [](std::size_t) { return true; }, path_);
+    MappingTable third(give_back, take_at_once, path_);
     EXPECT_EQ(third.share_memory(), 3U);
     wait_until_told(3);
   }
@@ -167,6 +174,33 @@ TEST_F(MappingTableTest, WhoSharesTheMemoryIsToldHowManyDo) {
   EXPECT_GT(refused, 1);
   const auto who_only_maps = join();
   EXPECT_EQ(first.share_memory(), 1U);
+}
+
+// What it has not given up yet it takes again; and what stood in the way of a share is tried once more.
+TEST_F(MappingTableTest, AShareThatIsTakenInPartIsGoneOnWithThoughTheOtherHasGone) {
+  std::atomic<int> told_of_two{0};
+  std::atomic<int> told_of_one{0};
+  const auto wait_for = [](const std::atomic<int>& count, int least) {
+    while (count < least) {
+      ::usleep(1000);
+    }
+  };
+  MappingTable first([](FileIdentity) { return true; },
+                     [&](std::size_t sharers) {
+                       if (sharers == 2) {
+                         ++told_of_two;
+                         return MappingTable::Share::in_part;
+                       }
+                       return ++told_of_one < 3 ? MappingTable::Share::in_the_way : MappingTable::Share::taken;
+                     },
+                     path_);
+  EXPECT_EQ(first.share_memory(), 1U);
+  {
+    MappingTable second([](FileIdentity) { return true; }, take_at_once, path_);
+    EXPECT_EQ(second.share_memory(), 2U);
+    wait_for(told_of_two, 2);
+  }
+  wait_for(told_of_one, 3);
 }
 
 // Of such a process /proc shows no mappings, though its other threads have them.
@@ -194,6 +228,49 @@ TEST_F(MappingTableTest, AProcessWhoseFirstThreadHasEndedCounts) {
   EXPECT_TRUE(table->enter(file, false).by_others);
   kill_and_wait(child);
   EXPECT_FALSE(table->enter(file, false).by_others);
+}
+
+// Before Linux 6.8 a file on overlayfs may be listed by another number than its own: that its own is not there says
+// nothing. What a process is told of the kernel's release can be changed; the device here has no major number.
+TEST_F(MappingTableTest, WhatTheKernelMayListByAnotherNumberCounts) {
+  int seen[2];
+  ASSERT_EQ(::pipe(seen), 0);
+  const pid_t owner = start([&] { join().release()->inherit({{unmapped_file_, true}}); });
+  for (const bool on_old_kernel : {true, false}) {
+    const pid_t child = start([&] {
+      if (on_old_kernel && ::personality(UNAME26) == -1) {
+        ::_exit(1);
+      }
+      const char by_others = join()->enter(unmapped_file_, false).by_others ? 'y' : 'n';
+      static_cast<void>(::write(seen[1], &by_others, 1));
+    });
+    char by_others = 0;
+    EXPECT_EQ(::read(seen[0], &by_others, 1), 1);
+    EXPECT_EQ(by_others, on_old_kernel || !is_listed_by_number(unmapped_file_) ? 'y' : 'n');
+    kill_and_wait(child);
+  }
+  kill_and_wait(owner);
+  ::close(seen[0]);
+  ::close(seen[1]);
+}
+
+TEST(ProcessMapsTest, KernelsListFilesByTheirOwnNumbersFromSixEightOn) {
+  for (const char* const release : {"6.8.0", "6.18.5-cloud", "7.0", "10.1.2"}) {
+    EXPECT_TRUE(lists_own_numbers(release)) << release;
+  }
+  for (const char* const release : {"6.7.12", "6.1.0-13-amd64", "5.15.0", "2.6.78", "", "unknown"}) {
+    EXPECT_FALSE(lists_own_numbers(release)) << release;
+  }
+  EXPECT_TRUE(is_listed_by_number({makedev(254, 1), 7}));
+}
+
+TEST(ProcessMapsTest, WhatNobodyCanTellMayBeMapped) {
+  const FileIdentity file{makedev(254, 1), 7};
+  EXPECT_TRUE(MappedNumbers().may_contain(file));
+  EXPECT_TRUE(MappedNumbers({6, 7}).may_contain(file));
+  EXPECT_FALSE(MappedNumbers({6}).may_contain(file));
+  const FileIdentity without_device{0, 7};
+  EXPECT_EQ(MappedNumbers({6}).may_contain(without_device), !is_listed_by_number(without_device));
 }
 
 TEST_F(MappingTableTest, WhoHasBeenStoppedIsWaitedForOnce) {

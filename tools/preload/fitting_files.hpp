@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 
+#include "platform/process_maps.hpp"
 #include "preload/served_ranges.hpp"
 
 namespace tiermap::preload {
@@ -41,11 +41,11 @@ class FittingFiles {
     return true;
   }
   /// The engine starts: from here on nothing more fits beside it, but what is still mapped. Returns what that leaves of
-  /// the buffer, nothing if that is all. `mapped`: the numbers of such files; all are if it is not known.
-  std::optional<std::uint64_t> close(const std::optional<std::set<std::uint64_t>>& mapped) noexcept {
+  /// the buffer, nothing if that is all. `mapped`: the numbers of such files.
+  std::optional<std::uint64_t> close(const MappedNumbers& mapped) noexcept {
     closed_ = true;
     std::erase_if(files_, [&](const auto& entry) {
-      const bool unmapped = mapped.has_value() && !mapped->contains(entry.first.inode);
+      const bool unmapped = !mapped.may_contain(entry.first);
       bytes_ -= unmapped ? entry.second : 0;
       return unmapped;
     });

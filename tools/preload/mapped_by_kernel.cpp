@@ -4,24 +4,22 @@
 #include <sys/statfs.h>
 
 #include <cstring>
+#include <set>
 #include <utility>
-
-#include "platform/process_maps.hpp"
 
 namespace tiermap::preload {
 
-std::optional<std::set<std::uint64_t>> numbers_mapped_by_kernel() {
+MappedNumbers numbers_mapped_by_kernel() {
   std::set<std::uint64_t> numbers;
   const bool told = visit_kernel_mappings("self", [&](const KernelMapping& mapping) {
     numbers.insert(mapping.inode);
     return false;
   });
-  return told ? std::optional(std::move(numbers)) : std::nullopt;
+  return told ? MappedNumbers(std::move(numbers)) : MappedNumbers();
 }
 
 bool mapped_by_kernel(FileIdentity file) {
-  const auto numbers = numbers_mapped_by_kernel();
-  return !numbers.has_value() || numbers->contains(file.inode);
+  return numbers_mapped_by_kernel().may_contain(file);
 }
 
 std::vector<FileIdentity> files_shared_by_kernel() {
@@ -29,7 +27,7 @@ std::vector<FileIdentity> files_shared_by_kernel() {
   visit_kernel_mappings("self", [&](const KernelMapping& mapping) {
     struct stat status = {};
     if (mapping.allowed[3] == 's' && mapping.inode != 0 && ::stat(mapping.path, &status) == 0 &&
-        status.st_ino == mapping.inode) {
+        (status.st_ino == mapping.inode || !is_listed_by_number(FileIdentity::of(status)))) {
       files.push_back(FileIdentity::of(status));
     }
     return false;

@@ -1,24 +1,21 @@
 // What the kernel has mapped into this process, by its own list: served mappings are anonymous memory to it.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <set>
 #include <vector>
 
+#include "platform/process_maps.hpp"
 #include "preload/served_ranges.hpp"
 
 namespace tiermap::preload {
 
-/// By the file's number alone, as devices of some file systems have other numbers there: another file of the same
-/// number counts too. True if it cannot be told.
+/// True if it cannot be told.
 bool mapped_by_kernel(FileIdentity file);
 
 /// The files of shared mappings; none if nobody can tell.
 std::vector<FileIdentity> files_shared_by_kernel();
 
-/// The numbers of all files that it has mapped; nothing if it cannot be told.
-std::optional<std::set<std::uint64_t>> numbers_mapped_by_kernel();
+/// The numbers of all files that it has mapped.
+MappedNumbers numbers_mapped_by_kernel();
 
 /// Whether anything in the range can be read or written, served or not. True if it cannot be told.
 bool can_be_touched(const void* address, std::size_t bytes);

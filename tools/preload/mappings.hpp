@@ -208,8 +208,8 @@ class Mappings {
   const char* why_not_beside_others(const MapRequest& request, const MappingTable::Entered& entered) const;
   bool give_back_to_others(FileIdentity file);
   void share_memory();
-  bool share_out(std::size_t processes);
-  bool take_share(std::size_t processes);
+  MappingTable::Share share_out(std::size_t processes);
+  MappingTable::Share take_share(std::size_t processes);
   void tell_others_of_end(FileIdentity file) noexcept;
   void join_others_in_child() noexcept;
   void tell_others_of_change(FileIdentity file) noexcept;

@@ -66,11 +66,11 @@ void Mappings::note_earlier_mappings() {
 
 // Programs map any number of files, one after the other.
 void Mappings::forget_unmapped_files() {
-  const auto mapped = numbers_mapped_by_kernel();
+  const MappedNumbers mapped = numbers_mapped_by_kernel();
   std::erase_if(histories_, [&](const auto& entry) {
     const auto& [file, history] = entry;
     const bool only_mapped = history.streams == 0 && !history.parts_locked && !history.logged;
-    const bool useless = only_mapped && mapped.has_value() && !mapped->contains(file.inode);
+    const bool useless = only_mapped && !mapped.may_contain(file);
     if (useless && table_ != nullptr) {
       table_->forget(file);
     }

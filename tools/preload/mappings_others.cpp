@@ -101,7 +101,7 @@ void Mappings::add_kernels_to_protect(const std::byte* address, std::size_t leng
   visit_kernel_mappings("self", [&](const KernelMapping& mapping) {
     if (mapping.allowed[3] == 's' && mapping.start < first + length && first < mapping.end) {
       for (const auto& [file, history] : histories_) {
-        if (file.inode == mapping.inode && history.to_protect) {
+        if (history.to_protect && (file.inode == mapping.inode || !is_listed_by_number(file))) {
           files.insert(file);
         }
       }
@@ -172,19 +172,19 @@ void Mappings::share_memory() {
 }
 
 // As give_back_to_others().
-bool Mappings::share_out(std::size_t processes) {
+MappingTable::Share Mappings::share_out(std::size_t processes) {
   const SignalsBlocked quiet;
   const Inside inside;
   if (!lock_.try_lock_shared_for(std::chrono::milliseconds(10))) {
-    return false;
+    return MappingTable::Share::in_part;
   }
   const std::shared_lock held(lock_, std::adopt_lock);
-  return cache_ == nullptr || take_share(processes);
+  return cache_ == nullptr ? MappingTable::Share::taken : take_share(processes);
 }
 
 // In steps, of which this is one: what is given up may have to be written, and between them others are answered and the
-// program's calls go on. False if there are more.
-bool Mappings::take_share(std::size_t processes) {
+// program's calls go on.
+MappingTable::Share Mappings::take_share(std::size_t processes) {
   constexpr std::uint64_t least_step_bytes = 16 << 20;
   const std::uint64_t least_bytes = std::max<std::uint64_t>(4 << 20, cache_->minimum_budget_bytes());
   const std::uint64_t part = std::max(whole_budget_bytes_ / std::max<std::size_t>(processes, 1), least_bytes);
@@ -195,9 +195,9 @@ bool Mappings::take_share(std::size_t processes) {
   const std::uint64_t next = std::max(share, used - std::min(used, step));
   try {
     cache_->set_budget_bytes(next);
-    return next == share;
-  } catch (const Error&) {  // Pages that are in use stand in the way, or cannot be written.
-    return true;
+    return next == share ? MappingTable::Share::taken : MappingTable::Share::in_part;
+  } catch (const Error&) {  // Pages that are in use, or cannot be written.
+    return MappingTable::Share::in_the_way;
   }
 }
 
@@ -220,10 +220,10 @@ void Mappings::join_others_in_child() noexcept {
   known_table_ = nullptr;
   table_.release()->forget_parents();
   try {
-    const auto mapped = numbers_mapped_by_kernel();
+    const MappedNumbers mapped = numbers_mapped_by_kernel();
     std::map<FileIdentity, bool> files;
     for (const auto& [file, history] : histories_) {
-      if (history.kernel_maps && (!mapped.has_value() || mapped->contains(file.inode))) {
+      if (history.kernel_maps && mapped.may_contain(file)) {
         files.emplace(file, history.kernel_writes);
       }
     }
