@@ -41,8 +41,8 @@ bool visit_kernel_mappings(const std::string& process, const Visit& visit) {
   return maps.is_open();
 }
 
-/// Whether a kernel of this release ("6.1.0-13-amd64") lists each file by the number that stat() tells. Before Linux 6.8
-/// one on overlayfs may be listed by the number of the file below it.
+/// Whether a kernel of this release ("6.1.0-13-amd64") lists each file by the number that stat() tells: before Linux
+/// 6.8 one on overlayfs may be listed by the number of the file below it.
 bool lists_own_numbers(const char* release) noexcept;
 
 /// Whether this kernel lists the file by its own number. By its device: overlayfs has one without a major number, as
