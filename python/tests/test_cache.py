@@ -98,6 +98,38 @@ def test_workers_share_the_memory_where_nobody_says_a_budget(script, method):
     assert ended.output == "True True\n" * 5, ended
 
 
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers_keep_what_they_write_where_their_share_is_small_for_the_pages(script, tmp_path, method):
+    """Here the address space that there is leaves a worker's share fewer pages than an engine has to have."""
+    (tmp_path / "rows.bin").write_bytes(b"\1" * (40 << 20))
+    ended = script("""
+        import multiprocessing, resource, sys
+        resource.setrlimit(resource.RLIMIT_AS, (2_000_000_000, 2_000_000_000))
+        import numpy as np
+        import tiermap
+
+        kept = []
+
+        def work(number, rows):
+            out = tiermap.memmap(f"{sys.argv[2]}/out{number}.bin", "f8", "w+", shape=1000)
+            out[:] = number
+            kept.append(out)  # What its pages have is written when the worker ends.
+            return int(rows[number << 20]), tiermap.default_cache().budget
+
+        if __name__ == "__main__":
+            rows = tiermap.map(f"{sys.argv[2]}/rows.bin", page_size="16MiB")
+            budget = tiermap.default_cache().budget
+            pool = multiprocessing.get_context(sys.argv[1]).Pool(2)
+            for read, share in pool.starmap(work, [(number, rows) for number in range(1, 5)], chunksize=1):
+                print(read, share < budget)
+            pool.close()
+            pool.join()
+            for number in range(1, 5):
+                print((np.fromfile(f"{sys.argv[2]}/out{number}.bin") == number).all())
+    """, method, tmp_path)
+    assert ended.output == "1 True\n" * 4 + "True\n" * 4 and ended.code == 0, ended
+
+
 @pytest.mark.parametrize(["variable", "value", "ranks"], [
     ("OMPI_COMM_WORLD_LOCAL_SIZE", "4", 4), ("MPI_LOCALNRANKS", "8", 8), ("SLURM_STEP_TASKS_PER_NODE", "2(x3),5", 5),
     ("MPI_LOCALNRANKS", "1", 1), ("MPI_LOCALNRANKS", "0", 1), ("MPI_LOCALNRANKS", "many", 1)])

@@ -2,11 +2,13 @@
 
 import errno
 import gc
+import multiprocessing
 import os
 import re
 import select
 import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -395,6 +397,25 @@ def test_a_store_that_does_not_open_says_why_in_its_error(start):
     with pytest.raises(OSError, match="Closed could not be opened in its process: RuntimeError: no tape$") as caught:
         tiermap.map(Closed(), start=start)
     assert "in open" in str(caught.value.__cause__)
+
+
+class WithAHelper(Squares):
+    def open(self):
+        self.helper = multiprocessing.get_context("fork").Process(target=time.sleep, args=(1000,), daemon=True)
+        self.helper.start()
+
+    def close(self):
+        self.helper.terminate()
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_a_store_may_start_processes_when_it_is_opened(start):
+    others, begun = child_processes(), time.monotonic()
+    array = tiermap.map(WithAHelper(1000), np.int64, start=start)
+    assert array[12] == 144 and time.monotonic() - begun < 500
+    del array
+    gc.collect()
+    assert child_processes() <= others
 
 
 def test_a_store_that_cannot_be_pickled_says_so_to_spawn(numbers):

@@ -46,7 +46,7 @@ class Cache:
     budget : int or str, optional
         Bytes, ``"4GiB"``, or a share of the available memory, ``"50%"``, less what other caches may still take of it. By
         default what TIERMAP_BUFFER_SIZE says, else half of that; in workers of ``multiprocessing`` and the like that
-        half is cut into twice as many parts as there are processors (of 16 MiB at least), of which each has one, and
+        half is cut into twice as many parts as there are processors (of 17 MiB at least), of which each has one, and
         under ``mpiexec`` or ``srun`` into as many as it has started processes on the node.
     policy : str, optional
         Which page goes when memory is full: ``fifo``, ``lru``, ``hot-fifo``, ``segmented-fifo``, ``small-main`` or
@@ -210,7 +210,8 @@ class Cache:
         if self._options["budget"] is not None or _core.is_budget_said():
             return
         budget = share_of(self._whole_budget)
-        engine.budget = min(budget, DEFAULT_BUDGET) if self._token == "default" else budget
+        budget = min(budget, DEFAULT_BUDGET) if self._token == "default" else budget
+        engine.budget = max(budget, engine.minimum_budget)  # A worker's regions have the pages of its parent's.
 
     def begin_worker(self) -> None:
         """In a forked child that has turned out to be a worker."""

@@ -122,9 +122,13 @@ def write_at_exit_of_workers() -> None:
 
 def begin_worker() -> None:
     """A forked child of multiprocessing's, as soon as it knows what it is."""
-    for cache in _cache.live_caches():
-        cache.begin_worker()
+    # First of all: what is raised in here is said in the log of multiprocessing alone.
     sys.modules["multiprocessing.util"].Finalize(None, end_worker, exitpriority=0)
+    for cache in _cache.live_caches():
+        try:
+            cache.begin_worker()
+        except Exception as error:
+            say(f"{cache!r} has not the budget of a worker: {error}")
 
 
 def end_worker() -> None:

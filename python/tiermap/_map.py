@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import math
 import os
@@ -317,9 +318,10 @@ def replace_contents(opened: Opened, cache: Cache, wish: Wish, layout: Layout) -
         size = store.size
         try:
             store.resize(max(layout.end, size))
-            if layout.bytes > 0 and _mapping.find(wish.source, opened.key, 0, layout.end, True, None) is None:
+            end = layout.end if layout.bytes > 0 else size  # Of nothing there is no region, but others have the file.
+            if end > 0 and _mapping.find(wish.source, opened.key, 0, end, True, None) is None:
                 recipe = recipe_for(wish, layout, opened, cache)
-                _core.Region(cache.engine, store, writable=True, length=layout.end, page_size=recipe.page_size,
+                _core.Region(cache.engine, store, writable=True, length=end, page_size=recipe.page_size,
                              read_ahead=recipe.read_ahead, file=recipe.file)
         except BaseException:
             store.resize(size)
@@ -425,12 +427,20 @@ def region_for(cache: Cache, asked_for: bool, opened: Opened, wish: Wish, layout
     try:
         mapping = Mapping(cache, store, recipe)
     except BaseException:
-        if layout.end > size:
+        if layout.end > size and ends_there(wish.source, layout.end):
             store.resize(size)
         raise
     if wish.advice == "will_need" and recipe.advice != wish.advice:
         mapping.advise(wish.advice, layout.region_offset - recipe.offset, layout.region_bytes)
     return mapping
+
+
+def ends_there(source: Any, size: int) -> bool:
+    """Whether a file has that size: others may have made it longer still than it was made here."""
+    path = path_of(source)
+    with contextlib.suppress(OSError):
+        return path is None or os.stat(path).st_size == size
+    return False
 
 
 def to_write(recipe: Recipe, size: int) -> Recipe:

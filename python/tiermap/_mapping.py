@@ -14,6 +14,7 @@ from tiermap import _core, _endings, _finding, _python_store
 from tiermap._cache import Cache, members
 from tiermap._location import (HeapPlace, check_identity, identity_of, key_of, machine, name_of, path_of, state_of,
                                tells_of_changes)
+from tiermap._page_size import LEAST as LEAST_PAGE_SIZE
 
 #: sync() and prefetch() go forward by this much where someone wants to be told.
 PIECE = 64 << 20
@@ -331,7 +332,21 @@ def mapping_of(recipe: Recipe, cache: Cache, sender: str) -> Mapping:
         if recipe.writes_to_store:
             offset, length = extent_to_write(recipe, recipe.offset + recipe.length)
             recipe = replace(recipe, offset=offset, length=length)
-        return Mapping(cache, store, recipe, among_processes=recipe.writes_to_store)
+        return mapped_as_sent(cache, store, recipe)
+
+
+def mapped_as_sent(cache: Cache, store: _core.Store, recipe: Recipe) -> Mapping:
+    """In smaller pages where the cache cannot hold some of these: a worker's has a part of the memory that the sender's
+    has."""
+    failure: Optional[ValueError] = None
+    while True:
+        try:
+            return Mapping(cache, store, recipe, among_processes=recipe.writes_to_store)
+        except ValueError as error:
+            failure = error if failure is None else failure
+            if recipe.page_size is None or recipe.page_size <= LEAST_PAGE_SIZE:
+                raise failure from None
+            recipe = replace(recipe, page_size=recipe.page_size // 2)
 
 
 def refuse_shortened(recipe: Recipe, store: _core.Store) -> None:

@@ -215,11 +215,12 @@ def close_all(ends: List[socket.socket]) -> None:
 def size_reported(name: str, report: int) -> int:
     """Waits until the process has said that the store is open."""
     said = b""
-    while True:
+    while not said.endswith(_store_server.END_OF_REPORT):
         piece = os.read(report, 4096)
-        if not piece:
+        if not piece:  # It has ended.
             break
         said += piece
+    said = said.rstrip(_store_server.END_OF_REPORT)
     if said[:1] == b"+":
         return int(said[1:])
     line, _, trace = (said[1:].decode("utf-8", "replace") or "the process ended before it said why").partition("\n")

@@ -27,6 +27,8 @@ MOST_DESCRIPTORS = 65
 MOST_BYTES = (1 << 63) - 1  # Of any store: what a file offset can say.
 #: Seconds that a call may go on for once nobody waits for it any more, unless the store says otherwise.
 PATIENCE = 10.0
+#: Of what the process reports once the store is open. Processes that open() has started may keep the pipe's end.
+END_OF_REPORT = b"\0"
 #: By ``control``: the program has said itself what it has given up.
 GIVEN_UP = b"\0"
 READ, WRITE, FLUSH = 1, 2, 3
@@ -245,8 +247,8 @@ def open_and_describe(store: Any) -> Tuple[bool, bytes]:
 def account_of(error: BaseException) -> bytes:
     """A line that says what went wrong, and behind it the traceback."""
     line = f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
-    return (line + "\n" + "".join(traceback.format_exception(type(error), error, error.__traceback__))).encode(
-        "utf-8", "replace")
+    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    return f"{line}\n{trace}".encode("utf-8", "replace").replace(END_OF_REPORT, b"?")
 
 
 def leave_signals_to_program() -> None:
@@ -272,7 +274,7 @@ def run(store: Any, channels: List[socket.socket], memory: int, slot_bytes: int,
     try:
         leave_signals_to_program()
         good, said = open_and_describe(store)
-        os.write(report, (b"+" if good else b"-") + said[:4000])
+        os.write(report, (b"+" if good else b"-") + said[:4000] + END_OF_REPORT)
         os.close(report)
         if good:
             try:
@@ -311,7 +313,7 @@ def main() -> None:
             multiprocessing.spawn.prepare(pickle.load(pipe))
             store = pickle.load(pipe)
         except BaseException as error:
-            os.write(report, b"-" + account_of(error)[:4000])
+            os.write(report, b"-" + account_of(error)[:4000] + END_OF_REPORT)
             raise
         finally:
             del this._inheriting

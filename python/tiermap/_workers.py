@@ -8,8 +8,9 @@ import sys
 
 from tiermap._page_size import MIB
 
-#: What a worker's cache has at least, if nobody says otherwise.
-LEAST_BUDGET = 16 * MIB
+#: What a worker's cache has at least, if nobody says otherwise: eight of the largest pages that are chosen by
+#: themselves, and the account of them.
+LEAST_BUDGET = 17 * MIB
 #: Where launchers say how many processes they have started on this node: Open MPI, MPICH and its kin, MVAPICH, srun.
 RANKS_HERE = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE")
 

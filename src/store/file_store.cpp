@@ -126,11 +126,20 @@ int FileStore::resize(std::uint64_t bytes) {
     return -EFBIG;
   }
   const std::lock_guard lock(growth_mutex_);
-  if (::ftruncate(file_.buffered(), static_cast<off_t>(bytes)) != 0) {
+  std::uint64_t size = bytes;
+  if (bytes > size_bytes()) {
+    // Who has made it longer meanwhile, and longer than this, keeps what is there.
+    struct stat status = {};
+    const int result = lengthen(file_.buffered(), bytes - 1, bytes);
+    if (result != 0 || ::fstat(file_.buffered(), &status) != 0) {
+      return result != 0 ? result : -errno;
+    }
+    size = static_cast<std::uint64_t>(status.st_size);
+  } else if (::ftruncate(file_.buffered(), static_cast<off_t>(bytes)) != 0) {
     return -errno;
   }
   size_changed_.store(true);
-  size_.store(bytes, std::memory_order_release);
+  size_.store(size, std::memory_order_release);
   lost_end_.store(0);
   return 0;
 }

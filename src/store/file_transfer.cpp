@@ -140,7 +140,9 @@ int lengthen(int descriptor, std::uint64_t offset, std::uint64_t end) noexcept {
   do {
     result = ::fallocate(descriptor, 0, static_cast<off_t>(offset), static_cast<off_t>(end - offset));
   } while (result != 0 && errno == EINTR);
-  if (result != 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EPERM)) {
+  struct stat status = {};
+  if (result != 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EPERM) &&
+      (result = ::fstat(descriptor, &status)) == 0 && static_cast<std::uint64_t>(status.st_size) < end) {
     result = ::ftruncate(descriptor, static_cast<off_t>(end));
   }
   return result == 0 ? 0 : -errno;

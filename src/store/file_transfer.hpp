@@ -29,8 +29,9 @@ int synchronise(int descriptor, bool whole) noexcept;
 /// the file system has no holes.
 int punch_hole(int descriptor, std::uint64_t offset, std::uint64_t bytes) noexcept;
 
-/// Makes a file that ends before `end` that long, for a write of [offset, end). Never shorter, where the file system
-/// has a call for that: others may be making it longer. 0 or a negative errno value.
+/// Makes a file that ends before `end` that long, for a write of [offset, end). Never shorter, as others may be making
+/// it longer (where the file system has no call for that: unless they do so in that very moment). 0 or a negative errno
+/// value.
 int lengthen(int descriptor, std::uint64_t offset, std::uint64_t end) noexcept;
 
 /// Opens for direct I/O the file that `like` has open, by its `path` seen from `directory` (AT_FDCWD for none). Invalid
