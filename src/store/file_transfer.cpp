@@ -140,12 +140,15 @@ int lengthen(int descriptor, std::uint64_t offset, std::uint64_t end) noexcept {
   do {
     result = ::fallocate(descriptor, 0, static_cast<off_t>(offset), static_cast<off_t>(end - offset));
   } while (result != 0 && errno == EINTR);
-  struct stat status = {};
-  if (result != 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EPERM) &&
-      (result = ::fstat(descriptor, &status)) == 0 && static_cast<std::uint64_t>(status.st_size) < end) {
-    result = ::ftruncate(descriptor, static_cast<off_t>(end));
+  if (result == 0 || (errno != EOPNOTSUPP && errno != ENOSYS && errno != EPERM)) {
+    return result == 0 ? 0 : -errno;
   }
-  return result == 0 ? 0 : -errno;
+  struct stat status = {};
+  if (::fstat(descriptor, &status) != 0) {
+    return -errno;
+  }
+  const bool long_enough = static_cast<std::uint64_t>(status.st_size) >= end;
+  return long_enough || ::ftruncate(descriptor, static_cast<off_t>(end)) == 0 ? 0 : -errno;
 }
 
 int synchronise(int descriptor, bool whole) noexcept {
