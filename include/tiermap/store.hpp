@@ -96,8 +96,8 @@ class Store {
   virtual void show_tiers(struct PublishedTiers& tiers, bool shown) noexcept;
 
   /// Changes the size; what is cut off is lost, what is added reads as zero. Asked for the size that it has, it cuts
-  /// off what writes to an extent of locate_write() left behind its end. Asked for more than it knows it has, it cuts off
-  /// nothing: a file that others have made longer still stays so. Returns 0 or a negative errno value.
+  /// off what writes to an extent of locate_write() left behind its end. Asked for more than it knows it has, it cuts
+  /// off nothing: a file that others have made longer still stays so. Returns 0 or a negative errno value.
   virtual int resize(std::uint64_t bytes);
 
   /// Discards a range: it reads as zeros from now on, the size stays, and the room it took is given back as far as that

@@ -365,6 +365,25 @@ def test_a_pickle_of_a_file_that_was_cut_off_is_refused(tmp_path, program, mode)
     assert path.stat().st_size == 2_399_992
 
 
+def of_a_scratch_file(_):
+    with tempfile.TemporaryDirectory() as folder:
+        array = tiermap.memmap(f"{folder}/scratch.bin", np.int64, "w+", shape=(4, 1000))
+        array[:] = 7
+        return array[1]
+
+
+def test_a_worker_returns_what_lies_in_a_file_that_is_gone(tmp_path):
+    """By value: that it cannot be loaded by its name, multiprocessing takes for the end of a pipe, and waits for ever."""
+    with FORK.Pool(1) as pool:
+        assert [got.sum() for got in pool.map(of_a_scratch_file, range(2))] == [7000, 7000]
+    path = tmp_path / "numbers.bin"
+    np.arange(1000).tofile(path)
+    array = tiermap.map(path, "i8", budget="1MiB")
+    replaced(path)
+    with SPAWN.Pool(1) as pool:
+        assert pool.apply_async(total, (array,)).get(100) == 499_500
+
+
 @pytest.mark.parametrize("kind", ["path", "url", "concat", "pattern"])
 def test_a_pickle_does_not_follow_to_another_file(tmp_path, program, kind):
     where, path = named(kind, tmp_path)

@@ -399,6 +399,27 @@ def test_a_store_that_does_not_open_says_why_in_its_error(start):
     assert "in open" in str(caught.value.__cause__)
 
 
+class KilledBesideItsHelper(Squares):
+    def open(self):
+        self.helper = multiprocessing.get_context("fork").Process(target=time.sleep, args=(1000,), daemon=True)
+        self.helper.start()
+        print(self.helper.pid, flush=True)
+
+    def read_into(self, offset, buffer):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_store_that_dies_is_noticed_beside_processes_that_it_has_started(capfd):
+    array = tiermap.map(KilledBesideItsHelper(1000), np.int64)
+    helper, begun = int(capfd.readouterr().out), time.monotonic()
+    try:
+        with pytest.raises(OSError):
+            array.pin()
+        assert time.monotonic() - begun < 500
+    finally:
+        os.kill(helper, signal.SIGKILL)
+
+
 class WithAHelper(Squares):
     def open(self):
         self.helper = multiprocessing.get_context("fork").Process(target=time.sleep, args=(1000,), daemon=True)

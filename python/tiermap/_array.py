@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 import numpy as np
 
 from tiermap import _dask, _gather, _operations
+from tiermap._location import identity_of
 from tiermap._mapping import Mapping
 from tiermap._page_size import MIB, Size
 from tiermap._statistics import Statistics
@@ -189,8 +190,10 @@ def is_view(array: Any, template: Any) -> bool:
 
 
 def is_sent_by_name(mapping: Mapping) -> bool:
-    """Whether a pickle sends where its bytes are: what only this process has is sent by value."""
-    return mapping.recipe.reopens and not mapping.recipe.private_copy
+    """Whether a pickle sends where its bytes are: what only this process has is sent by value, and so is that to which the
+    name leads no more."""
+    recipe = mapping.recipe
+    return recipe.reopens and not recipe.private_copy and identity_of(recipe.source) == recipe.identity
 
 
 def plain_unless_mapped(result: Any) -> Any:

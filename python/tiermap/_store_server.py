@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 import traceback
-from typing import Any, Dict, List, NoReturn, Optional, Tuple
+from typing import Any, Dict, List, NoReturn, Optional, Sequence, Tuple
 
 REQUEST = struct.Struct("=IIQQ")
 REPLY = struct.Struct("=qII")
@@ -27,7 +27,7 @@ MOST_DESCRIPTORS = 65
 MOST_BYTES = (1 << 63) - 1  # Of any store: what a file offset can say.
 #: Seconds that a call may go on for once nobody waits for it any more, unless the store says otherwise.
 PATIENCE = 10.0
-#: Of what the process reports once the store is open. Processes that open() has started may keep the pipe's end.
+#: Of what the process reports once the store is open: processes that open() has started may keep the pipe's end.
 END_OF_REPORT = b"\0"
 #: By ``control``: the program has said itself what it has given up.
 GIVEN_UP = b"\0"
@@ -263,6 +263,12 @@ def leave_signals_to_program() -> None:
     os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
 
 
+def close_all(ends: Sequence[Any]) -> None:
+    """Files and sockets, of which some may be closed already."""
+    for end in ends:
+        end.close()
+
+
 def pass_over(*_: object) -> None:
     """A handler, and not SIG_IGN: programs that the store starts would inherit that."""
 
@@ -273,9 +279,12 @@ def run(store: Any, channels: List[socket.socket], memory: int, slot_bytes: int,
     status = 1
     try:
         leave_signals_to_program()
+        told = os.fdopen(report, "wb", buffering=0)
+        # Who waits at their other ends is to see when this process ends, whatever open() has started.
+        os.register_at_fork(after_in_child=lambda: close_all([told, control, *channels]))
         good, said = open_and_describe(store)
-        os.write(report, (b"+" if good else b"-") + said[:4000] + END_OF_REPORT)
-        os.close(report)
+        told.write((b"+" if good else b"-") + said[:4000] + END_OF_REPORT)
+        told.close()
         if good:
             try:
                 serve(store, channels, memory, slot_bytes, control)

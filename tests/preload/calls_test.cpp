@@ -56,6 +56,20 @@ TEST_P(CallsTest, DoWhatTheKernelsDo) {
   EXPECT_TRUE(tells_of_mappings(served.report)) << served.report;
 }
 
+// A report is one more thing to do at the end, in a thread of its own.
+TEST(WithoutAReport, AReaderEndsInAHandlerThatInterruptedMalloc) {
+  skip_where_nothing_is_served();
+  if (testing::Test::IsSkipped()) {
+    return;
+  }
+  const ProgramRuns runs;
+  const ProgramResult ended =
+      runs.plain(std::string(TIERMAP_BINARY_FOLDER) + "/tiermap run --serve-all --buffer 4MiB -- " + program +
+                 " ended_while_reading " + runs.path("file"));
+  EXPECT_EQ(ended.exit_code, 0) << ended.errors;
+  EXPECT_EQ(ended.output.find("WRONG"), std::string::npos) << ended.output;
+}
+
 TEST_P(CallsTest, DoSoWithLittleMemory) {
   const ProgramResult plain = runs_.plain(command_);
   for (const char* memory : {"--buffer 2500KiB --page-size 256KiB", "--buffer 600KiB --page-size 4KiB"}) {

@@ -57,5 +57,7 @@ extern const struct test_case signal_cases[];
 extern const struct test_case sharing_cases[];
 /* Not those that do what the kernel does. */
 extern const struct test_case unwritten_cases[];
+/* What hangs where a report is asked for and nothing is served, so for a test of its own as well. */
+extern const struct test_case unreported_cases[];
 
 #endif

@@ -182,13 +182,6 @@ static void be_busy(void) {
   }
 }
 
-static void store_in_pages(int stored) {
-  unsigned char* memory = map_file(make_file(), file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
-  for (uint64_t at = 70000; at < file_bytes; at += page_bytes) {
-    memory[at] = (unsigned char)stored;
-  }
-}
-
 /* The status of a child, which is killed if it hangs. */
 static int wait_for_end(pid_t child) {
   int status = 0;
@@ -199,6 +192,32 @@ static int wait_for_end(pid_t child) {
     usleep(1000);
   }
   return status;
+}
+
+/* What is only read has an end as well. */
+static void ended_while_reading(void) {
+  enum { ends = 24 };
+  for (int end = 0; end < ends; ++end) {
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+      signal(SIGALRM, end % 2 == 0 ? leave_at_once : leave);
+      const unsigned char* memory = map_file(make_file(), file_bytes, PROT_READ, MAP_SHARED, 0);
+      check("read", memory[70000] == known_byte(70000));
+      ualarm(5000, 0);
+      while (malloc(40) != NULL) { /* Never one that was given back, which takes no lock. */
+      }
+    }
+    const int status = wait_for_end(child);
+    check("ended", WIFEXITED(status) && WEXITSTATUS(status) == 7);
+  }
+}
+
+static void store_in_pages(int stored) {
+  unsigned char* memory = map_file(make_file(), file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+  for (uint64_t at = 70000; at < file_bytes; at += page_bytes) {
+    memory[at] = (unsigned char)stored;
+  }
 }
 
 /* The handler interrupts malloc() more often than not. */
@@ -336,5 +355,10 @@ const struct test_case signal_cases[] = {
     {"handled_once", handled_once},
     {"own_handlers", own_handlers},
     {"own_handler_for_a_while", own_handler_for_a_while},
+    {NULL, NULL},
+};
+
+const struct test_case unreported_cases[] = {
+    {"ended_while_reading", ended_while_reading},
     {NULL, NULL},
 };

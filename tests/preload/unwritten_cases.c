@@ -67,6 +67,16 @@ static void cut_unwritten(void) {
   printf("fsync: %s\n", outcome(fsync(descriptor)));
 }
 
+static void cut_by_opening_unwritten(void) {
+  int descriptor = make_file();
+  const unsigned char* memory = store_unwritten(descriptor);
+  char path[64];
+  snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+  printf("cut: %s\n", outcome(open(path, O_WRONLY | O_TRUNC) < 0 ? -1 : 0));
+  check("empty", lseek(descriptor, 0, SEEK_END) == 0 && memory != NULL);
+  printf("fsync: %s\n", outcome(fsync(descriptor)));
+}
+
 static void replace_unwritten(void) {
   int descriptor = make_file();
   unsigned char* memory = store_unwritten(descriptor);
@@ -82,6 +92,7 @@ const struct test_case unwritten_cases[] = {
     {"read_unwritten", read_unwritten},
     {"write_unwritten", write_unwritten},
     {"cut_unwritten", cut_unwritten},
+    {"cut_by_opening_unwritten", cut_by_opening_unwritten},
     {"replace_unwritten", replace_unwritten},
     {NULL, NULL},
 };

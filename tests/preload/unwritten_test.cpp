@@ -42,6 +42,7 @@ TEST_F(UnwrittenTest, WritesBesideItFail) {
 
 TEST_F(UnwrittenTest, TheFileCanBeCut) {
   expect("cut_unwritten", "cut: ok\nthe rest: ok\nfsync: ok\n");
+  expect("cut_by_opening_unwritten", "cut: ok\nempty: ok\nfsync: ok\n");
 }
 
 TEST_F(UnwrittenTest, NothingTakesItsPlace) {

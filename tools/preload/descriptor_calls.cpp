@@ -9,6 +9,7 @@
 
 using tiermap::FileIdentity;
 using tiermap::preload::around_change;
+using tiermap::preload::IfUnwritten;
 using tiermap::preload::Mappings;
 using tiermap::preload::mappings_for_caller;
 using tiermap::preload::next_calls;
@@ -36,7 +37,7 @@ int truncate_by_opening(int directory, const char* path, Call call) {
   if (before < 0) {
     return call();
   }
-  const int result = around_change(before, 0, INT64_MAX, call);
+  const int result = around_change(before, 0, INT64_MAX, call, IfUnwritten::go_on);
   const int error = errno;
   ::syscall(SYS_close, before);
   errno = error;

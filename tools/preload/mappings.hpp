@@ -239,7 +239,7 @@ class Mappings {
   int clear(Mapping& mapping) noexcept;
   void end_mapping(Mapping& mapping);
   bool retire_if_locked(FileIdentity file, const std::shared_ptr<MappedFileStore>& store);
-  void forget(Mapping& mapping);
+  void forget(Mapping& mapping, bool by_kernel);
   void* move_larger(Mapping& mapping, std::size_t new_length);
   static void read_anew(Mapping& mapping) noexcept;
   void for_each(const std::byte* address, std::size_t length, const Each& each);

@@ -93,9 +93,13 @@ bool Mappings::retire_if_locked(FileIdentity file, const std::shared_ptr<MappedF
   return true;
 }
 
-// The bookkeeping of a mapping whose region is gone.
-void Mappings::forget(Mapping& mapping) {
+// The bookkeeping of a mapping whose region is gone. Once its file is closed another file may have its number: others
+// are told before, unless the kernel maps it now.
+void Mappings::forget(Mapping& mapping, bool by_kernel) {
   served_.remove(mapping.slot);
+  if (!by_kernel) {
+    tell_others_of_end(mapping.file);
+  }
   if (!retire_if_locked(mapping.file, mapping.store)) {
     own_descriptors_.remove_all(mapping.descriptors());
   }
@@ -113,9 +117,7 @@ void Mappings::end_mapping(Mapping& mapping) {
     Outcome::complain(std::string(error.what()) + "; the program has unmapped it: that is lost");
     mapping.region = Region();
   }
-  const FileIdentity file = mapping.file;
-  forget(mapping);
-  tell_others_of_end(file);
+  forget(mapping, false);
 }
 
 int Mappings::unmap(std::byte* address, std::size_t length) {
@@ -156,9 +158,7 @@ int Mappings::clear(Mapping& mapping) noexcept {
     if (!done) {
       return ENOMEM;
     }
-    const FileIdentity file = mapping.file;
-    forget(mapping);
-    tell_others_of_end(file);
+    forget(mapping, false);
     return 0;
   } catch (const Error& error) {
     Outcome::complain(error.what());
@@ -210,7 +210,7 @@ bool Mappings::convert(Mapping& mapping, const char* reason) noexcept {
     outcome_.given_back(mapping.path, reason);
     const FileIdentity file = mapping.file;
     const bool may_write = mapping.store->writable();
-    forget(mapping);
+    forget(mapping, true);
     note_kernel_mapping(file, may_write);
     tell_others_of_end(file);
     return true;

@@ -102,7 +102,7 @@ void Mappings::after_fork_in_child() noexcept {
 // Without the thread for it the program ends by its signals as they come.
 void Mappings::prepare_end(bool stores) noexcept {
   try {
-    if (ending_signals_ == nullptr && (stores || !settings_.report.empty())) {
+    if (ending_signals_ == nullptr) {  // Also without anything to write: what is published goes at the end.
       ending_signals_ = std::make_unique<EndingSignals>([this] {
         if (const auto call = end_with_.load(); call != nullptr) {
           call();
