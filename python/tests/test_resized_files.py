@@ -1,6 +1,8 @@
 """A file that is mapped is made longer, or anew: what its live arrays have is as with numpy, or it is refused."""
 
+import concurrent.futures
 import gc
+import multiprocessing
 
 import numpy as np
 import pytest
@@ -174,3 +176,21 @@ def test_w_plus_of_fewer_pages_over_a_live_array_cuts_the_file_off(tmp_path, kin
     gc.collect()
     read = np.fromfile(path, np.uint8)
     assert read.size == 5000 and (read == 2).all()
+
+
+def fill_chunk(path, chunk, bytes_of_chunk):
+    array = tiermap.memmap(path, np.uint8, "r+", shape=(chunk + 1) * bytes_of_chunk)
+    array[chunk * bytes_of_chunk:] = chunk + 1
+    array.flush()
+
+
+def test_workers_that_make_one_file_longer_at_a_time(tmp_path):
+    """Each to the size that it needs: whoever wants less, and has seen the file when it was shorter, cuts nothing off."""
+    path, chunks, bytes_of_chunk = tmp_path / "grown.bin", 100, 20_000
+    for _ in range(4):
+        path.write_bytes(b"\0")
+        with concurrent.futures.ProcessPoolExecutor(4, mp_context=multiprocessing.get_context("fork")) as workers:
+            tasks = [workers.submit(fill_chunk, path, chunk, bytes_of_chunk) for chunk in range(chunks)]
+            for task in tasks:
+                task.result(100)
+        assert np.array_equal(np.fromfile(path, np.uint8), np.repeat(np.arange(1, chunks + 1), bytes_of_chunk))

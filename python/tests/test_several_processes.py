@@ -1,6 +1,5 @@
 """Arrays of one plain file in several processes are one memory, whoever comes first and however it was started."""
 
-import concurrent.futures
 import errno
 import multiprocessing
 import os
@@ -362,24 +361,6 @@ def test_a_growing_file(out):
     longer[6] = 6
     assert worker.ask("load", 6) == [6] * 8
     worker.end()
-
-
-def fill_chunk(path, chunk, bytes_of_chunk):
-    array = tiermap.memmap(path, np.uint8, "r+", shape=(chunk + 1) * bytes_of_chunk)
-    array[chunk * bytes_of_chunk:] = chunk + 1
-    array.flush()
-
-
-def test_workers_that_make_one_file_longer_at_a_time(tmp_path):
-    """Each to the size that it needs: whoever wants less, and has seen the file when it was shorter, cuts nothing off."""
-    path, chunks, bytes_of_chunk = tmp_path / "grown.bin", 100, 20_000
-    for _ in range(4):
-        path.write_bytes(b"\0")
-        with concurrent.futures.ProcessPoolExecutor(4, mp_context=FORK) as workers:
-            tasks = [workers.submit(fill_chunk, path, chunk, bytes_of_chunk) for chunk in range(chunks)]
-            for task in tasks:
-                task.result(SECONDS)
-        assert np.array_equal(np.fromfile(path, np.uint8), np.repeat(np.arange(1, chunks + 1), bytes_of_chunk))
 
 
 def test_who_makes_a_file_anew_with_nothing_in_it_is_noticed(out):
