@@ -135,7 +135,7 @@ readonly of_one_thread='^heap:.*Heap(Kill|Model|PowerLoss|DiskFull|Update|Check|
 
 # Of the engine's own tests ThreadSanitizer sees those that always move; those that copy do so by turns with others anyway.
 # Not pages of 2 MiB, which are much to write and nothing else to threads, nor what one thread does to a store.
-readonly not_for_threads='^exactness:.*_copy[_ ]|^exactness:.*_2048K_|^store:.*(random_work|a_resize|CsvInStore)|^s3:.*(AChangeAreCopied|CutAndGrown|RandomWork|FailuresLeave|AnswersThat|ALargeOne)|^region:Sizes/|^region:.*HugePages|^fault:.*ABatch.*_(copy|automatic)'
+readonly not_for_threads='^exactness:.*_copy[_ ]|^exactness:.*_2048K_|^store:.*(random_work|a_resize|CsvInStore)|^s3:.*(AChangeAreCopied|CutAndGrown|RandomWork|FailuresLeave|AnswersThat|ALargeOne|WhatWasMade)|^region:Sizes/|^region:.*HugePages|^fault:.*ABatch.*_(copy|automatic)'
 
 # build_tests PRESET FOLDER...: builds the tests of these folders.
 build_tests() {

@@ -68,13 +68,15 @@ std::vector<char> content(Store& store) {
   return bytes;
 }
 
-/// Waits until it holds, for seconds at most.
+/// Waits until it holds, if only for a moment, for seconds at most.
 template <typename Condition>
 void await(Condition&& condition) {
-  for (int turn = 0; turn < 5000 && !condition(); ++turn) {
+  bool held = condition();
+  for (int turn = 0; turn < 5000 && !held; ++turn) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    held = condition();
   }
-  EXPECT_TRUE(condition());
+  EXPECT_TRUE(held);
 }
 
 class TieredStoreTest : public testing::Test {
