@@ -192,7 +192,7 @@ fuzz_target() {
 step_fuzz() {
   local seconds=${FUZZ_SECONDS:-3}
   build_for fuzz
-  local -a targets=(build/fuzz/bin/fuzz-*)
+  local -a targets=(build/asan/bin/fuzz-*)
   export -f fuzz_target
   # shellcheck disable=SC2016  # The inner shell expands them.
   printf '%s\n' "${targets[@]}" | xargs -P "$jobs" -I '{}' bash -c 'fuzz_target "$@"' fuzz '{}' "$seconds"
@@ -241,7 +241,7 @@ build_for() {
   case $1 in
     asan) build_tests asan "${asan_tests[@]}" ;;
     tsan) build_tests tsan "${tsan_tests[@]}" ;;
-    fuzz) scripts/build.sh fuzz fuzzers ;;
+    fuzz) scripts/build.sh asan fuzzers ;;
   esac
 }
 
