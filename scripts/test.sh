@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# The steps of `make test`: scripts/test.sh all, or some of: format release clang tidy asan tsan fuzz. Quick ones first;
+# The steps of `make test`: scripts/test.sh all, or some of: format release python clang tidy asan fuzz tsan. Quick ones first;
 # the first failure ends it. The last lines say what ran and name what was skipped, with the reason. `soak` and `programs`
 # are steps of their own, that `all` does not have.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-readonly all_steps=(format release python clang tidy asan tsan fuzz)
+# Fuzz targets are built in the folder of the tests of asan: right behind these, best before anything runs there.
+readonly all_steps=(format release python clang tidy asan fuzz tsan)
 readonly steps_of_their_own=(soak programs)
 readonly jobs=${JOBS:-$(nproc)}
 # Many tests wait for a disk or for a moment to come: one more than there are processors.
