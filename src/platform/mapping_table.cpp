@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <set>
 #include <thread>
 
 #include "platform/engine_thread.hpp"
@@ -57,33 +56,17 @@ struct MappingTable::Owner {
   }
 };
 
-// Until visit() says that this is enough. False if nobody can tell: of a process whose first thread has ended /proc
-// shows nothing at all.
-template <typename Visit>
-bool MappingTable::visit_mappings_of(std::uint32_t owner, const Visit& visit) const {
+// By which /proc shows it here: nothing for one in another namespace.
+std::optional<std::string> MappingTable::process_of(std::uint32_t owner) const {
   const Layout::Slot& slot = layout_->slots[Layout::slot_of(owner)];
-  if (process_namespace_ == 0 || slot.process_namespace.load() != process_namespace_) {
-    return false;
-  }
-  bool any = false;
-  const auto visit_one = [&](const KernelMapping& mapping) {
-    any = true;
-    return visit(mapping);
-  };
-  return visit_kernel_mappings(std::to_string(slot.process.load()), visit_one) && any;
+  const bool is_shown = process_namespace_ != 0 && slot.process_namespace.load() == process_namespace_;
+  return is_shown ? std::optional(std::to_string(slot.process.load())) : std::nullopt;
 }
 
 MappingTable::Owner MappingTable::find_owner(std::uint32_t owner) const {
-  Owner found{is_alive(owner), MappedNumbers()};
-  std::set<std::uint64_t> inodes;
-  const auto insert = [&](const KernelMapping& mapping) {
-    inodes.insert(mapping.inode);
-    return false;
-  };
-  if (found.alive && visit_mappings_of(owner, insert)) {
-    found.mapped = MappedNumbers(std::move(inodes));
-  }
-  return found;
+  const bool alive = is_alive(owner);
+  const std::optional<std::string> process = process_of(owner);
+  return {alive, alive && process.has_value() ? read_mapped_numbers(*process) : MappedNumbers()};
 }
 
 bool MappingTable::is_over(std::uint64_t word, FileIdentity file) const {
@@ -95,8 +78,9 @@ bool MappingTable::is_over(std::uint64_t word, FileIdentity file) const {
     mapped = mapping.inode == file.inode;
     return mapped;
   };
-  return is_by_kernel(state_of(word)) && is_listed_by_number(file) && visit_mappings_of(owner_of(word), compare) &&
-         !mapped;
+  const std::optional<std::string> process = process_of(owner_of(word));
+  return is_by_kernel(state_of(word)) && is_listed_by_number(file) && process.has_value() &&
+         visit_kernel_mappings(*process, compare) && !mapped;
 }
 
 std::size_t MappingTable::used() const noexcept {

@@ -113,8 +113,7 @@ class MappingTable {
   void unmap() noexcept;
   bool take_slot(const Descriptor& file) noexcept;
   bool is_alive(std::uint32_t owner) const noexcept;
-  template <typename Visit>
-  bool visit_mappings_of(std::uint32_t owner, const Visit& visit) const;
+  std::optional<std::string> process_of(std::uint32_t owner) const;
   Owner find_owner(std::uint32_t owner) const;
   bool is_over(std::uint64_t word, FileIdentity file) const;
   std::size_t used() const noexcept;

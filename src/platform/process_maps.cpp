@@ -17,4 +17,13 @@ bool is_listed_by_number(FileIdentity file) noexcept {
   return major(file.device) != 0 || (::uname(&system) == 0 && lists_own_numbers(system.release));
 }
 
+MappedNumbers read_mapped_numbers(const std::string& process) {
+  std::set<std::uint64_t> numbers;
+  const bool told = visit_kernel_mappings(process, [&](const KernelMapping& mapping) {
+    numbers.insert(mapping.inode);
+    return false;
+  });
+  return told ? MappedNumbers(std::move(numbers)) : MappedNumbers();
+}
+
 }  // namespace tiermap

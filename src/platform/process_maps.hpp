@@ -23,22 +23,24 @@ struct KernelMapping {
 };
 
 /// Calls visit(mapping) for each of a process ("self", or its number), until it says that this is enough. False if
-/// nobody can tell.
+/// nobody can tell: of one whose first thread has ended /proc shows nothing at all.
 template <typename Visit>
 bool visit_kernel_mappings(const std::string& process, const Visit& visit) {
   std::ifstream maps("/proc/" + process + "/maps");
+  bool any = false;
   for (std::string line; std::getline(maps, line);) {
     KernelMapping mapping;
     int path = 0;
     if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " %4s %*x %*x:%*x %" SCNu64 " %n", &mapping.start,
                     &mapping.end, mapping.allowed, &mapping.inode, &path) == 4) {
+      any = true;
       mapping.path = line.c_str() + path;
       if (visit(mapping)) {
         return true;
       }
     }
   }
-  return maps.is_open();
+  return any;
 }
 
 /// Whether a kernel of this release ("6.1.0-13-amd64") lists each file by the number that stat() tells: before Linux
@@ -66,5 +68,8 @@ class MappedNumbers {
   std::set<std::uint64_t> numbers_;
   bool known_ = false;
 };
+
+/// Of a process ("self", or its number).
+MappedNumbers read_mapped_numbers(const std::string& process);
 
 }  // namespace tiermap

@@ -4,22 +4,11 @@
 #include <sys/statfs.h>
 
 #include <cstring>
-#include <set>
-#include <utility>
 
 namespace tiermap::preload {
 
-MappedNumbers numbers_mapped_by_kernel() {
-  std::set<std::uint64_t> numbers;
-  const bool told = visit_kernel_mappings("self", [&](const KernelMapping& mapping) {
-    numbers.insert(mapping.inode);
-    return false;
-  });
-  return told ? MappedNumbers(std::move(numbers)) : MappedNumbers();
-}
-
 bool mapped_by_kernel(FileIdentity file) {
-  return numbers_mapped_by_kernel().may_contain(file);
+  return read_mapped_numbers("self").may_contain(file);
 }
 
 std::vector<FileIdentity> files_shared_by_kernel() {

@@ -14,9 +14,6 @@ bool mapped_by_kernel(FileIdentity file);
 /// The files of shared mappings; none if nobody can tell.
 std::vector<FileIdentity> files_shared_by_kernel();
 
-/// The numbers of all files that it has mapped.
-MappedNumbers numbers_mapped_by_kernel();
-
 /// Whether anything in the range can be read or written, served or not. True if it cannot be told.
 bool can_be_touched(const void* address, std::size_t bytes);
 

@@ -369,7 +369,7 @@ bool Mappings::start_cache() {
     const OwnDescriptors::Watch watch(own_descriptors_);
     CacheOptions options;
     options.fault_mode = FaultMode::notify;
-    options.budget_bytes = fitting().close(numbers_mapped_by_kernel());
+    options.budget_bytes = fitting().close(read_mapped_numbers("self"));
     cache_ = new Cache(options);
     cache_refused_ = false;
     share_memory();

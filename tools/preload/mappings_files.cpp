@@ -66,7 +66,7 @@ void Mappings::note_earlier_mappings() {
 
 // Programs map any number of files, one after the other.
 void Mappings::forget_unmapped_files() {
-  const MappedNumbers mapped = numbers_mapped_by_kernel();
+  const MappedNumbers mapped = read_mapped_numbers("self");
   std::erase_if(histories_, [&](const auto& entry) {
     const auto& [file, history] = entry;
     const bool only_mapped = history.streams == 0 && !history.parts_locked && !history.logged;

@@ -220,7 +220,7 @@ void Mappings::join_others_in_child() noexcept {
   known_table_ = nullptr;
   table_.release()->forget_parents();
   try {
-    const MappedNumbers mapped = numbers_mapped_by_kernel();
+    const MappedNumbers mapped = read_mapped_numbers("self");
     std::map<FileIdentity, bool> files;
     for (const auto& [file, history] : histories_) {
       if (history.kernel_maps && mapped.may_contain(file)) {
