@@ -324,7 +324,7 @@ def replace_contents(opened: Opened, cache: Cache, wish: Wish, layout: Layout) -
                 _core.Region(cache.engine, store, writable=True, length=end, page_size=recipe.page_size,
                              read_ahead=recipe.read_ahead, file=recipe.file)
         except BaseException:
-            store.resize(size)
+            undo_growth(store, wish.source, size, max(layout.end, size))
             raise
         store.resize(0)
         store.resize(layout.end)
@@ -427,16 +427,21 @@ def region_for(cache: Cache, asked_for: bool, opened: Opened, wish: Wish, layout
     try:
         mapping = Mapping(cache, store, recipe)
     except BaseException:
-        if layout.end > size and ends_there(wish.source, layout.end):
-            store.resize(size)
+        undo_growth(store, wish.source, size, layout.end)
         raise
     if wish.advice == "will_need" and recipe.advice != wish.advice:
         mapping.advise(wish.advice, layout.region_offset - recipe.offset, layout.region_bytes)
     return mapping
 
 
+def undo_growth(store: _core.Store, source: Any, before: int, grown: int) -> None:
+    """Of a mapping that could not be: the store is as long as before, unless others have made the file longer still."""
+    if grown > before and ends_there(source, grown):
+        store.resize(before)
+
+
 def ends_there(source: Any, size: int) -> bool:
-    """Whether a file has that size: others may have made it longer still than it was made here."""
+    """Whether a file has that size."""
     path = path_of(source)
     with contextlib.suppress(OSError):
         return path is None or os.stat(path).st_size == size

@@ -156,7 +156,7 @@ def launch(store: Any, threads: int, page_size: int, how: str) -> Tuple[Ends, so
         ours.close()
         raise
     finally:
-        close_all([*ends.theirs, theirs])
+        _store_server.close_all([*ends.theirs, theirs])
         os.close(told)
     return ends, ours, process, report
 
@@ -177,7 +177,7 @@ def attach(parents: _core.ChannelStore, threads: int, patience: float) -> _core.
         ends.close_ours()
         raise
     finally:
-        close_all(ends.theirs)
+        _store_server.close_all(ends.theirs)
     return ends.store(control, 0, parents.size, parents.writable, parents.name, patience)
 
 
@@ -197,7 +197,7 @@ class Ends:
         self.theirs = [ends[1] for ends in pairs]
 
     def close_ours(self) -> None:
-        close_all(self.ours)
+        _store_server.close_all(self.ours)
         os.close(self.memory)
 
     def store(self, control: int, process: int, size: int, writable: bool, name: str,
@@ -205,11 +205,6 @@ class Ends:
         return _core.ChannelStore(sockets=[end.detach() for end in self.ours], memory=self.memory,
                                   slot_bytes=self.slot_bytes, control=control, process=process, size=size,
                                   writable=writable, name=name, patience=patience)
-
-
-def close_all(ends: List[socket.socket]) -> None:
-    for end in ends:
-        end.close()
 
 
 def size_reported(name: str, report: int) -> int:
@@ -236,7 +231,7 @@ def fork(store: Any, ends: Ends, ours: socket.socket, theirs: socket.socket, rep
             process = os.fork()
     if process == 0:
         try:
-            close_all([*ends.ours, ours])
+            _store_server.close_all([*ends.ours, ours])
             os.close(report)
         finally:
             _store_server.run(store, ends.theirs, ends.memory, ends.slot_bytes, told, theirs)

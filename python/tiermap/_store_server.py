@@ -247,8 +247,13 @@ def open_and_describe(store: Any) -> Tuple[bool, bytes]:
 def account_of(error: BaseException) -> bytes:
     """A line that says what went wrong, and behind it the traceback."""
     line = f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
-    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    return f"{line}\n{trace}".encode("utf-8", "replace").replace(END_OF_REPORT, b"?")
+    return (line + "\n" + "".join(traceback.format_exception(type(error), error, error.__traceback__))).encode(
+        "utf-8", "replace")
+
+
+def report_of(good: bool, said: bytes) -> bytes:
+    """What the process tells, once: whether the store is open, and its size or an account of the error."""
+    return (b"+" if good else b"-") + said[:4000].replace(END_OF_REPORT, b"?") + END_OF_REPORT
 
 
 def leave_signals_to_program() -> None:
@@ -283,7 +288,7 @@ def run(store: Any, channels: List[socket.socket], memory: int, slot_bytes: int,
         # Who waits at their other ends is to see when this process ends, whatever open() has started.
         os.register_at_fork(after_in_child=lambda: close_all([told, control, *channels]))
         good, said = open_and_describe(store)
-        told.write((b"+" if good else b"-") + said[:4000] + END_OF_REPORT)
+        told.write(report_of(good, said))
         told.close()
         if good:
             try:
@@ -322,7 +327,7 @@ def main() -> None:
             multiprocessing.spawn.prepare(pickle.load(pipe))
             store = pickle.load(pipe)
         except BaseException as error:
-            os.write(report, b"-" + account_of(error)[:4000] + END_OF_REPORT)
+            os.write(report, report_of(False, account_of(error)))
             raise
         finally:
             del this._inheriting
