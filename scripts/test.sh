@@ -124,19 +124,19 @@ readonly tsan_tests=(store s3 tier cache fault region vector heap adapt kernel_m
 # Of what sanitizers see nothing that they do not see elsewhere: other page sizes than 4 KiB, 64 KiB and 2 MiB, and the
 # engines that always move or always copy pages, as the automatic ones do with large and with small ones; and the stores
 # once more on another file system or through the page cache.
-readonly not_sanitized='_(16|512|4096|8192)K[_ ]|^(region|system_calls):.*_(move|copy) |^store:.*_(tmpfs|buffered|small) |^s3:S3Moto'
+readonly not_sanitized='_(16|512|4096|8192)K[_ ]|^(region|system_calls):.*_(move|copy) |^store:.*_(tmpfs|buffered|small) |^s3:S3Moto|^s3:S3WriteTest.WhatWasMade'
 
 # The same of the engine's own tests, which are many; what threads do to each other in these engines ThreadSanitizer sees.
-# And long simulations of policies, the longest random works on heaps and stores in a second kind of store, and the longest
-# wait for a server that does not answer: others come by the same code.
-readonly not_for_addresses='^exactness:.*_(move|copy)[_ ]|^policy:.*(Reference|IsWithin|AreWithin|MissesLess)|^checkpoint:.*Kill.*_in_memory|^heap:.*(DiskFull.snapshot|HeapUpdate).*/sparse|^s3:S3WriteTest.WhatWasMade'
+# And long simulations of policies, and the longest random works on heaps and stores in a second kind of store: others come
+# by the same code.
+readonly not_for_addresses='^exactness:.*_(move|copy)[_ ]|^policy:.*(Reference|IsWithin|AreWithin|MissesLess)|^checkpoint:.*Kill.*_in_memory|^heap:.*(DiskFull.snapshot|HeapUpdate).*/sparse'
 
 # Of the heap and of fault mode kernel, what has one thread of its own: the engine's threads below it are seen in the other folders.
 readonly of_one_thread='^heap:.*Heap(Kill|Model|PowerLoss|DiskFull|Update|Check|Salvage|Crafted|Directory|FailedClose)|^kernel_mode:KernelRegionTest\.(BehavesLike|PrivateCopies)'
 
 # Of the engine's own tests ThreadSanitizer sees those that always move; those that copy do so by turns with others anyway.
 # Not pages of 2 MiB, which are much to write and nothing else to threads, nor what one thread does to a store.
-readonly not_for_threads='^exactness:.*_copy[_ ]|^exactness:.*_2048K_|^store:.*(random_work|a_resize|CsvInStore)|^s3:.*(AChangeAreCopied|CutAndGrown|RandomWork|FailuresLeave|AnswersThat|ALargeOne|WhatWasMade)|^region:Sizes/|^region:.*HugePages|^fault:.*ABatch.*_(copy|automatic)'
+readonly not_for_threads='^exactness:.*_copy[_ ]|^exactness:.*_2048K_|^store:.*(random_work|a_resize|CsvInStore)|^s3:.*(AChangeAreCopied|CutAndGrown|RandomWork|FailuresLeave|AnswersThat|ALargeOne)|^region:Sizes/|^region:.*HugePages|^fault:.*ABatch.*_(copy|automatic)'
 
 # build_tests PRESET FOLDER...: builds the tests of these folders.
 build_tests() {

@@ -194,22 +194,37 @@ static int wait_for_end(pid_t child) {
   return status;
 }
 
+/* A child that a handler ends in the middle of what it goes on with. */
+static void check_left(int end, void (*begin)(int), void (*go_on)(void)) {
+  fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    signal(SIGALRM, end % 2 == 0 ? leave_at_once : leave);
+    begin('a' + end);
+    ualarm(5000, 0);
+    go_on();
+  }
+  const int status = wait_for_end(child);
+  check("ended", WIFEXITED(status) && WEXITSTATUS(status) == 7);
+}
+
+static void read_a_page(int unused) {
+  (void)unused;
+  const unsigned char* memory = map_file(make_file(), file_bytes, PROT_READ, MAP_SHARED, 0);
+  check("read", memory[70000] == known_byte(70000));
+}
+
+/* Never what was given back, which takes no lock. */
+static void take_memory(void) {
+  while (malloc(40) != NULL) {
+  }
+}
+
 /* What is only read has an end as well. */
 static void ended_while_reading(void) {
   enum { ends = 24 };
   for (int end = 0; end < ends; ++end) {
-    fflush(stdout);
-    const pid_t child = fork();
-    if (child == 0) {
-      signal(SIGALRM, end % 2 == 0 ? leave_at_once : leave);
-      const unsigned char* memory = map_file(make_file(), file_bytes, PROT_READ, MAP_SHARED, 0);
-      check("read", memory[70000] == known_byte(70000));
-      ualarm(5000, 0);
-      while (malloc(40) != NULL) { /* Never one that was given back, which takes no lock. */
-      }
-    }
-    const int status = wait_for_end(child);
-    check("ended", WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    check_left(end, read_a_page, take_memory);
   }
 }
 
@@ -224,16 +239,7 @@ static void store_in_pages(int stored) {
 static void ended_in_handlers(void) {
   enum { ends = 12 };
   for (int end = 0; end < ends; ++end) {
-    fflush(stdout);
-    const pid_t child = fork();
-    if (child == 0) {
-      signal(SIGALRM, end % 2 == 0 ? leave_at_once : leave);
-      store_in_pages('a' + end);
-      ualarm(5000, 0);
-      be_busy();
-    }
-    const int status = wait_for_end(child);
-    check("ended", WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    check_left(end, store_in_pages, be_busy);
     check_kept('a' + end);
   }
 }
